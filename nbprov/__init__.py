@@ -1,0 +1,50 @@
+"""Get a GPU without leaving the notebook: `%load_ext nbprov`, then a `%%provision` cell.
+
+The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `sweep`.
+Importing this package imports nothing heavy; each part is imported when first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+__version__ = "0.1.0"
+
+_VERBS = frozenset(
+    {"attempts", "blocks", "check", "clear_blocks", "cluster", "clusters", "costs", "parse", "plan", "prices", "provision", "sweep"}
+)
+
+__all__ = ["__version__", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
+
+
+def load_ipython_extension(ipython: InteractiveShell) -> None:
+    """Called by `%load_ext nbprov`."""
+    from nbprov.notebook.extension import load
+
+    load(ipython)
+
+
+def unload_ipython_extension(ipython: InteractiveShell) -> None:
+    """Called by `%unload_ext nbprov`."""
+    from nbprov.notebook.extension import unload
+
+    unload(ipython)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _VERBS:
+        from nbprov.api import session
+
+        return getattr(session(), name)
+    if name == "session":
+        from nbprov.api import session
+
+        return session
+    raise AttributeError(f"module 'nbprov' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

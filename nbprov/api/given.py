@@ -1,0 +1,75 @@
+"""Values that a spec leaves to its caller: `envs: {RUN_ID: null}` and `secrets: {TOKEN: null}`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from nbprov.model.errors import UsageError
+from nbprov.model.spec import Secret, Spec
+
+Ask = Callable[[str, bool], str | None]
+"""Asks the person for a value: name, whether to hide it. None where nobody can be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The environment of `setup` and `run`.
+
+    Attributes
+    ----------
+    envs
+        All of the spec's envs with their values.
+    chosen
+        Those of them that came from the caller, which the ledger keeps beside the spec.
+    secrets
+        Never stored, never shown.
+    """
+
+    envs: Mapping[str, str]
+    chosen: Mapping[str, str]
+    secrets: Mapping[str, Secret]
+
+    def everything(self) -> dict[str, str]:
+        """Envs and revealed secrets, for what is written to a verified ssh connection."""
+        return {**self.envs, **{name: secret.reveal() for name, secret in self.secrets.items()}}
+
+
+def nobody(name: str, hidden: bool) -> str | None:
+    """Nobody can be asked."""
+    return None
+
+
+def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
+    """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
+
+    Raises
+    ------
+    UsageError
+        Naming every value that is missing and how to give it, or a given name that the spec does not have.
+    """
+    unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
+    if unknown:
+        known = ", ".join([*spec.envs, *spec.secrets]) or "none"
+        raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
+    missing: list[str] = []
+    chosen: dict[str, str] = {}
+
+    def find(name: str, hidden: bool) -> str:
+        value = given.get(name, os.environ.get(name))
+        if value is None:
+            value = ask(name, hidden)
+        if value is None:
+            missing.append(name)
+            return ""
+        if not hidden:
+            chosen[name] = value
+        return value
+
+    envs = {name: find(name, False) if value is None or name in given else value for name, value in spec.envs.items()}
+    secrets = {name: Secret(find(name, True)) if value is None or name in given else value for name, value in spec.secrets.items()}
+    if missing:
+        names = ", ".join(missing)
+        raise UsageError(f"no value for {names}", hint=f"--env {missing[0]}=…, or set it in the kernel's environment", code="env.missing")
+    return Given(envs, chosen, secrets)

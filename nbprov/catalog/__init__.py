@@ -1,0 +1,26 @@
+"""The price snapshot of every cloud as a column store, and its questions.
+
+`import nbprov.catalog` imports neither numpy nor pandas; the first question does.
+"""
+
+from __future__ import annotations
+
+from .catalog import AcceleratorInfo, Catalog, CloudInfo, default_catalog, shipped_folder
+from .errors import AmbiguousName, CatalogError, UnknownName
+from .families import DEFAULT_FAMILIES, GENERAL_PURPOSE, MEMORY_IS_TYPICAL
+from .query import Query
+
+__all__ = [
+    "DEFAULT_FAMILIES",
+    "GENERAL_PURPOSE",
+    "MEMORY_IS_TYPICAL",
+    "AcceleratorInfo",
+    "AmbiguousName",
+    "Catalog",
+    "CatalogError",
+    "CloudInfo",
+    "Query",
+    "UnknownName",
+    "default_catalog",
+    "shipped_folder",
+]

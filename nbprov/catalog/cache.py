@@ -1,0 +1,131 @@
+"""The parsed prices as a file, so that a kernel does not parse them again.
+
+The file's name is a hash of the inputs' content: another release, a refreshed folder or an edited line has another file, and two
+kernels that make the same one write the same bytes. A second small file remembers sizes and times of the inputs, so that the usual
+start need not hash them. Nothing depends on the cache: where it cannot be written or read, the store is made in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .build import build
+from .errors import CatalogError
+from .store import FORMAT, Store
+
+Files = Mapping[str, Sequence[Path]]
+Stamp = list[list[str | int]]
+
+SETTLED_NS = 2_000_000_000
+"""A file changed this shortly before it was hashed may have been changed again within one tick of its time stamp (2 s on FAT)."""
+KEEP_SECONDS = 30 * 24 * 3600.0
+"""Caches older than this are removed when a new one is made; whoever still needs one makes it again."""
+
+
+def load(files: Files, folder: Path) -> Store:
+    """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
+    stamp = _stamp(files)
+    pointer = folder / f"catalog-{FORMAT}-{_digest(sorted(str(p) for paths in files.values() for p in paths))}.json"
+    known = _pointed(pointer, stamp)
+    if known is not None:
+        store = _open(_place(folder, known))
+        if store is not None:
+            return store
+    content = _content(files)
+    place = _place(folder, content)
+    store = _open(place) if content != known else None
+    if store is None:
+        data = build(files)
+        if _write(place, data):
+            _prune(folder, place)
+        store = Store.of(data)
+    _write(pointer, json.dumps({"content": content, "stamp": stamp, "checked": time.time_ns()}).encode())
+    return store
+
+
+def _place(folder: Path, content: str) -> Path:
+    return folder / f"catalog-{FORMAT}-{content}.bin"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _stamp(files: Files) -> Stamp:
+    stamp: Stamp = []
+    for cloud, paths in files.items():
+        for path in paths:
+            try:
+                status = path.stat()
+            except OSError as error:
+                raise CatalogError(f"{cloud}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
+            stamp.append([cloud, path.name, status.st_size, status.st_mtime_ns])
+    return stamp
+
+
+def _content(files: Files) -> str:
+    sha = hashlib.sha256()
+    for cloud, paths in files.items():
+        for path in paths:
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                raise CatalogError(f"{cloud}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
+            # The date of a v8 file is the date of its prices, so it is content.
+            sha.update(f"{cloud}\0{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode())
+            sha.update(data)
+    return sha.hexdigest()[:32]
+
+
+def _pointed(pointer: Path, stamp: Stamp) -> str | None:
+    """The content that was last seen under this stamp; None where that cannot be relied on."""
+    try:
+        noted = json.loads(pointer.read_bytes())
+        if noted["stamp"] != stamp or any(int(line[3]) > noted["checked"] - SETTLED_NS for line in stamp):
+            return None
+        return str(noted["content"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _open(place: Path) -> Store | None:
+    try:
+        with place.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return Store.of(memoryview(mapped))
+    except (OSError, ValueError, CatalogError):
+        return None
+
+
+def _write(place: Path, data: bytes) -> bool:
+    """Put a file in place in one step; False where the folder does not allow it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".catalog-", suffix=".tmp")
+    except OSError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, place)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True
+
+
+def _prune(folder: Path, keep: Path) -> None:
+    limit = time.time() - KEEP_SECONDS
+    for path in [*folder.glob("catalog-*"), *folder.glob(".catalog-*.tmp")]:
+        with contextlib.suppress(OSError):
+            if path != keep and path.stat().st_mtime < limit:
+                path.unlink()

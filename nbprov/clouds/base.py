@@ -1,0 +1,161 @@
+"""The contract of a cloud's adapter: small, blocking calls; no loops, no sleeping. Waiting is the engine's.
+
+Every call names how long it may take. A call that cannot answer in that time raises `CloudError` with a cause; it never
+returns a guess. What an adapter raises that is not a `CloudError` is passed through `classify`, so nothing is unclassified.
+"""
+
+from __future__ import annotations
+
+import builtins
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Seconds
+from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
+from nbprov.model.offers import Candidate, Offer
+
+CALL_SECONDS: Seconds = 30.0
+"""How long a mutating call may take before its outcome counts as unknown: twice the slowest create answer seen on the big clouds."""
+LIST_SECONDS: Seconds = 20.0
+"""How long a listing may take."""
+CHECK_SECONDS: Seconds = 5.0
+"""How long a credential check may take: a person is watching."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a cloud can do, as data the planner and the engine read.
+
+    Attributes
+    ----------
+    spot, stop, multi_node, ports, images, disk_tiers
+        Whether a request that needs it can be placed here.
+    replayable
+        A repeated `submit` with the same token returns the first one's result (EC2, GCE); where it is False an unknown
+        outcome is resolved by listing.
+    settle
+        Seconds after which a create that was sent surely shows in a listing.
+    own_timer
+        The cloud honours `Launch.terminate_after`.
+    zones
+        Zones can be chosen; otherwise the region is the finest place.
+    stock_probe
+        There is a pre-flight call that tells stock.
+    poweroff_ends_bill
+        A machine that powers itself off is no longer billed for compute.
+    poweroff
+        Shell command with which a machine powers itself off; `{mode}` is replaced by `stop` or `terminate` and `{reason}` by a quoted text.
+    simulated
+        Prices are shown but nobody pays.
+    named_only
+        Enters a plan only when a spec names it, or in demo mode.
+    submit_seconds
+        How long after an intent its create may still begin at the cloud (`Launch.answer_by`).
+    boot_deadline, accept_deadline, ssh_deadline
+        Seconds allowed a phase before the machine counts as broken.
+    poll_every
+        Seconds between two polls or listings while something is awaited.
+    """
+
+    spot: bool = False
+    stop: bool = False
+    multi_node: bool = True
+    ports: bool = True
+    images: bool = False
+    disk_tiers: frozenset[str] = frozenset()
+    replayable: bool = False
+    settle: Seconds = 120.0
+    own_timer: bool = False
+    zones: bool = True
+    stock_probe: bool = False
+    poweroff_ends_bill: bool = True
+    poweroff: str = "sudo -n poweroff"
+    simulated: bool = False
+    named_only: bool = False
+    submit_seconds: Seconds = CALL_SECONDS
+    accept_deadline: Seconds = 120.0
+    boot_deadline: Seconds = 600.0
+    ssh_deadline: Seconds = 180.0
+    poll_every: Seconds = 2.0
+    default_families: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Cloud(ABC):
+    """One provider. Instances are cheap to make and hold no connection until first used."""
+
+    name: str
+    capabilities: Capabilities
+
+    @abstractmethod
+    def check(self) -> CheckResult:
+        """Say whether this cloud can be used, by one cheap authenticated call. At most `CHECK_SECONDS`; never raises."""
+
+    def offers(self) -> Sequence[Offer] | None:
+        """Live offers of a cloud that has no price file (as `local` reads its market); None where the catalogue has them. At most `CHECK_SECONDS`."""
+        return None
+
+    def quote(self, candidate: Candidate) -> Quote | None:
+        """Ask the price again; None where the cloud cannot tell. At most `CHECK_SECONDS`."""
+        return None
+
+    @abstractmethod
+    def submit(self, launch: Launch) -> Operation:
+        """Send one create for `launch.count` machines, all or none. At most `CALL_SECONDS`.
+
+        Raises
+        ------
+        CloudError
+            Refused at once, with its cause; `unknown_outcome` where the answer was lost and machines may exist.
+        """
+
+    @abstractmethod
+    def poll(self, operation: Operation) -> PollResult:
+        """Say what became of a create. At most `LIST_SECONDS`. An operation the cloud has forgotten is answered from its listing."""
+
+    @abstractmethod
+    def list(self, owner: str) -> builtins.list[Instance]:
+        """All machines that bear this owner id, in every region, ending and gone ones as long as the cloud shows them. At most `LIST_SECONDS`.
+
+        Another owner's machines are never returned. A region that cannot be listed raises; it is not left out.
+        """
+
+    @abstractmethod
+    def terminate(self, ids: Sequence[str]) -> None:
+        """Ask the cloud to end these machines; their disks with them. At most `CALL_SECONDS`. Ids that are gone are passed over in silence."""
+
+    def start(self, ids: Sequence[str]) -> None:
+        """Start stopped machines. At most `CALL_SECONDS`. Raises `CloudError` (capacity, not_offered where one is gone)."""
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot start a stopped machine"))
+
+    def stop(self, ids: Sequence[str]) -> None:
+        """Stop machines and keep their disks. At most `CALL_SECONDS`. Ids that are stopped or gone are passed over in silence."""
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot stop a machine; down ends it"))
+
+    def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        """Open inclusive TCP port ranges to the internet. At most `CALL_SECONDS`. Repeats are passed over in silence."""
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot open ports"))
+
+    def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        """Close what `open_ports` opened. At most `CALL_SECONDS`. What is closed already is passed over in silence."""
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot close ports"))
+
+    def side_objects(self, owner: str) -> builtins.list[SideObject]:
+        """What launches of this owner left beside their machines. At most `LIST_SECONDS`."""
+        return []
+
+    def console(self, instance_id: str) -> str:
+        """The machine's console output, newest last, at most 64 kB; empty where there is none. At most `LIST_SECONDS`."""
+        return ""
+
+    def classify(self, error: BaseException) -> Failure:
+        """Name the cause of an exception that a call of this adapter let out. Never raises."""
+        if isinstance(error, CloudError):
+            return error.failure
+        if isinstance(error, TimeoutError):
+            return Failure(Cause.UNKNOWN_OUTCOME, str(error) or "no answer in time")
+        if isinstance(error, ConnectionError):
+            return Failure(Cause.TRANSIENT, str(error))
+        return Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")

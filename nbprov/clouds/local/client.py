@@ -1,0 +1,136 @@
+"""The adapter's side of the wire: calls the daemon and starts it when nobody answers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nbprov.model.clock import Seconds
+
+from . import wire
+
+START_SECONDS: Seconds = 10.0
+"""How long a daemon may take to come up: a cold interpreter on a slow disk needs about two seconds."""
+START_STEP: Seconds = 0.01
+"""Between two looks for a daemon that is starting; it takes about 0.2 s."""
+ALIVE_SECONDS: Seconds = 2.0
+"""How long opening a connection on this computer may take."""
+
+KEPT_VARIABLES = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "XDG_DATA_HOME",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+)
+"""What the daemon inherits besides `NBPROV_*` and `LC_*`: a kernel's environment holds secrets that have no business there."""
+
+REPEATABLE = frozenset({"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"})
+"""Calls that may be sent a second time to a new daemon when the old one went away in the middle."""
+
+
+class Client:
+    """Calls of one state directory's daemon. Holds no connection; safe to share between threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def call(self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: Seconds, start: bool = True) -> Any:
+        """Carry out one call within `timeout` seconds; a daemon that does not run is started first if `start`.
+
+        Raises
+        ------
+        wire.Refusal
+            If the daemon said no.
+        wire.Unreachable
+            If no daemon answers and none could be started; nothing was sent.
+        wire.AnswerLost
+            If the request went out and no answer came.
+        """
+        deadline = time.monotonic() + timeout
+        endpoint, link = self._connect(deadline, start)
+        try:
+            with link:
+                link.settimeout(max(0.05, deadline - time.monotonic()))
+                return wire.exchange(link, endpoint, name, arguments or {})
+        except wire.AnswerLost:
+            if name not in REPEATABLE or wire.read_endpoint(self.folder) == endpoint:
+                raise
+        endpoint, link = self._connect(deadline, start)
+        with link:
+            link.settimeout(max(0.05, deadline - time.monotonic()))
+            return wire.exchange(link, endpoint, name, arguments or {})
+
+    def _connect(self, deadline: Seconds, start: bool) -> tuple[wire.Endpoint, Any]:
+        endpoint = wire.read_endpoint(self.folder)
+        if endpoint is not None:
+            try:
+                return endpoint, wire.connect(endpoint, ALIVE_SECONDS)
+            except wire.Unreachable:
+                if not start:
+                    raise
+        if not start:
+            raise wire.Unreachable("no daemon runs")
+        return self._start(min(deadline, time.monotonic() + START_SECONDS))
+
+    def _start(self, deadline: Seconds) -> tuple[wire.Endpoint, Any]:
+        process = self._spawn()
+        while True:
+            endpoint = wire.read_endpoint(self.folder)
+            if endpoint is not None:
+                try:
+                    link = wire.connect(endpoint, ALIVE_SECONDS)
+                    process.wait(START_SECONDS)
+                    return endpoint, link
+                except wire.Unreachable:
+                    endpoint = None  # Left by an earlier daemon.
+            code = process.poll()
+            if code:
+                raise wire.Unreachable(f"the daemon ended with {code}: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise wire.Unreachable(f"the daemon did not come up in time: {self._last_words()}")
+            time.sleep(START_STEP)
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        try:
+            wire.private_dir(self.folder)
+            with (self.folder / "daemon.err").open("ab") as errors:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-m", "nbprov.clouds.local.daemon", "--dir", str(self.folder)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    env=daemon_environment(),
+                    cwd=self.folder,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise wire.Unreachable(f"the daemon cannot be started: {error}") from error
+
+    def _last_words(self) -> str:
+        try:
+            text = (self.folder / "daemon.err").read_text(errors="replace")
+        except OSError as error:
+            return str(error)
+        return text.strip().splitlines()[-1] if text.strip() else "it said nothing"
+
+
+def daemon_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a daemon inherits of the environment: places, language and our own settings; no credentials."""
+    env = os.environ if environ is None else environ
+    kept = {k: v for k, v in env.items() if k in KEPT_VARIABLES or k.startswith(("LC_", "NBPROV_"))}
+    import nbprov
+
+    # The daemon is the same release as the adapter, wherever that was imported from.
+    kept["PYTHONPATH"] = str(Path(nbprov.__file__).resolve().parent.parent)
+    return kept

@@ -1,0 +1,67 @@
+"""From the daemon's codes to causes."""
+
+from __future__ import annotations
+
+from nbprov.model.causes import Cause, CloudError, Failure, Scope
+
+from .market import MarketError
+from .wire import AnswerLost, Refusal, Unreachable
+
+CAUSES: dict[str, Cause] = {
+    "InsufficientCapacity": Cause.CAPACITY,
+    "SpotCapacity": Cause.SPOT,
+    "Preempted": Cause.SPOT,
+    "QuotaExceeded": Cause.QUOTA,
+    "QuotaIsZero": Cause.QUOTA,
+    "NotOffered": Cause.NOT_OFFERED,
+    "NoSuchInstance": Cause.NOT_OFFERED,
+    "Unauthorized": Cause.CREDENTIALS,
+    "InsufficientBalance": Cause.BALANCE,
+    "AccessDenied": Cause.PERMISSION,
+    "InvalidParameter": Cause.BAD_REQUEST,
+    "InvalidMarket": Cause.BAD_REQUEST,
+    "IdempotentParameterMismatch": Cause.BAD_REQUEST,
+    "UnknownCall": Cause.BAD_REQUEST,
+    "RateExceeded": Cause.RATE_LIMIT,
+    "InternalError": Cause.TRANSIENT,
+    "Unavailable": Cause.TRANSIENT,
+    "StillStopping": Cause.TRANSIENT,
+    "NoMachines": Cause.PERMISSION,
+    "BootFailed": Cause.UNHEALTHY,
+    "TooLate": Cause.TIMEOUT,
+    "OperationForgotten": Cause.UNKNOWN,
+}
+"""Every code the daemon itself uses. A market file may invent others; those are `unknown`."""
+
+PASSING = frozenset({"RateExceeded", "InternalError", "Unavailable"})
+"""Codes after which the same request may succeed."""
+
+
+def failure_of(refusal: Refusal) -> Failure:
+    """The failure that a refusal of the daemon means."""
+    details = refusal.details
+    scope = details.get("scope")
+    retry_after = details.get("retry_after")
+    return Failure(
+        cause=CAUSES.get(refusal.code, Cause.UNKNOWN),
+        message=refusal.message,
+        code=refusal.code,
+        scope=Scope(scope) if scope else None,
+        retry_after=float(retry_after) if retry_after is not None else None,
+        limit_is_zero=refusal.code == "QuotaIsZero",
+    )
+
+
+def failure_of_exception(error: BaseException, *, creates: bool = False) -> Failure | None:
+    """The failure behind an exception of the wire; None where it is not one of ours. `creates`: a lost answer may have made machines."""
+    if isinstance(error, CloudError):
+        return error.failure
+    if isinstance(error, Refusal):
+        return failure_of(error)
+    if isinstance(error, AnswerLost):
+        return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, str(error), "AnswerLost")
+    if isinstance(error, Unreachable):
+        return Failure(Cause.TRANSIENT, str(error), "Unreachable")
+    if isinstance(error, MarketError):
+        return Failure(Cause.BAD_REQUEST, str(error), "InvalidMarket")
+    return None

@@ -1,0 +1,339 @@
+"""The market file: what the simulated cloud sells, where, at what price, how much is left, and what goes wrong on purpose."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nbprov.model.clock import Seconds
+from nbprov.model.money import Micros, usd
+from nbprov.model.places import Market as Side
+
+MARKET_FILE = "market.toml"
+
+
+class MarketError(ValueError):
+    """The market file cannot be used; the message names the table and the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region with its zones; `price` multiplies the prices of all types there."""
+
+    name: str
+    zones: tuple[str, ...]
+    price: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """An instance type. `hourly` and `spot` are dollars; without `spot` it is sold on demand only. No `regions`: sold everywhere."""
+
+    name: str
+    hourly: float
+    vcpus: float
+    memory_gib: float
+    spot: float | None = None
+    accelerator: str = ""
+    count: float = 0
+    device_memory_gib: float | None = None
+    family: str = "cpu"
+    regions: tuple[str, ...] = ()
+
+    @property
+    def units(self) -> float:
+        """What one machine counts against a quota: its accelerators, else its vCPUs."""
+        return self.count or self.vcpus
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """A pattern over rows of the market; an empty field matches all."""
+
+    region: str = ""
+    zone: str = ""
+    type: str = ""
+    market: str = ""
+
+    def matches(self, row: Row) -> bool:
+        """Whether the row falls under the pattern."""
+        return (
+            self.region in ("", row.region)
+            and self.zone in ("", row.zone)
+            and self.type in ("", row.type.name)
+            and self.market in ("", row.side.value)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stock(Where):
+    """How many machines of each matching row can run at once. The first match counts; what matches none is plentiful."""
+
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Price(Where):
+    """Another price, in dollars, for matching rows; the first match counts."""
+
+    hourly: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """How many units (accelerators, or vCPUs of types without) of a family one account may run in a region. Empty: every region, both markets."""
+
+    family: str
+    limit: float
+    region: str = ""
+    market: str = ""
+
+
+FAULT_PHASES = {
+    "refuse": "submit",
+    "slow_start": "submit",
+    "refuse_later": "decision",
+    "lose_answer": "answer",
+    "slow_answer": "answer",
+    "no_ssh": "boot",
+    "die": "boot",
+    "stuck": "boot",
+    "preempt": "life",
+}
+"""What can go wrong, and when in the life of a create it is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(Where):
+    """Something that goes wrong on purpose.
+
+    Attributes
+    ----------
+    do
+        `refuse` (at once), `refuse_later` (when the operation is decided), `lose_answer` (carried out, then the connection is
+        closed), `slow_start` and `slow_answer` (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
+        sshd never comes up), `die` (ends `seconds` into its boot), `stuck` (never leaves pending), `preempt` (taken back `seconds` after it runs).
+    call
+        Which call `refuse`, the slow ones and `lose_answer` strike; patterns over rows apply to `submit` only.
+    first
+        Only so many times; None is always. Each machine counts for what strikes machines, each call for what strikes calls.
+    """
+
+    do: str = ""
+    call: str = "submit"
+    first: int | None = None
+    code: str = "InsufficientCapacity"
+    message: str = ""
+    seconds: float = 0.0
+    retry_after: float | None = None
+
+    @property
+    def phase(self) -> str:
+        """When it is looked at: submit, decision, answer, boot or life."""
+        return FAULT_PHASES[self.do]
+
+    @property
+    def key(self) -> str:
+        """A name that stays while the entry stays as it is, for counting."""
+        body = json.dumps([getattr(self, f.name) for f in fields(self)])
+        return hashlib.sha256(body.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long things take, in seconds: deciding a create, booting, ending; how long young machines stay out of listings and gone ones in them."""
+
+    accept: Seconds = 0.0
+    boot: Seconds = 0.0
+    end: Seconds = 0.0
+    hidden: Seconds = 0.0
+    gone_shown: Seconds = 60.0
+    idle_exit: Seconds = 600.0
+    creates_per_second: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing for sale: a type in a zone in one market."""
+
+    region: str
+    zone: str
+    type: Type
+    side: Side
+    hourly: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """A market file, read and checked. `rows` are keyed by (zone, type, market)."""
+
+    account: str = "local"
+    as_of: str = ""
+    regions: tuple[Region, ...] = ()
+    types: tuple[Type, ...] = ()
+    prices: tuple[Price, ...] = ()
+    stock: tuple[Stock, ...] = ()
+    quota: tuple[Quota, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    timing: Timing = Timing()
+    rows: Mapping[tuple[str, str, str], Row] = field(default_factory=dict)
+
+    def row(self, region: str, zone: str, type_name: str, side: str) -> Row | None:
+        """What is sold there; an empty zone takes the region's first that sells it. None where it is not offered."""
+        if zone:
+            found = self.rows.get((zone, type_name, side))
+            return found if found is not None and found.region == region else None
+        return next((r for r in self.rows.values() if (r.region, r.type.name, r.side.value) == (region, type_name, side)), None)
+
+    def left(self, row: Row) -> int | None:
+        """How many machines of a row can run at once; None where the market sets no number."""
+        return next((s.left for s in self.stock if s.matches(row)), None)
+
+    def quotas(self, row: Row) -> list[Quota]:
+        """The limits that count for a row."""
+        return [q for q in self.quota if q.family == row.type.family and q.region in ("", row.region) and q.market in ("", row.side.value)]
+
+
+T = TypeVar("T")
+
+
+def _build(cls: type[T], table: str, body: object) -> T:
+    if not isinstance(body, dict):
+        raise MarketError(f"[{table}] is not a table")
+    known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+    if strange := sorted(set(body) - known):
+        raise MarketError(f"[{table}] has no key {strange[0]!r}; it has {', '.join(sorted(known))}")
+    for name, value in body.items():
+        if isinstance(value, bool) or (isinstance(value, int | float) and value < 0):
+            raise MarketError(f"[{table}] {name} = {value!r} is not a number of at least 0")
+    try:
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
+    except TypeError as error:
+        raise MarketError(f"[{table}] {str(error).replace('__init__()', 'an entry').removeprefix(cls.__name__ + '.')}") from None
+
+
+def _build_all(cls: type[T], table: str, bodies: object) -> tuple[T, ...]:
+    if not isinstance(bodies, list):
+        raise MarketError(f"[[{table}]] is written with two brackets")
+    return tuple(_build(cls, table, body) for body in bodies)
+
+
+def _rows(regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price, ...]) -> dict[tuple[str, str, str], Row]:
+    found: dict[tuple[str, str, str], Row] = {}
+    for region in regions:
+        for kind in types:
+            if kind.regions and region.name not in kind.regions:
+                continue
+            for zone in region.zones:
+                for side, dollars in ((Side.ON_DEMAND, kind.hourly), (Side.SPOT, kind.spot)):
+                    if dollars is None:
+                        continue
+                    row = Row(region.name, zone, kind, side, usd(round(dollars * region.price, 6)))
+                    other = next((p for p in prices if p.matches(row)), None)
+                    if other is not None:
+                        row = Row(region.name, zone, kind, side, usd(other.hourly))
+                    found[zone, kind.name, side.value] = row
+    return found
+
+
+def parse(text: str, as_of: str = "") -> Market:
+    """Read a market file.
+
+    Raises
+    ------
+    MarketError
+        If it is not TOML, or has a table, key or value that does not belong there.
+
+    Examples
+    --------
+    >>> market = parse('''
+    ... [[regions]]
+    ... name = "here"
+    ... zones = ["here-a"]
+    ... [[types]]
+    ... name = "small"
+    ... hourly = 0.1
+    ... vcpus = 2
+    ... memory_gib = 4
+    ... ''')
+    >>> market.row("here", "here-a", "small", "on-demand").hourly
+    100000
+    """
+    try:
+        body: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise MarketError(f"not TOML: {error}") from None
+    tables = {"account", "as_of", "timing", "regions", "types", "prices", "stock", "quota", "faults"}
+    if strange := sorted(set(body) - tables):
+        raise MarketError(f"there is no table {strange[0]!r}; there are {', '.join(sorted(tables))}")
+    regions = _build_all(Region, "regions", body.get("regions", []))
+    types = _build_all(Type, "types", body.get("types", []))
+    prices = _build_all(Price, "prices", body.get("prices", []))
+    faults = _build_all(Fault, "faults", body.get("faults", []))
+    for fault in faults:
+        if fault.do not in FAULT_PHASES:
+            raise MarketError(f"[[faults]] do = {fault.do!r}; it is one of {', '.join(FAULT_PHASES)}")
+    return Market(
+        account=str(body.get("account", "local")),
+        as_of=str(body.get("as_of", as_of)),
+        regions=regions,
+        types=types,
+        prices=prices,
+        stock=_build_all(Stock, "stock", body.get("stock", [])),
+        quota=_build_all(Quota, "quota", body.get("quota", [])),
+        faults=faults,
+        timing=_build(Timing, "timing", body.get("timing", {})),
+        rows=_rows(regions, types, prices),
+    )
+
+
+def shipped() -> str:
+    """The market of the quickstart, as text."""
+    return files(__package__).joinpath(MARKET_FILE).read_text(encoding="utf-8")
+
+
+class MarketFile:
+    """The market file of a state directory, read again when it changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / MARKET_FILE
+        self._stamp: tuple[int, int, int] | None = None
+        self._market: Market | None = None
+
+    def read(self) -> Market:
+        """The market as it is now; the shipped one is put in place where there is none.
+
+        Raises
+        ------
+        MarketError
+            If the file cannot be used; it is tried again when it changes.
+        """
+        if not self.path.exists():
+            self.path.write_text(shipped(), encoding="utf-8")
+        found = self.path.stat()
+        stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if self._market is None or stamp != self._stamp:
+            from nbprov.model.clock import iso
+
+            try:
+                self._market = parse(self.path.read_text(encoding="utf-8"), iso(found.st_mtime)[:10])
+            except UnicodeDecodeError as error:
+                raise MarketError(f"{self.path.name} is not UTF-8: {error}") from None
+            self._stamp = stamp
+        return self._market
+
+    def row_of(self, arguments: Mapping[str, Any]) -> Row | None:
+        """What a request names by region, zone, type and market; None where that is not sold.
+
+        Raises
+        ------
+        MarketError
+            If the file cannot be used.
+        """
+        return self.read().row(arguments["region"], arguments["zone"], arguments["type"], arguments["market"])

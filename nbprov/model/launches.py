@@ -1,0 +1,205 @@
+"""What goes to a cloud and what comes back: launches, operations, instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from .causes import Failure
+from .clock import Instant, Seconds
+from .money import Micros
+from .offers import Candidate
+from .places import Place
+
+
+class OnShutdown(StrEnum):
+    """What the cloud does when the machine powers itself off."""
+
+    TERMINATE = "terminate"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Everything one create needs.
+
+    Attributes
+    ----------
+    token
+        The idempotency key where the cloud has one, and in a tag or the name everywhere. 32 lower-case hex digits.
+    owner
+        This ledger's id; only machines that bear it are ever touched.
+    name
+        The cluster's name, for people.
+    user_data_template, fills
+        The start script with `@@name@@` markers and what fills them. Only the template is stored; fills carry key material.
+    public_key
+        OpenSSH line of the cluster's client key.
+    answer_by
+        The cloud must not begin the create after this instant.
+    terminate_after
+        Seconds after which the cloud itself should end the machine, where its capabilities say it can.
+    """
+
+    token: str
+    owner: str
+    run_id: str
+    name: str
+    candidate: Candidate
+    count: int
+    disk_gb: int
+    image: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    user_data_template: str = ""
+    fills: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    public_key: str = ""
+    ports: tuple[tuple[int, int], ...] = ()
+    on_shutdown: OnShutdown = OnShutdown.TERMINATE
+    terminate_after: Seconds | None = None
+    answer_by: Instant = 0.0
+
+    def user_data(self) -> str:
+        """The start script, filled in. Never stored, never logged."""
+        text = self.user_data_template
+        for name, value in self.fills.items():
+            text = text.replace(f"@@{name}@@", value)
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A create that a cloud took note of, in a form that can be stored before it is followed.
+
+    Attributes
+    ----------
+    data
+        What the adapter needs to poll it, as text.
+    """
+
+    cloud: str
+    token: str
+    id: str
+    data: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The cloud has not decided yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The cloud made the machines; all of them, or it would have refused."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The cloud did not make the machines."""
+
+    failure: Failure
+
+
+PollResult = Pending | Accepted | Refused
+
+
+class InstanceState(StrEnum):
+    """The life of a machine as a cloud's listing tells it. Only `GONE` in a listing, or absence from it, ends the bill."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    ENDING = "ending"
+    GONE = "gone"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_billed(self) -> bool:
+        """Whether the compute price runs. An unknown state counts: a bill is assumed until a listing says otherwise."""
+        return self in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One machine as its cloud lists it.
+
+    Attributes
+    ----------
+    token, owner
+        Read back from the tag or the name.
+    host, port
+        Where sshd answers; may change at every start; empty and 0 until known.
+    private_host
+        The address other nodes of the cluster use.
+    node
+        0 is the head.
+    reason
+        Why it is in this state, in the cloud's words.
+    hourly
+        What the cloud charges, where it says so.
+    """
+
+    cloud: str
+    id: str
+    token: str
+    owner: str
+    place: Place
+    instance_type: str
+    state: InstanceState
+    host: str = ""
+    port: int = 0
+    private_host: str = ""
+    node: int = 0
+    name: str = ""
+    spot: bool = False
+    launched_at: Instant = 0.0
+    reason: str = ""
+    hourly: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SideObject:
+    """Something a launch leaves beside its machines: a disk, an address, a security group, a key. `shared` ones outlive clusters."""
+
+    cloud: str
+    region: str
+    kind: str
+    id: str
+    token: str = ""
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A price asked again just before a create."""
+
+    hourly: Micros
+    source: str
+    as_of: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What one cheap authenticated call found out about a cloud.
+
+    Attributes
+    ----------
+    credential
+        Which source was used, masked.
+    account
+        Whose account it is.
+    problem
+        Why the cloud is not enabled; None where it is.
+    details
+        Balance, quota and such, as short lines.
+    """
+
+    cloud: str
+    enabled: bool
+    account: str = ""
+    credential: str = ""
+    problem: Failure | None = None
+    details: tuple[str, ...] = ()

@@ -1,0 +1,57 @@
+"""Money in integer micro-dollars.
+
+Prices are compared, summed and capped; binary fractions would make `0.1 + 0.2` dearer than a cap of `0.3`. One US dollar is 1,000,000 micros.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+
+MICROS_PER_USD = 1_000_000
+SECONDS_PER_HOUR = 3600
+
+Micros = int
+"""An amount of money: US dollars times 1,000,000."""
+
+
+def usd(amount: str | int | float | Decimal) -> Micros:
+    """Convert dollars to micros, rounding half up.
+
+    Raises
+    ------
+    ValueError
+        If the amount is not a finite number.
+
+    Examples
+    --------
+    >>> usd("2.50"), usd(0.1) + usd(0.2) == usd(0.3)
+    (2500000, True)
+    """
+    try:
+        value = Decimal(str(amount).strip().lstrip("$"))
+    except InvalidOperation:
+        raise ValueError(f"{amount!r} is not an amount of money") from None
+    if not value.is_finite():
+        raise ValueError(f"{amount!r} is not a finite amount of money")
+    return int((value * MICROS_PER_USD).to_integral_value(ROUND_HALF_UP))
+
+
+def format_usd(micros: Micros, *, places: int | None = None) -> str:
+    """Write micros as dollars, with cents, or more digits where the amount is small.
+
+    Examples
+    --------
+    >>> format_usd(2_500_000), format_usd(9_500), format_usd(1_234_567_890)
+    ('$2.50', '$0.0095', '$1,234.57')
+    """
+    value = Decimal(micros) / MICROS_PER_USD
+    if places is None:
+        places = 2 if micros == 0 or abs(micros) >= MICROS_PER_USD // 10 else 4
+    sign = "-" if value < 0 else ""
+    return f"{sign}${abs(value):,.{places}f}"
+
+
+def cost_of(hourly: Micros, seconds: float) -> Micros:
+    """What `seconds` of something with this hourly price cost, rounded up to a micro so that a cap is never passed by rounding."""
+    exact = Decimal(hourly) * Decimal(str(max(0.0, seconds))) / SECONDS_PER_HOUR
+    return int(exact.to_integral_value(rounding="ROUND_CEILING"))

@@ -1,0 +1,235 @@
+"""Offers, candidates, blocks and the plan they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from .causes import Cause, Failure, Scope
+from .clock import Instant, Seconds
+from .money import Micros
+from .places import Market, Place
+from .spec import Request, Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One purchasable row in one market at one price.
+
+    Attributes
+    ----------
+    accelerator, accelerator_count, accelerator_memory_gib
+        Empty, 0 and None where the machine has none; memory is of one device.
+    vcpus, memory_gib
+        None where the source does not say.
+    hourly
+        Price of one node an hour.
+    quota_family
+        What the cloud counts against one limit together with this type; empty where it has no such thing.
+    source, as_of
+        Where the price comes from and its date (`YYYY-MM-DD`).
+    """
+
+    cloud: str
+    region: str
+    zone: str
+    instance_type: str
+    accelerator: str
+    accelerator_count: float
+    vcpus: float | None
+    memory_gib: float | None
+    market: Market
+    hourly: Micros
+    quota_family: str = ""
+    accelerator_memory_gib: float | None = None
+    arch: str = ""
+    source: str = ""
+    as_of: str = ""
+
+    @property
+    def place(self) -> Place:
+        """Where the offer is."""
+        return Place(self.cloud, self.region, self.zone)
+
+    @property
+    def gpus(self) -> str:
+        """The accelerators as people write them, `A100:8`; a dash where there is none."""
+        return f"{self.accelerator}:{self.accelerator_count:g}" if self.accelerator else "–"
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What tells this offer from every other, price aside."""
+        return (self.cloud, self.region, self.zone, self.instance_type, self.market.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An offer that satisfies a request, for one account and node count.
+
+    Attributes
+    ----------
+    rank
+        0 is tried first.
+    count
+        Nodes; all or none.
+    success
+        Probability that an attempt is accepted, 0 to 1; None where nothing is known.
+    why
+        Why it stands where it stands, in a few words.
+    """
+
+    offer: Offer
+    request: Request
+    rank: int
+    count: int = 1
+    account: str = ""
+    success: float | None = None
+    why: str = ""
+
+    @property
+    def hourly(self) -> Micros:
+        """Price of the whole cluster an hour."""
+        return self.offer.hourly * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A pattern over candidates with a cause, a scope and an expiry.
+
+    An empty field is a wildcard; all named fields must match. `min_count` matches candidates of at least so many nodes.
+
+    Examples
+    --------
+    A zone without A100s does not block the next zone:
+
+    >>> block = Block(cloud="aws", region="us-east-1", zone="use1-az1", instance_type="p4d.24xlarge", expires=100.0)
+    >>> block.is_live(now=99.0), block.is_live(now=100.0)
+    (True, False)
+    """
+
+    cloud: str = ""
+    account: str = ""
+    region: str = ""
+    zone: str = ""
+    instance_type: str = ""
+    market: str = ""
+    quota_family: str = ""
+    min_count: int = 0
+    cause: Cause = Cause.UNKNOWN
+    scope: Scope = Scope.OFFER
+    message: str = ""
+    since: Instant = 0.0
+    expires: Instant = 0.0
+
+    def is_live(self, now: Instant) -> bool:
+        """Whether the block still holds."""
+        return now < self.expires
+
+    def matches(self, candidate: Candidate) -> bool:
+        """Whether the candidate falls under this block, expiry aside."""
+        offer = candidate.offer
+        return (
+            (not self.cloud or self.cloud == offer.cloud)
+            and (not self.account or self.account == candidate.account)
+            and (not self.region or self.region == offer.region)
+            and (not self.zone or self.zone == offer.zone)
+            and (not self.instance_type or self.instance_type == offer.instance_type)
+            and (not self.market or self.market == offer.market.value)
+            and (not self.quota_family or self.quota_family == offer.quota_family)
+            and candidate.count >= self.min_count
+        )
+
+    @property
+    def pattern(self) -> tuple[str, ...]:
+        """The fields that name what is blocked: two blocks with one pattern are repeats of each other."""
+        return (
+            self.cloud,
+            self.account,
+            self.region,
+            self.zone,
+            self.instance_type,
+            self.market,
+            self.quota_family,
+            str(self.min_count),
+            self.cause.value,
+        )
+
+    def words(self) -> str:
+        """What is blocked, as a person would say it."""
+        place = "/".join(p for p in (self.cloud, self.region, self.zone) if p) or "everywhere"
+        what = " ".join(p for p in (self.instance_type or self.quota_family, self.market) if p)
+        return f"{what or 'everything'} in {place}"
+
+
+def block_for(candidate: Candidate, failure: Failure, now: Instant, *, repeats: int = 0) -> Block | None:
+    """The block that follows from a failure of a candidate; None where its cause blocks nothing.
+
+    Parameters
+    ----------
+    repeats
+        How many times the same pattern was blocked before without a success between; each doubles the time, up to the rule's ceiling.
+    """
+    rule = failure.rule
+    if rule.seconds <= 0 or rule.scope is Scope.NOTHING:
+        return None
+    offer = candidate.offer
+    seconds: Seconds = rule.seconds
+    if rule.most > rule.seconds:
+        seconds = min(rule.most, rule.seconds * 2 ** min(repeats, 16))
+    is_quota = failure.cause is Cause.QUOTA
+    narrow = rule.scope in (Scope.OFFER, Scope.ZONE, Scope.REGION)
+    return Block(
+        cloud=offer.cloud,
+        account=candidate.account,
+        region=offer.region if narrow else "",
+        zone=offer.zone if rule.scope in (Scope.OFFER, Scope.ZONE) else "",
+        instance_type=offer.instance_type if narrow and not (is_quota and offer.quota_family) else "",
+        market=offer.market.value if narrow and failure.cause is not Cause.NOT_OFFERED else "",
+        quota_family=offer.quota_family if is_quota else "",
+        min_count=candidate.count if failure.cause is Cause.CAPACITY else 0,
+        cause=failure.cause,
+        scope=rule.scope,
+        message=failure.message,
+        since=now,
+        expires=now + seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """How many offers a rule took out of the plan, and the rule in words."""
+
+    rule: str
+    words: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The ordered candidates of a spec, the chosen one first, and what was dropped by which rule.
+
+    Attributes
+    ----------
+    candidates
+        In the order of attempts. A sequence that may build its members when asked for them: a plan for `cpus: 4+` holds
+        tens of thousands, of which a launch looks at a few.
+    dearest
+        The dearest candidate that a launch may take: what pressing Launch consents to.
+    """
+
+    spec: Spec
+    candidates: Sequence[Candidate]
+    dearest: Candidate | None = None
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    made_at: Instant = 0.0
+
+    @property
+    def chosen(self) -> Candidate | None:
+        """The candidate tried first."""
+        return self.candidates[0] if self.candidates else None
+
+    def open_candidates(self, blocks: Iterable[Block], now: Instant) -> Iterator[Candidate]:
+        """The candidates that no live block matches, in order."""
+        live = [b for b in blocks if b.is_live(now)]
+        return (c for c in self.candidates if not any(b.matches(c) for b in live))

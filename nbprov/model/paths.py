@@ -1,0 +1,26 @@
+"""Where nbprov keeps its files. Paths only; nothing is created here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+HOME_VARIABLE = "NBPROV_HOME"
+
+
+def home(environ: Mapping[str, str] | None = None) -> Path:
+    """The folder of the ledger, the keys, the logs, the caches and the `local` cloud.
+
+    `NBPROV_HOME` if set, else the platform's place for a user's application data.
+    """
+    env = os.environ if environ is None else environ
+    if env.get(HOME_VARIABLE):
+        return Path(env[HOME_VARIABLE]).expanduser().absolute()
+    user = Path.home()
+    if sys.platform == "win32":
+        return Path(env.get("LOCALAPPDATA", str(user / "AppData" / "Local"))) / "nbprov"
+    if sys.platform == "darwin":
+        return user / "Library" / "Application Support" / "nbprov"
+    return Path(env.get("XDG_DATA_HOME") or user / ".local" / "share") / "nbprov"

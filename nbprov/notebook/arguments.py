@@ -1,0 +1,136 @@
+"""The argument lines of the magics: argparse without its exits, with help that is returned instead of printed."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from nbprov.model.errors import UsageError
+
+
+class HelpWanted(Exception):
+    """`--help` was given; carries the text."""
+
+
+class _HelpAction(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        raise HelpWanted(parser.format_help())
+
+
+class MagicParser(argparse.ArgumentParser):
+    """A parser of one magic's line.
+
+    Parameters
+    ----------
+    magic
+        As the person writes it: `%%provision`, `%prices`.
+    """
+
+    def __init__(self, magic: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=magic, description=description, epilog=epilog, add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        self.add_argument("--help", "-h", action=_HelpAction, nargs=0, help="show this and do nothing")
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
+
+    def parse_line(self, line: str) -> argparse.Namespace:
+        """Parse a magic's line as a shell would split it.
+
+        Raises
+        ------
+        UsageError
+            If the line does not fit.
+        HelpWanted
+            If `--help` is in it.
+        """
+        try:
+            words = shlex.split(line)
+        except ValueError as error:
+            raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
+        return self.parse_args(words)
+
+    def flags(self) -> list[str]:
+        """All long flags, for completion."""
+        return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+
+
+def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
+    """`["A=1", "B=x=y"]` as a dict.
+
+    Raises
+    ------
+    UsageError
+        If one has no `=`.
+    """
+    pairs = {}
+    for item in items:
+        name, sign, value = item.partition("=")
+        if not sign or not name:
+            raise UsageError(f"{magic}: --env wants NAME=VALUE, not {item!r}", hint=f"{magic} --help")
+        pairs[name] = value
+    return pairs
+
+
+def provision_parser() -> MagicParser:
+    """The line of `%%provision`."""
+    parser = MagicParser(
+        "%%provision",
+        "Get machines as the YAML in the cell says. Shows the plan and waits for Launch.",
+        "example:\n  %%provision dev\n  resources:\n    accelerators: A100\n    infra: [aws, gcp]\n    autostop: 30m",
+    )
+    parser.add_argument("name", nargs="?", default="", help="name of the cluster, and of the variable that holds the run")
+    parser.add_argument("--yes", "-y", action="store_true", help="launch without waiting for the button; agrees to the spec's caps")
+    parser.add_argument(
+        "--wait", "-w", action="store_true", help="block until the cluster is set up, and show its failure as the cell's error"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
+    parser.add_argument("--race", type=int, default=1, metavar="N", help="try up to N places at once; the first that is ready is kept")
+    parser.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="value for an env or secret that the spec leaves open"
+    )
+    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
+    parser.add_argument(
+        "--on-interrupt", choices=("cancel", "detach"), default="cancel", help="what Ctrl-C does to the launch (default: cancel)"
+    )
+    return parser
+
+
+def prices_parser() -> MagicParser:
+    """The line of `%prices`."""
+    parser = MagicParser(
+        "%prices", "What is on sale, cheapest first.", "example:\n  %prices A100:8 --cloud aws --cloud gcp --spot\n  x = %prices H100"
+    )
+    parser.add_argument("accelerator", nargs="?", default="", help="GPU, or GPU:N; case does not matter")
+    parser.add_argument("--cloud", action="append", default=[], metavar="CLOUD", help="only this cloud (may be repeated)")
+    parser.add_argument("--region", action="append", default=[], metavar="REGION", help="only this region (may be repeated)")
+    parser.add_argument("--spot", action="store_true", help="only the spot market")
+    parser.add_argument("--on-demand", action="store_true", help="only the on-demand market")
+    parser.add_argument("--max-price", type=float, default=None, metavar="USD", help="at most so many dollars an hour a node")
+    parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
+    return parser
+
+
+def on_parser() -> MagicParser:
+    """The line of `%%on`."""
+    parser = MagicParser(
+        "%%on",
+        "Run the cell on a cluster: Python in a kernel that lives there, or --bash. Waits until the cluster is set up.",
+        "example:\n  %%on dev\n  import torch; torch.cuda.get_device_name()",
+    )
+    parser.add_argument("name", help="the cluster")
+    parser.add_argument("--bash", action="store_true", help="run the cell as a shell script")
+    parser.add_argument("--nodes", default="head", metavar="all|N", help="which nodes: head (default), all, or a number")
+    return parser
+
+
+def clusters_parser() -> MagicParser:
+    """The line of `%clusters`."""
+    parser = MagicParser(
+        "%clusters", "The clusters of this user: state, cost so far, price, guards, and buttons to stop, start and end them."
+    )
+    parser.add_argument("--all", action="store_true", help="those that have ended too")
+    return parser

@@ -1,0 +1,62 @@
+"""The panels' code and style as the browser gets them: files of `widgets/` joined into one module, without a bundler.
+
+A module that comes out of the kernel as text cannot import its neighbours, so the files of a panel are put one after the
+other, in the order of their imports. The import lines go, and with them comments and indentation: the text travels to the
+browser with every panel. Names are therefore unique across the files of a panel; the tests hold that.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from nbprov.model.errors import NotFound
+
+PRICE_TABLE = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "price_table.js")
+RUN_PANEL = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "confirm.js", "run_panel.js")
+CLUSTERS_TABLE = ("format.js", "dom.js", "table.js", "link.js", "confirm.js", "clusters_table.js")
+STYLE = "nbprov.css"
+
+_IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)
+_BLOCK_COMMENT = re.compile(r"/\*.*?\*/[ \t]*", re.DOTALL)
+_LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
+_EDGES = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
+_EMPTY_LINES = re.compile(r"\n{2,}")
+
+
+def folder() -> Path:
+    """Where the files are: inside an installed wheel, or beside the package in a clone.
+
+    Raises
+    ------
+    NotFound
+        The installation is broken.
+    """
+    package = Path(__file__).resolve().parents[1]
+    for place in (package / "_static", package.parent / "widgets"):
+        if (place / STYLE).is_file():
+            return place
+    raise NotFound("the files of nbprov's panels are missing", hint="reinstall nbprov", code="assets.missing")
+
+
+def _read(name: str) -> str:
+    return (folder() / name).read_text(encoding="utf-8")
+
+
+def _slim(text: str) -> str:
+    return _EMPTY_LINES.sub("\n", _EDGES.sub("", text)).strip() + "\n"
+
+
+@cache
+def module(names: tuple[str, ...]) -> str:
+    """The files joined into one module, the last of which exports the panel."""
+    text = "".join(_IMPORT.sub("", _read(name)) for name in names)
+    return _slim(_EXPORT.sub("", _LINE_COMMENT.sub("", _BLOCK_COMMENT.sub("", text))))
+
+
+@cache
+def style() -> str:
+    """The style of all panels."""
+    return _slim(_BLOCK_COMMENT.sub("", _read(STYLE)))

@@ -1,0 +1,114 @@
+"""Completion inside the magics: flags, YAML keys by place, names of accelerators, clouds, regions and clusters."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+if TYPE_CHECKING:
+    from nbprov.catalog import Catalog
+
+_MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
+_MOST = 200
+
+
+@context_matcher()  # type: ignore[untyped-decorator]
+def match(context: Any) -> dict[str, Any]:
+    """IPython's matcher: what fits at the cursor of a cell that is one of our magics; nothing elsewhere."""
+    first, _, _ = context.full_text.partition("\n")
+    found = _MAGICS.match(first)
+    if found is None:
+        return {"completions": [], "suppress": False}
+    word, completions = _complete(found.group(1), context, first)
+    return {
+        "completions": [SimpleCompletion(text=text, type="nbprov") for text in completions if text.startswith(word)][:_MOST],
+        "matched_fragment": word,
+        "suppress": True,
+        "do_not_suppress": set(),
+    }
+
+
+def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
+    if context.cursor_line == 0:
+        before = first[: context.cursor_position]
+        word = re.split(r"\s", before)[-1]
+        return word, _line_words(magic, before, word)
+    if magic == "provision" or (magic == "nbprov" and "plan" in first):
+        return _yaml_words(context)
+    return "", []
+
+
+def _line_words(magic: str, before: str, word: str) -> list[str]:
+    from . import arguments
+
+    parsers = {
+        "provision": arguments.provision_parser,
+        "prices": arguments.prices_parser,
+        "on": arguments.on_parser,
+        "clusters": arguments.clusters_parser,
+    }
+    if word.startswith("-") and magic in parsers:
+        return parsers[magic]().flags()
+    previous = before[: len(before) - len(word)].split()
+    if magic == "prices":
+        return _prices_words(previous)
+    if magic == "on":
+        return _cluster_names()
+    if magic == "nbprov":
+        from .commands import COMMANDS
+
+        return sorted(COMMANDS) if len(previous) < 2 else _cluster_names()
+    return []
+
+
+def _prices_words(previous: list[str]) -> list[str]:
+    last = previous[-1] if previous else ""
+    if last == "--cloud":
+        return _catalog().clouds()
+    if last == "--region":
+        return _regions(_catalog().clouds())
+    return _catalog().accelerators()
+
+
+def _yaml_words(context: Any) -> tuple[str, list[str]]:
+    from nbprov.spec import keys_at
+
+    body = context.full_text.split("\n", 1)[1]
+    place = keys_at(body, context.cursor_line, context.cursor_position + 1)
+    if not place.field:
+        return place.prefix, [f"{key.name}:" for key in place.keys]
+    if place.values:
+        return place.prefix, list(place.values)
+    catalog = _catalog()
+    values: Iterable[str] = ()
+    if place.field == "accelerators":
+        values = catalog.accelerators()
+    elif place.field in ("cloud", "infra"):
+        values = [*catalog.clouds(), "local"]
+    elif place.field == "region":
+        named = [cloud for cloud in catalog.clouds() if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)]
+        values = _regions(named or catalog.clouds())
+    return place.prefix, list(values)
+
+
+def _catalog() -> Catalog:
+    from nbprov.catalog import default_catalog
+
+    return default_catalog()
+
+
+def _regions(clouds: Iterable[str]) -> list[str]:
+    catalog = _catalog()
+    return sorted({region for cloud in clouds for region in catalog.regions(cloud)})
+
+
+def _cluster_names() -> list[str]:
+    # Never opens a ledger for a completion: without a session there are no clusters to speak of.
+    api = sys.modules.get("nbprov.api")
+    if api is None:
+        return []
+    return [view.name for view in api.session().clusters()] + [name for name, run in api.session().runs.items() if not run.done]

@@ -1,0 +1,78 @@
+"""The clusters table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from nbprov.model.clock import Instant
+from nbprov.model.clusters import ClusterView
+from nbprov.notebook.rendering.clusters import cluster_facts, clusters_heading, clusters_html, clusters_text
+
+from .panel import NamedCallback, Panel, call
+
+
+@dataclass(frozen=True, slots=True)
+class ClustersView:
+    """Clusters as they were at an instant."""
+
+    clusters: tuple[ClusterView, ...]
+    now: Instant
+
+
+def _view_of(clusters: ClustersView | Sequence[ClusterView]) -> ClustersView:
+    return clusters if isinstance(clusters, ClustersView) else ClustersView(tuple(clusters), time.time())
+
+
+class ClustersTable(Panel[ClustersView]):
+    """What runs, what it costs, what will end it, with buttons to stop, start and end it.
+
+    Parameters
+    ----------
+    clusters
+        Cluster views, as of now, or a `ClustersView` with its instant.
+    on_stop, on_start, on_down
+        Called with the cluster's name; a button without anybody listening is not drawn. Down asks a second press.
+    """
+
+    def __init__(
+        self,
+        clusters: ClustersView | Sequence[ClusterView],
+        *,
+        on_stop: NamedCallback | None = None,
+        on_start: NamedCallback | None = None,
+        on_down: NamedCallback | None = None,
+    ) -> None:
+        self._listening = {"stop": on_stop, "start": on_start, "down": on_down}
+        super().__init__(_view_of(clusters))
+
+    def update(self, view: ClustersView | Sequence[ClusterView]) -> None:
+        """Show the clusters as they are now. From any thread."""
+        super().update(_view_of(view))
+
+    def state(self) -> dict[str, Any]:
+        facts = [cluster_facts(c) for c in self._view.clusters]
+        actions = [name for name, callback in self._listening.items() if callback is not None]
+        return {
+            "heading": clusters_heading(facts),
+            "clusters": [asdict(f) for f in facts],
+            "now": self._view.now,
+            "actions": actions,
+        }
+
+    def html(self) -> str:
+        return clusters_html(self._view.clusters, self._view.now)
+
+    def text(self) -> str:
+        return clusters_text(self._view.clusters, self._view.now)
+
+    def _widget_class(self) -> Callable[..., Any]:
+        from .widget import ClustersTableWidget
+
+        return ClustersTableWidget
+
+    def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
+        if kind in self._listening:
+            call(self._listening[kind], str(content["name"]))

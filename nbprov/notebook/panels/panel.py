@@ -1,0 +1,168 @@
+"""What all panels share: one view, shown as a widget, as static HTML and as text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from nbprov.model.errors import NbprovError
+from nbprov.notebook.rendering.price_data import TableData
+
+from . import host
+
+View = TypeVar("View")
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""Data by MIME type, and its metadata."""
+
+_HTML = "text/html"
+_TEXT = "text/plain"
+
+
+class Panel(ABC, Generic[View]):
+    """A view of the model on display.
+
+    A panel can be made, updated and read anywhere, also where there are no widgets. Updates come from any thread; messages of
+    the browser come on the kernel's main thread or on a subshell's. Callbacks run there and must only hand off: an `NbprovError`
+    that they raise is shown in the panel.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._lock = threading.RLock()
+        self._view = view
+        self._widget: Any | None = None
+        self._seen = time.monotonic()
+        self._version = 1
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """The view as JSON, as `widgets/types.d.ts` describes it."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """The view as static HTML."""
+
+    @abstractmethod
+    def text(self) -> str:
+        """The view as text."""
+
+    @abstractmethod
+    def _widget_class(self) -> Callable[..., Any]:
+        """The anywidget class; called only where widgets are."""
+
+    @abstractmethod
+    def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Act on a message of the browser that is this panel's own."""
+
+    def _table(self, view: View) -> TableData | None:
+        """The table that goes to the browser in binary; None where there is none."""
+        return None
+
+    def _has_new_table(self, before: View, after: View) -> bool:
+        return False
+
+    def lines(self, previous: View | None) -> list[str]:
+        """What changed since an earlier view, or since the beginning, as plain lines; none where a table is no story."""
+        return []
+
+    @property
+    def view(self) -> View:
+        """What is shown."""
+        return self._view
+
+    @property
+    def widget(self) -> Any | None:
+        """The anywidget behind the panel once it was shown as one; None before."""
+        return self._widget
+
+    def update(self, view: View) -> None:
+        """Show another view. From any thread; the caller sees to it that this is not called too often."""
+        with self._lock:
+            before, self._view = self._view, view
+            self._seen = time.monotonic()
+            if self._has_new_table(before, view):
+                self._version += 1
+            if self._widget is not None:
+                _guard(self._widget)
+                self._widget.state = self.state()
+
+    def close(self) -> None:
+        """End the widget, if there is one."""
+        with self._lock:
+            if self._widget is not None:
+                self._widget.close()
+                self._widget = None
+
+    def bundle(self, *, with_widget: bool) -> Bundle:
+        """The MIME bundle: static HTML and text, and the widget where wanted."""
+        with self._lock:
+            data: dict[str, Any] = {_TEXT: self.text(), _HTML: self.html()}
+            if not with_widget:
+                return data, {}
+            made = self._make_widget()._repr_mimebundle_()
+        live, metadata = made if isinstance(made, tuple) else (made, {})
+        return {**live, **data}, metadata
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Bundle:
+        return self.bundle(with_widget=host.current() is host.Host.WIDGETS)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _make_widget(self) -> Any:
+        if self._widget is None:
+            self._widget = self._widget_class()(state=self.state())
+            _guard(self._widget)
+            self._widget.on_msg(self._received)
+        return self._widget
+
+    def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
+        """Answer the browser. What is not understood is left: a page of an older session may still be open."""
+        if not isinstance(content, Mapping):
+            return
+        kind, view = str(content.get("type", "")), str(content.get("view", ""))
+        if kind == "ready":
+            self._send_table(view)
+        elif kind == "sync":
+            with self._lock:
+                age = time.monotonic() - self._seen
+                self._send({"type": "state", "view": view, "state": self.state(), "age": age})
+        else:
+            try:
+                self._handle(kind, content)
+            except NbprovError as error:
+                self._send({"type": "notice", "view": "", "text": f"{error.message} {error.hint}".strip()})
+
+    def _send_table(self, view: str) -> None:
+        with self._lock:
+            table, version = self._table(self._view), self._version
+        if table is None:
+            return
+        packed = table.pack()
+        self._send({"type": "table", "view": view, "version": version, "table": packed.header}, packed.buffers)
+
+    def _send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
+        with self._lock:
+            if self._widget is not None:
+                _guard(self._widget)
+                self._widget.send(content, buffers=buffers)
+
+
+def _guard(widget: Any) -> None:
+    from .widget import free_route
+
+    free_route(widget)
+
+
+Callback = Callable[[], object]
+NamedCallback = Callable[[str], object]
+RankCallback = Callable[[int], object]
+
+
+def call(callback: Callable[..., object] | None, *arguments: object) -> None:
+    """Call what somebody listens with, if anybody does."""
+    if callback is not None:
+        callback(*arguments)

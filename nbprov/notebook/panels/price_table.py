@@ -1,0 +1,85 @@
+"""The price table on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nbprov.model.clock import Instant
+from nbprov.model.offers import Offer, Plan
+from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.prices import table_html, table_text
+
+from .panel import Panel, RankCallback, call
+
+
+def table_of(source: TableData | Plan | Sequence[Offer]) -> TableData:
+    """The table of a plan's candidates or of offers; a table stays itself."""
+    if isinstance(source, TableData):
+        return source
+    return TableData.from_plan(source) if isinstance(source, Plan) else TableData.from_offers(source)
+
+
+class PriceTable(Panel[TableData]):
+    """A table of prices that sorts and filters in the browser, however long it is.
+
+    Parameters
+    ----------
+    source
+        A `TableData`, a plan, or offers.
+    title
+        A line above it.
+    on_select
+        Called with the rank (0 is the first row as given) of a row the person chose.
+    now
+        When the prices were looked at, for the static form.
+
+    Examples
+    --------
+    >>> print(PriceTable([], title="prices of A100"))
+    prices of A100: no offers
+    """
+
+    def __init__(
+        self,
+        source: TableData | Plan | Sequence[Offer],
+        *,
+        title: str = "",
+        on_select: RankCallback | None = None,
+        now: Instant = 0.0,
+    ) -> None:
+        self._title, self._on_select, self._now = title, on_select, now
+        super().__init__(table_of(source))
+
+    def update(self, view: TableData | Plan | Sequence[Offer]) -> None:
+        """Show other prices. From any thread."""
+        super().update(table_of(view))
+
+    def state(self) -> dict[str, Any]:
+        return {"title": self._heading(), "version": self._version}
+
+    def html(self) -> str:
+        return table_html(self._view, heading=self._heading(), now=self._now)
+
+    def text(self) -> str:
+        return table_text(self._view, heading=self._heading(), now=self._now)
+
+    def _heading(self) -> str:
+        if self._view.rows:
+            return self._title
+        return f"{self._title}: no {self._view.noun}s" if self._title else f"no {self._view.noun}s"
+
+    def _widget_class(self) -> Callable[..., Any]:
+        from .widget import PriceTableWidget
+
+        return PriceTableWidget
+
+    def _table(self, view: TableData) -> TableData:
+        return view
+
+    def _has_new_table(self, before: TableData, after: TableData) -> bool:
+        return before is not after
+
+    def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
+        if kind == "select":
+            call(self._on_select, int(content["rank"]))

@@ -1,0 +1,82 @@
+"""The failover panel: one provision, live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from nbprov.model.clusters import RunView
+from nbprov.notebook.rendering.price_data import TableData
+from nbprov.notebook.rendering.runs import run_facts, run_html, run_lines, run_text
+
+from .panel import Callback, NamedCallback, Panel, RankCallback, call
+
+PLAN_ROWS = 5000
+"""Candidates that the panel's table holds. A plan builds its candidates one by one; nobody scrolls further than this."""
+
+
+class RunPanel(Panel[RunView]):
+    """A provision from its plan to its machine: Launch, a row an attempt with its reason, cost so far, how it ended.
+
+    Parameters
+    ----------
+    on_launch, on_cancel
+        Called without arguments; a button without anybody listening is not drawn.
+    on_down
+        Called with the cluster's name after a second press.
+    on_select
+        Called with the rank of a candidate the person chose in the plan.
+    """
+
+    def __init__(
+        self,
+        view: RunView,
+        *,
+        on_launch: Callback | None = None,
+        on_cancel: Callback | None = None,
+        on_down: NamedCallback | None = None,
+        on_select: RankCallback | None = None,
+    ) -> None:
+        self._on_launch, self._on_cancel, self._on_down, self._on_select = on_launch, on_cancel, on_down, on_select
+        super().__init__(view)
+
+    def state(self) -> dict[str, Any]:
+        listening = {"launch": self._on_launch, "cancel": self._on_cancel, "down": self._on_down}
+        return {
+            **asdict(run_facts(self._view)),
+            "version": self._version if self._view.plan.candidates else 0,
+            "actions": [name for name, callback in listening.items() if callback is not None],
+        }
+
+    def html(self) -> str:
+        return run_html(self._view)
+
+    def text(self) -> str:
+        return run_text(self._view)
+
+    def lines(self, previous: RunView | None) -> list[str]:
+        return run_lines(previous, self._view)
+
+    def _widget_class(self) -> Callable[..., Any]:
+        from .widget import RunPanelWidget
+
+        return RunPanelWidget
+
+    def _table(self, view: RunView) -> TableData | None:
+        return TableData.from_plan(view.plan, limit=PLAN_ROWS)
+
+    def _has_new_table(self, before: RunView, after: RunView) -> bool:
+        # Snapshots of one run share their plan; one that was loaded again is told by its time and its length.
+        old, new = before.plan, after.plan
+        return old is not new and (old.made_at, len(old.candidates)) != (new.made_at, len(new.candidates))
+
+    def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
+        if kind == "launch":
+            call(self._on_launch)
+        elif kind == "cancel":
+            call(self._on_cancel)
+        elif kind == "down":
+            call(self._on_down, str(content["name"]))
+        elif kind == "select":
+            call(self._on_select, int(content["rank"]))

@@ -1,0 +1,48 @@
+"""The one anywidget class behind all panels. Imports ipywidgets, so it is itself imported only when a panel is first shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from nbprov.notebook import assets
+
+
+class PanelWidget(anywidget.AnyWidget):
+    """A widget with one trait that the kernel writes; all else are messages."""
+
+    state = traitlets.Dict().tag(sync=True)
+
+
+class PriceTableWidget(PanelWidget):
+    """Draws `widgets/price_table.js`."""
+
+    _esm = assets.module(assets.PRICE_TABLE)
+    _css = assets.style()
+
+
+class RunPanelWidget(PanelWidget):
+    """Draws `widgets/run_panel.js`."""
+
+    _esm = assets.module(assets.RUN_PANEL)
+    _css = assets.style()
+
+
+class ClustersTableWidget(PanelWidget):
+    """Draws `widgets/clusters_table.js`."""
+
+    _esm = assets.module(assets.CLUSTERS_TABLE)
+    _css = assets.style()
+
+
+def free_route(widget: Any) -> None:
+    """Let the browser choose the subshell that handles its messages.
+
+    ipykernel 7.4 routes what comes in on a comm to the shell that last sent on it, whatever the browser asked for. A panel is
+    written from the engine's thread, so its buttons would wait for the running cell. Other releases have no such attribute.
+    """
+    comm = getattr(widget, "comm", None)
+    if comm is not None and hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = lambda data, default: default

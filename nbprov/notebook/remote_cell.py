@@ -1,0 +1,67 @@
+"""The `%%on` cell: outputs of a machine in the cell that asked for them."""
+
+from __future__ import annotations
+
+import argparse
+import queue
+import sys
+from typing import Any
+
+from nbprov.api import session
+from nbprov.model.errors import Interrupted
+
+TICK = 0.05
+"""Seconds between two looks for output or an interrupt."""
+
+
+def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
+    """Run the cell on the cluster and publish what it puts out, as it comes.
+
+    Raises
+    ------
+    RemoteError
+        If the code raised or the script ended with a code other than 0.
+    Interrupted
+        On Ctrl-C, which interrupts the remote side too.
+    """
+    from nbprov.machines.cells import bash_cell, python_cell
+
+    name = arguments.name
+    run = bash_cell if arguments.bash else python_cell
+    outputs: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    future = session().start_remote(name, lambda live: run(live, text, nodes=arguments.nodes, on_output=outputs.put))
+    try:
+        while not future.done():
+            _drain(shell, outputs, TICK)
+        _drain(shell, outputs, 0)
+        future.result()
+    except KeyboardInterrupt:
+        future.cancel()
+        raise Interrupted(f"interrupted on {name}; its variables are still there") from None
+
+
+def _drain(shell: Any, outputs: queue.SimpleQueue[dict[str, Any]], wait: float) -> None:
+    try:
+        message = outputs.get(timeout=wait) if wait else outputs.get_nowait()
+        while True:
+            _publish(shell, message)
+            message = outputs.get_nowait()
+    except queue.Empty:
+        return
+
+
+def _publish(shell: Any, message: dict[str, Any]) -> None:
+    kind, content = message["msg_type"], message["content"]
+    if kind == "stream":
+        stream = sys.stderr if content["name"] == "stderr" else sys.stdout
+        stream.write(content["text"])
+        stream.flush()
+    elif kind in ("display_data", "execute_result", "update_display_data"):
+        shell.display_pub.publish(
+            data=content["data"],
+            metadata=content.get("metadata", {}),
+            transient=content.get("transient", {}),
+            update=kind == "update_display_data",
+        )
+    elif kind == "clear_output":
+        shell.display_pub.clear_output(wait=content.get("wait", False))

@@ -1,0 +1,147 @@
+"""The clusters table as static HTML and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nbprov.model.clock import Instant, short_duration
+from nbprov.model.clusters import ClusterState, ClusterView
+from nbprov.model.money import Micros, format_usd
+
+from .tables import Column, html_heading, html_lines, html_page, html_table, text_table
+from .words import CLUSTER_LOOKS, DASH, SIMULATED, Look, place_words, utc_words
+
+_COLUMNS = (
+    Column("name", flexible=True),
+    Column("state", flexible=True),
+    Column("place", flexible=True),
+    Column("type", flexible=True),
+    Column("nodes", right=True),
+    Column("uptime", right=True),
+    Column("cost so far", right=True),
+    Column("$/h", right=True),
+    Column("guards", flexible=True),
+    Column("confirmed", right=True),
+)
+
+_ENDING = (ClusterState.ENDING, ClusterState.ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """A row of the clusters table in words.
+
+    Attributes
+    ----------
+    hourly
+        What it costs an hour now, in micros; 0 where nothing is billed.
+    can_stop, can_start, can_down
+        Which commands its state allows; a cloud that cannot stop says so when asked.
+    """
+
+    key: str
+    name: str
+    state: str
+    look: Look
+    gpus: str
+    place: str
+    instance_type: str
+    market: str
+    nodes: int
+    started: Instant
+    ended: Instant | None
+    cost: Micros
+    hourly: Micros
+    guards: str
+    confirmed: Instant | None
+    reason: str
+    simulated: bool
+    can_stop: bool
+    can_start: bool
+    can_down: bool
+
+
+def cluster_facts(view: ClusterView) -> ClusterFacts:
+    """Put a cluster into words, once for all three forms."""
+    offer = view.candidate.offer
+    return ClusterFacts(
+        key=view.cluster_id,
+        name=view.name,
+        state=view.state.value,
+        look=CLUSTER_LOOKS[view.state],
+        gpus=offer.gpus,
+        place=place_words(offer.place),
+        instance_type=offer.instance_type,
+        market=offer.market.value,
+        nodes=len(view.instances) or view.candidate.count,
+        started=view.started,
+        ended=view.ended,
+        cost=view.cost,
+        hourly=view.hourly_now,
+        guards=view.guards.words() + (" (default)" if view.guards.is_default else ""),
+        confirmed=view.confirmed,
+        reason=view.reason,
+        simulated=view.simulated,
+        can_stop=view.state is ClusterState.RUNNING,
+        can_start=view.state is ClusterState.STOPPED,
+        can_down=view.state not in _ENDING,
+    )
+
+
+def _rows(clusters: Sequence[ClusterFacts], now: Instant) -> list[list[str]]:
+    return [
+        [
+            c.name,
+            f"{c.look}: {c.reason}" if c.reason else str(c.look),
+            c.place,
+            f"{c.instance_type}{' spot' if c.market == 'spot' else ''}",
+            str(c.nodes),
+            short_duration((now if c.ended is None else c.ended) - c.started),
+            format_usd(c.cost) + ("*" if c.simulated else ""),
+            format_usd(c.hourly) if c.hourly else DASH,
+            c.guards,
+            DASH if c.confirmed is None else f"{short_duration(now - c.confirmed)} ago",
+        ]
+        for c in clusters
+    ]
+
+
+def _total(clusters: Sequence[ClusterFacts]) -> str:
+    live = [c for c in clusters if c.can_down]
+    paid = sum(c.hourly for c in live if not c.simulated)
+    mimed = sum(c.hourly for c in live if c.simulated)
+    parts = [f"{format_usd(paid)}/h"] if paid or not mimed else []
+    parts += [f"{format_usd(mimed)}/h simulated"] if mimed else []
+    return f"{len(live)} cluster{'' if len(live) == 1 else 's'}, {' and '.join(parts)}"
+
+
+def clusters_heading(clusters: Sequence[ClusterFacts]) -> str:
+    """All clusters in one line: how many, and what they cost an hour together."""
+    return _total(clusters) if clusters else "no clusters"
+
+
+def _text_table(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
+    """The table without the guards, which are said a line a cluster below: a terminal is too narrow for both."""
+    kept = [i for i, column in enumerate(_COLUMNS) if column.label != "guards"]
+    rows = [[row[i] for i in kept] for row in _rows(clusters, now)]
+    guards = [f"guards of {c.name}: {c.guards}" for c in clusters if c.can_down]
+    return [*text_table([_COLUMNS[i] for i in kept], rows), *guards]
+
+
+def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
+    return ([f"* {SIMULATED}"] if any(c.simulated for c in clusters) else []) + ([f"as of {utc_words(now)}"] if clusters else [])
+
+
+def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:
+    """Clusters as a static HTML table."""
+    facts = [cluster_facts(c) for c in clusters]
+    table = html_table(_COLUMNS, _rows(facts, now)) if facts else ""
+    return html_page(html_heading(clusters_heading(facts)), table, html_lines(_foot(facts, now)))
+
+
+def clusters_text(clusters: Sequence[ClusterView], now: Instant) -> str:
+    """Clusters as aligned text."""
+    facts = [cluster_facts(c) for c in clusters]
+    table = _text_table(facts, now) if facts else []
+    return "\n".join([clusters_heading(facts), *table, *_foot(facts, now)])

@@ -1,0 +1,168 @@
+"""The price table and the plan, as static HTML and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+from nbprov.model.clock import Instant
+from nbprov.model.offers import Offer, Plan
+
+from .price_data import Coded, TableData
+from .tables import Column, html_heading, html_lines, html_page, html_table, more_rows, text_table
+from .words import DASH, candidate_words, is_simulated, nodes_words, per_hour, utc_words
+
+STATIC_ROWS = 20
+"""Rows of a price table that a saved notebook or a terminal shows."""
+
+_COLUMNS: dict[str, Column] = {
+    "rank": Column("#", right=True),
+    "gpu": Column("GPU"),
+    "place": Column("place", flexible=True),
+    "type": Column("type", flexible=True),
+    "market": Column("market"),
+    "hourly": Column("$/h", right=True),
+    "total": Column("all nodes", right=True),
+    "vcpus": Column("vCPU", right=True),
+    "memory": Column("GiB", right=True),
+    "gpu_memory": Column("GPU GiB", right=True),
+    "stock": Column("stock"),
+    "why": Column("why here", flexible=True),
+    "source": Column("source", flexible=True),
+    "as_of": Column("price of"),
+}
+_TEXT_LEAVES_OUT = {"source", "as_of"}
+"""What the text form says once, under the table: a terminal is too narrow for it on every line."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFacts:
+    """What is said of a plan beside its table."""
+
+    headline: str
+    consent: str
+    guards: str
+    dropped: tuple[str, ...]
+    notes: tuple[str, ...]
+    simulated: bool
+
+    def lines(self) -> list[str]:
+        """The facts as lines under the table."""
+        said = [self.consent, f"guards: {self.guards}"]
+        said += [f"left out: {line}" for line in self.dropped]
+        return [line for line in [*said, *self.notes] if line]
+
+
+def plan_facts(plan: Plan) -> PlanFacts:
+    """Say what a plan offers, what Launch would consent to, what guards it, and what was left out."""
+    count = len(plan.candidates)
+    chosen, dearest = plan.chosen, plan.dearest or plan.chosen
+    simulated = chosen is not None and is_simulated(chosen.offer)
+    headline = "no offer satisfies the spec"
+    if chosen is not None:
+        headline = f"{count:,} place{'s' if count > 1 else ''} to try, first {candidate_words(chosen)}"
+    consent = ""
+    if dearest is not None:
+        offer = dearest.offer
+        what = f"{nodes_words(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
+        consent = f"may take up to {per_hour(dearest.hourly)}: {what} in {offer.cloud}/{offer.region}"
+        consent += "; simulated, you pay $0" if simulated else ""
+    guards = plan.spec.guards.words() + (" (default)" if plan.spec.guards.is_default else "")
+    dropped = tuple(f"{d.count:,} {d.words}" for d in plan.dropped if d.count)
+    remarks = tuple(r.message for r in plan.spec.remarks)
+    return PlanFacts(headline, consent, guards, dropped, (*plan.notes, *remarks), simulated)
+
+
+def _static_rows(data: TableData, limit: int, today: date) -> tuple[list[str], list[list[str]]]:
+    """The first rows as cells, place in one column, and the columns that hold anything."""
+    rows = []
+    for i in range(min(limit, data.rows)):
+        cells = data.cells(i, today)
+        zone, region = cells.pop("zone", DASH), cells.pop("region", DASH)
+        finest = [zone] if zone.startswith(region) and zone != DASH else [region, zone]
+        cells["place"] = "/".join(p for p in (cells.pop("cloud", DASH), *finest) if p != DASH) or DASH
+        rows.append(cells)
+    keys = [k for k in _COLUMNS if any(row.get(k, DASH) != DASH for row in rows)]
+    return keys, [[row.get(k, DASH) for k in keys] for row in rows]
+
+
+def _as_of(data: TableData, rows: int) -> str:
+    """The sources and dates of the prices shown, in one line."""
+    columns = {c.key: c for c in data.columns}
+    if not {"source", "as_of"} <= columns.keys():
+        return ""
+    shown = range(min(rows, data.rows))
+    far = date.min  # a date far before any price: ages are not wanted here, the dates are
+    sources = sorted({columns["source"].cell(i, far) for i in shown} - {DASH})
+    dates = sorted({_raw_date(data, i) for i in shown} - {""})
+    when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
+    said = ", ".join(sources[:4]) + (f" and {len(sources) - 4} more" if len(sources) > 4 else "")
+    return f"prices: {said or 'source unknown'}{f', of {when}' if when else ''}" if shown else ""
+
+
+def _raw_date(data: TableData, row: int) -> str:
+    values = next(c.values for c in data.columns if c.key == "as_of")
+    return str(values.words[int(values.codes[row])]) if isinstance(values, Coded) else ""
+
+
+def table_html(data: TableData, *, heading: str = "", now: Instant = 0.0, rows: int = STATIC_ROWS, below: Sequence[str] = ()) -> str:
+    """The first rows of a price table as static HTML, with what was left out, the sources and the time."""
+    if not data.rows:
+        return html_page(html_heading(heading or f"no {data.noun}s"), html_lines(below))
+    keys, cells = _static_rows(data, rows, _today(now))
+    stamp = f"shown {utc_words(now)}" if now else ""
+    lines = [more_rows(len(cells), data.total), *below, _as_of(data, rows), stamp]
+    return html_page(html_heading(heading) if heading else "", html_table([_COLUMNS[k] for k in keys], cells), html_lines(lines))
+
+
+def table_text(data: TableData, *, heading: str = "", now: Instant = 0.0, rows: int = STATIC_ROWS, below: Sequence[str] = ()) -> str:
+    """The first rows of a price table as aligned text, with what was left out, the sources and the time."""
+    if not data.rows:
+        return "\n".join([heading or f"no {data.noun}s", *below])
+    keys, cells = _static_rows(data, rows, _today(now))
+    kept = [i for i, k in enumerate(keys) if k not in _TEXT_LEAVES_OUT]
+    table = text_table([_COLUMNS[keys[i]] for i in kept], [[row[i] for i in kept] for row in cells])
+    return "\n".join(line for line in [heading, *table, more_rows(len(cells), data.total), *below, _as_of(data, rows)] if line)
+
+
+def _today(now: Instant) -> date:
+    return datetime.fromtimestamp(now, UTC).date() if now else datetime.now(UTC).date()
+
+
+def offers_html(
+    offers: Sequence[Offer],
+    *,
+    total: int | None = None,
+    now: Instant = 0.0,
+    rows: int = STATIC_ROWS,
+    stock: Callable[[Offer], str] | None = None,
+) -> str:
+    """Offers as a static HTML table, in their order."""
+    return table_html(TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows)
+
+
+def offers_text(
+    offers: Sequence[Offer],
+    *,
+    total: int | None = None,
+    now: Instant = 0.0,
+    rows: int = STATIC_ROWS,
+    stock: Callable[[Offer], str] | None = None,
+) -> str:
+    """Offers as aligned text, in their order."""
+    return table_text(TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows)
+
+
+def plan_html(plan: Plan, *, rows: int = STATIC_ROWS) -> str:
+    """A plan as static HTML: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
+    facts = plan_facts(plan)
+    data = TableData.from_plan(plan, limit=rows)
+    return table_html(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())
+
+
+def plan_text(plan: Plan, *, rows: int = STATIC_ROWS) -> str:
+    """A plan as text: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
+    facts = plan_facts(plan)
+    data = TableData.from_plan(plan, limit=rows)
+    return table_text(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())

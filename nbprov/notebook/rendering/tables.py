@@ -1,0 +1,138 @@
+"""Tables as aligned text and as plain HTML that survives every viewer of saved notebooks (no script, style element or caption)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+TEXT_WIDTH = 118
+"""Columns of a terminal that text tables keep within."""
+LEAST_FLEXIBLE = 16
+"""A column that gives way is not cut shorter than this."""
+GAP = "  "
+
+_TABLE = "border-collapse:collapse;border:1px solid #8a8f98;font-variant-numeric:tabular-nums"
+_CELL = "border:1px solid #8a8f98;padding:2px 8px;text-align:{align};white-space:{wrap}"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a static table.
+
+    Attributes
+    ----------
+    right
+        Aligned to the right, as numbers are.
+    flexible
+        May be cut (in text) or wrapped (in HTML) where room is short.
+    """
+
+    label: str
+    right: bool = False
+    flexible: bool = False
+
+
+def width_of(text: str) -> int:
+    """How many terminal columns a text takes.
+
+    Examples
+    --------
+    >>> width_of("a100"), width_of("機械")
+    (4, 4)
+    """
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text in at most so many columns, with an ellipsis where it was longer.
+
+    Examples
+    --------
+    >>> cut("northamerica", 6)
+    'north…'
+    """
+    if width_of(text) <= width:
+        return text
+    kept = ""
+    for character in text:
+        if width_of(kept + character) > width - 1:
+            break
+        kept += character
+    return f"{kept}…"
+
+
+def one_line(text: str) -> str:
+    """The text with all white space and control characters as single spaces: safe in a terminal and in a table."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split())
+
+
+def text_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = TEXT_WIDTH) -> list[str]:
+    """Lines of an aligned table: a header, a rule, the rows. Flexible columns give way, the widest first."""
+    cells = [[one_line(c) for c in row] for row in rows]
+    widths = [max([width_of(column.label), *(width_of(row[i]) for row in cells)]) for i, column in enumerate(columns)]
+    flexible = [i for i, column in enumerate(columns) if column.flexible]
+    excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
+    for _ in range(excess):
+        widest = max(flexible, key=lambda i: widths[i], default=None)
+        if widest is None or widths[widest] <= LEAST_FLEXIBLE:
+            break
+        widths[widest] -= 1
+    lines = [_line([c.label for c in columns], columns, widths), GAP.join("─" * w for w in widths)]
+    return lines + [_line(row, columns, widths) for row in cells]
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    parts = []
+    for cell, column, width in zip(cells, columns, widths, strict=True):
+        text = cut(cell, width)
+        room = " " * (width - width_of(text))
+        parts.append(room + text if column.right else text + room)
+    return GAP.join(parts).rstrip()
+
+
+def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
+    """A table with inline borders; every cell is escaped."""
+
+    def cell(tag: str, column: Column, text: str) -> str:
+        style = _CELL.format(align="right" if column.right else "left", wrap="normal" if column.flexible else "nowrap")
+        scope = ' scope="col"' if tag == "th" else ""
+        return f'<{tag}{scope} style="{style}">{escape(text)}</{tag}>'
+
+    head = "".join(cell("th", c, c.label) for c in columns)
+    body = "".join(f"<tr>{''.join(cell('td', c, t) for c, t in zip(columns, row, strict=True))}</tr>\n" for row in rows)
+    return f'<table border="1" style="{_TABLE}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+
+
+def html_lines(lines: Sequence[str]) -> str:
+    """Paragraphs, escaped; empty lines are left out."""
+    return "".join(f'<p style="margin:2px 0">{escape(line)}</p>\n' for line in lines if line.strip())
+
+
+def html_page(*parts: str) -> str:
+    """The parts of one static display, in one block."""
+    return f'<div style="text-align:left">\n{"".join(parts)}</div>'
+
+
+def html_heading(text: str) -> str:
+    """The first line of a static display, escaped."""
+    return f'<p style="margin:2px 0 6px"><b>{escape(text)}</b></p>\n'
+
+
+def html_preformatted(text: str) -> str:
+    """Several lines as they stand, escaped."""
+    return f'<pre style="white-space:pre-wrap">{escape(text)}</pre>\n' if text.strip() else ""
+
+
+def more_rows(shown: int, total: int) -> str:
+    """What is said under a table that was cut; empty where nothing was.
+
+    Examples
+    --------
+    >>> more_rows(20, 40_000)
+    '39,980 more rows'
+    """
+    left = total - shown
+    return "" if left <= 0 else f"{left:,} more row{'s' if left > 1 else ''}"

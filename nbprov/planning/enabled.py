@@ -1,0 +1,43 @@
+"""What the caller knows of the clouds: which are set up, as whom, and what they can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nbprov.clouds.base import Capabilities
+from nbprov.model.causes import RULES
+from nbprov.model.launches import CheckResult
+
+NO_ADAPTER = "no adapter yet"
+"""Why a cloud that is only in the catalogue cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledCloud:
+    """A cloud that may be used.
+
+    Attributes
+    ----------
+    account
+        As whom; blocks that name an account match by it.
+    capabilities
+        What it can do; requests that need more are not placed there.
+    """
+
+    account: str = ""
+    capabilities: Capabilities = field(default_factory=Capabilities)
+
+
+def reason(check: CheckResult) -> str:
+    """Why a checked cloud is not enabled, in a few words; empty where it is."""
+    if check.enabled:
+        return ""
+    if check.problem is None:
+        return "not set up"
+    return check.problem.message.strip().partition("\n")[0] or RULES[check.problem.cause].words
+
+
+def why_disabled(cloud: str, disabled: Mapping[str, str]) -> str:
+    """One phrase: `aws is not set up: no adapter yet`."""
+    return f"{cloud} is not set up: {disabled.get(cloud) or NO_ADAPTER}"

@@ -1,0 +1,204 @@
+"""The catalogue as planning reads it: columns for chosen rows, codes for names, places by name whatever their case."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nbprov.catalog.query import Query
+from nbprov.model.offers import Offer
+
+if TYPE_CHECKING:
+    from nbprov.catalog import Catalog
+    from nbprov.catalog.rows import View
+    from nbprov.catalog.store import Store
+
+Ints = NDArray[Any]
+"""Row numbers or codes."""
+Floats = NDArray[Any]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Places:
+    """The places of one cloud by case-folded name.
+
+    Attributes
+    ----------
+    zones
+        A zone's name to (region, zone); free-text catalogues have one name in several regions.
+    """
+
+    regions: dict[str, str] = field(default_factory=dict)
+    zones: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+
+    def add(self, region: str, zone: str) -> None:
+        """Note a place; an empty zone is the region."""
+        self.regions.setdefault(region.casefold(), region)
+        if zone:
+            known = self.zones.get(zone.casefold(), ())
+            if (region, zone) not in known:
+                self.zones[zone.casefold()] = (*known, (region, zone))
+
+
+_places: WeakKeyDictionary[Store, Mapping[str, Places]] = WeakKeyDictionary()
+
+
+def _places_of(store: Store) -> Mapping[str, Places]:
+    """The places of the stored prices, made once a store."""
+    made = _places.get(store)
+    if made is None:
+        made = {}
+        for cloud, regions in store.meta["places"].items():
+            places = made[cloud] = Places()
+            for region, zones in regions.items():
+                places.add(region, "")
+                for zone in zones:
+                    places.add(region, zone)
+        _places[store] = made
+    return made
+
+
+class Table:
+    """One catalogue, live offers included. Row numbers are the catalogue's own.
+
+    Attributes
+    ----------
+    size
+        Number of rows.
+    places
+        By cloud.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._view: View = catalog._view  # the columns of any rows at all; `select` only gives those of its answer
+        self.size = self._view.rows
+        self.places = self._with_live_places()
+        self._rank: Ints | None = None
+
+    def _with_live_places(self) -> Mapping[str, Places]:
+        stored = _places_of(self._view.store)
+        live = self._view.live
+        if live is None:
+            return stored
+        places = dict(stored)
+        fresh: set[str] = set()
+        for row in range(self._view.store.rows, self.size):
+            cloud, region, zone = (self._view.text(row, name) for name in ("cloud", "region", "zone"))
+            if cloud not in fresh:
+                fresh.add(cloud)
+                known = places.get(cloud, Places())
+                places[cloud] = Places(dict(known.regions), dict(known.zones))
+            places[cloud].add(region, zone)
+        return places
+
+    def select(self, query: Query) -> Ints:
+        """The rows that answer, in the order of price and names."""
+        numbers: Ints = self._catalog.select(query).numbers
+        return numbers
+
+    def offer(self, row: int) -> Offer:
+        """One row as an offer."""
+        return self._catalog.offer(row)
+
+    def of(self, column: str, rows: Ints) -> NDArray[Any]:
+        """A column for these rows: figures (NaN where not known) or codes of text."""
+        return self._view.gather(column, rows)
+
+    def names(self, column: str) -> list[str]:
+        """The text of a coded column, by code."""
+        live = self._view.live
+        stored = self._view.store.table(column)
+        return stored if live is None else stored + live.added[column]
+
+    def code(self, column: str, name: str) -> int:
+        """The code of a text; -1 where no row has it."""
+        store, live = self._view.store, self._view.live
+        code: int = store.codes(column).get(name, -1)
+        if code < 0 and live is not None and name in live.added[column]:
+            code = len(store.table(column)) + live.added[column].index(name)
+        return code
+
+    def is_cloud(self, rows: Ints, clouds: Collection[str]) -> Bools:
+        """Which rows are of these clouds."""
+        wanted = np.array([name in clouds for name in self.names("cloud")], dtype=bool)
+        return np.asarray(wanted[self.of("cloud", rows)])
+
+    def is_of_family(self, rows: Ints, families: Collection[str]) -> Bools:
+        """Which rows are of types whose family is one of these, or whose name begins with one."""
+        heads = tuple(families)
+        family, kinds = self.names("family"), self.names("instance_type")
+        codes, at = np.unique(self.of("instance_type", rows), return_inverse=True)
+        begins = np.array([kinds[code].startswith(heads) for code in codes.tolist()], dtype=bool)
+        named = np.array([name in families for name in family], dtype=bool)
+        return np.asarray(begins[at] | named[self.of("family", rows)])
+
+    def concatenated(self, parts: Sequence[Ints]) -> Ints:
+        """Several answers as one, each row once, in row order."""
+        return np.unique(np.concatenate(parts))
+
+    def rank(self, rows: Ints) -> Ints:
+        """Places in the order of price, cloud, region, zone, type; row numbers are these but for live offers, which stand behind."""
+        if self._view.live is None:
+            return rows
+        if self._rank is None:
+            everything = self.select(Query())
+            self._rank = np.empty(self.size, dtype=np.int32)
+            self._rank[everything] = np.arange(self.size, dtype=np.int32)
+        return np.asarray(self._rank[rows])
+
+    def rows_of_type(self, name: str) -> Ints:
+        """All rows of an instance type, by exact name; in no promised order."""
+        store, live = self._view.store, self._view.live
+        code = self.code("instance_type", name)
+        if code < 0:
+            return np.zeros(0, dtype=np.int32)
+        stored = store.group("instance_type", code) if code < len(store.table("instance_type")) else np.zeros(0, dtype=np.int32)
+        if live is None:
+            return stored
+        return np.concatenate((stored, np.flatnonzero(live.arrays["instance_type"] == code) + store.rows))
+
+    def distinct(self, column: str, rows: Ints) -> list[str]:
+        """The texts that occur in these rows, sorted."""
+        names = self.names(column)
+        return sorted(names[code] for code in np.unique(self.of(column, rows)).tolist())
+
+    def in_order(self, column: str, rows: Ints) -> list[str]:
+        """The texts that occur in these rows, in their order."""
+        names = self.names(column)
+        return [names[code] for code in dict.fromkeys(self.of(column, rows).tolist())]
+
+    def figures(self, column: str, rows: Ints) -> list[float]:
+        """The figures that occur in these rows, ascending, as they were written."""
+        values = self.of(column, rows)
+        return [float(f"{v:.7g}") for v in np.unique(values[~np.isnan(values)]).tolist()]
+
+    def sellers(self, kind: str, accelerator: str = "") -> list[str]:
+        """The clouds that sell a type, sorted; a GCP host is sold with attached accelerators too."""
+        found = self.select(Query(instance_type=kind))
+        if accelerator:
+            found = np.concatenate((found, self.select(Query(instance_type=kind, accelerator=accelerator))))
+        return self.distinct("cloud", found)
+
+    def types_of(self, clouds: Collection[str]) -> list[str]:
+        """The types these clouds sell, sorted; those of all clouds where none is named."""
+        if not clouds:
+            return self.names("instance_type")
+        return self.distinct("instance_type", self.select(Query(cloud=tuple(clouds))))
+
+    def words_of_type(self, cloud: str, kind: str, accelerator: str = "") -> str:
+        """What a type has: `A10G:1, 4 vCPUs, 16 GiB`."""
+        rows = self.select(Query(cloud=cloud, instance_type=kind))
+        if not len(rows):
+            rows = self.select(Query(cloud=cloud, instance_type=kind, accelerator=accelerator))
+        offer = self.offer(int(rows[0]))
+        words = [offer.gpus if offer.accelerator else "no accelerator"]
+        words += [f"{offer.vcpus:g} vCPUs"] if offer.vcpus is not None else []
+        words += [f"{offer.memory_gib:g} GiB"] if offer.memory_gib is not None else []
+        return ", ".join(words)

@@ -1,0 +1,52 @@
+"""One attempt as the failover sees it, and how long each of its phases may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nbprov.model.causes import Failure
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import AttemptState
+from nbprov.model.offers import Candidate
+
+PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT)
+"""What the machines of an accepted attempt are brought through, in this order."""
+
+MADE = (AttemptState.ACCEPTED, *PHASES)
+"""States in which machines of an attempt exist and are wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How long each phase of an attempt may take; the capabilities of its cloud say."""
+
+    accepted: Seconds
+    booting: Seconds
+    ssh: Seconds
+    agent: Seconds
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What the machine knows of one attempt. Changed only by `Failover`."""
+
+    token: str
+    candidate: Candidate
+    number: int
+    slot: int
+    state: AttemptState = AttemptState.INTENT
+    deadline: Seconds = float("inf")
+    failure: Failure | None = None
+    ids: tuple[str, ...] = ()
+    tries: int = 1
+    retry_at: Seconds | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its slot is free again."""
+        return self.state.is_final
+
+
+def limit(limits: Deadlines, phase: AttemptState) -> Seconds:
+    """How long a phase may take."""
+    return {AttemptState.BOOTING: limits.booting, AttemptState.SSH: limits.ssh, AttemptState.AGENT: limits.agent}[phase]

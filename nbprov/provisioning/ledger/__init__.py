@@ -1,0 +1,11 @@
+"""The ledger: every intent, attempt, instance, price, guard, observation and event, durable before anything is bought."""
+
+from __future__ import annotations
+
+from .leases import LEASE_SECONDS, LeaseLost
+from .ledger import Ledger
+from .rows import ClusterRow, LaunchRow, RunRow
+from .runs import NameTaken
+from .store import has_live_rows
+
+__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow", "has_live_rows"]

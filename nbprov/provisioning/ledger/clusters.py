@@ -1,0 +1,129 @@
+"""Clusters, their machines as last listed, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from nbprov.model.clusters import ClusterState
+from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.money import Micros, cost_of
+from nbprov.model.offers import Candidate
+
+from .codec import from_plain
+from .launches import Launches
+from .rows import ClusterRow, cluster_row, dump, storable
+from .runs import NameTaken
+
+
+class Clusters(Launches):
+    """What a provision ended in."""
+
+    def hand_over(self, cluster_id: str, name: str, run_id: str, token: str, candidate: Candidate) -> None:
+        """Make the winner the run's one cluster.
+
+        Raises
+        ------
+        NameTaken
+            If the run has a cluster already, or the name is in use.
+        """
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            self._hold(db, run_id)
+            try:
+                db.execute(
+                    "INSERT INTO clusters (cluster_id, name, run_id, token, state, candidate, confirmed, started) VALUES (?, ?, ?, ?, 'running', ?, ?, ?)",
+                    (cluster_id, name, run_id, token, dump(candidate), now, now),
+                )
+            except sqlite3.IntegrityError as error:
+                raise NameTaken(f"a cluster called {name!r} exists already", hint=f"end it: %nbprov down {name}") from error
+            db.execute("UPDATE launches SET state = 'ready' WHERE token = ?", (token,))
+            db.execute("UPDATE runs SET state = 'ready', updated = ? WHERE run_id = ?", (now, run_id))
+
+    def set_cluster(self, cluster_id: str, state: ClusterState, reason: str = "") -> None:
+        """Move a cluster on. `ended` closes its launch, its instances and their prices; `stopped` pauses the compute price."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            row = db.execute("SELECT token, run_id FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+            ended = state is ClusterState.ENDED
+            db.execute(
+                "UPDATE clusters SET state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
+                " ended = CASE WHEN ? THEN ? END WHERE cluster_id = ?",
+                (state.value, storable(reason), storable(reason), now, ended, now, cluster_id),
+            )
+            if ended or state is ClusterState.STOPPED:
+                self._close_segments(db, row["token"], now)
+            if ended:
+                db.execute("UPDATE launches SET state = 'gone', ended = ? WHERE token = ?", (now, row["token"]))
+                db.execute("UPDATE instances SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL", (now, row["token"]))
+                db.execute("UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?", (now, row["run_id"]))
+
+    def resume_prices(self, cluster_id: str) -> None:
+        """Start the compute price of a started cluster again, at the price frozen at launch."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            row = db.execute("SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+            launch = db.execute("SELECT ids FROM launches WHERE token = ?", (row["token"],)).fetchone()
+            candidate = from_plain(Candidate, json.loads(row["candidate"]))
+            self._open_segments(db, row["run_id"], row["token"], json.loads(launch["ids"]), candidate.offer.hourly, now)
+
+    def cluster(self, name: str) -> ClusterRow | None:
+        """The live cluster of this name, else the last one that had it."""
+        row = self.store.row("SELECT * FROM clusters WHERE name = ? ORDER BY (state = 'ended'), started DESC LIMIT 1", name)
+        return None if row is None else cluster_row(row)
+
+    def cluster_of_run(self, run_id: str) -> ClusterRow | None:
+        """The cluster a run ended in."""
+        row = self.store.row("SELECT * FROM clusters WHERE run_id = ?", run_id)
+        return None if row is None else cluster_row(row)
+
+    def clusters(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
+        """Clusters, live ones first, then newest first."""
+        where = "WHERE state <> 'ended'" if live_only else ""
+        return [
+            cluster_row(r)
+            for r in self.store.rows(f"SELECT * FROM clusters {where} ORDER BY (state = 'ended'), started DESC LIMIT ?", limit)
+        ]
+
+    def seen(self, instances: Iterable[Instance]) -> None:
+        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written."""
+        listed = list(instances)
+        known = {
+            (r["cloud"], r["id"]): r["data"]
+            for instance in listed
+            for r in self.store.rows("SELECT cloud, id, data FROM instances WHERE cloud = ? AND id = ?", instance.cloud, instance.id)
+        }
+        changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
+        if not changed:
+            return
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            for instance in changed:
+                gone = now if instance.state is InstanceState.GONE else None
+                db.execute(
+                    "INSERT INTO instances (cloud, id, token, data, state, first_seen, last_seen, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                    " ON CONFLICT (cloud, id) DO UPDATE SET data = excluded.data, state = excluded.state, last_seen = excluded.last_seen,"
+                    " ended = coalesce(instances.ended, excluded.ended)",
+                    (instance.cloud, instance.id, instance.token, dump(instance), instance.state.value, now, now, gone),
+                )
+                if not instance.state.is_billed:
+                    self._close_segments(db, instance.token, now, instance.id)
+
+    def instances(self, token: str) -> list[Instance]:
+        """Machines of a launch as last listed, head first."""
+        found = [from_plain(Instance, json.loads(r["data"])) for r in self.store.rows("SELECT data FROM instances WHERE token = ?", token)]
+        return sorted(found, key=lambda i: (i.node, i.id))
+
+    def cost(self, run_id: str, token: str | None = None) -> Micros:
+        """What a run (or one of its launches) has cost so far, failed attempts included."""
+        now = self.clock.now()
+        rows = self.store.rows(
+            "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL OR token = ?)", run_id, token, token
+        )
+        return sum(cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"]) for r in rows)
+
+    def hourly_now(self, token: str) -> Micros:
+        """The price that runs now for a launch, an hour."""
+        row = self.store.row("SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL", token)
+        return int(row[0]) if row is not None else 0

@@ -1,0 +1,169 @@
+"""Launches and attempts: intents before creates, operations, answers, and the price from acceptance to the end."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from nbprov.model.causes import Failure
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clusters import AttemptState
+from nbprov.model.launches import Launch, Operation
+from nbprov.model.money import Micros
+from nbprov.model.offers import Candidate
+
+from .codec import from_plain
+from .leases import Leases
+from .rows import LaunchRow, dump, launch_row, storable
+
+
+class Launches(Leases):
+    """What was asked of a cloud and what it answered."""
+
+    def intend(self, row: LaunchRow) -> None:
+        """Commit an intent: the launch, its price, its slot and its lease. Only then may a create be sent."""
+        with self.store.transaction() as db:
+            self._hold(db, row.run_id)
+            db.execute(
+                "INSERT INTO launches (token, run_id, number, slot, cloud, account, state, candidate, launch, keys, hourly, deadline, created)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    row.token,
+                    row.run_id,
+                    row.number,
+                    row.slot,
+                    row.cloud,
+                    row.candidate.account,
+                    row.state.value,
+                    dump(row.candidate),
+                    dump(row.launch),
+                    row.keys,
+                    row.candidate.hourly,
+                    row.deadline,
+                    row.created,
+                ),
+            )
+            self._begin_attempt(db, row.token)
+
+    def intend_again(self, token: str, launch: Launch) -> None:
+        """Commit that a launch is sent once more (rate limit, passing fault), with the same token and a new `answer_by`."""
+        with self.store.transaction() as db:
+            self._hold(db, self._run_of(db, token))
+            db.execute(
+                "UPDATE launches SET state = 'intent', launch = ?, deadline = ?, operation = NULL WHERE token = ?",
+                (dump(launch), launch.answer_by, token),
+            )
+            self._begin_attempt(db, token)
+
+    def _begin_attempt(self, db: sqlite3.Connection, token: str) -> None:
+        db.execute("INSERT INTO attempts (token, sent) VALUES (?, ?)", (token, self.clock.now()))
+
+    @staticmethod
+    def _run_of(db: sqlite3.Connection, token: str) -> str:
+        return str(db.execute("SELECT run_id FROM launches WHERE token = ?", (token,)).fetchone()[0])
+
+    def sent(self, token: str, operation: Operation) -> None:
+        """Store the operation before it is followed."""
+        with self.store.transaction() as db:
+            self._hold(db, self._run_of(db, token))
+            db.execute("UPDATE launches SET state = 'sent', operation = ? WHERE token = ?", (dump(operation), token))
+
+    def accepted(self, token: str, ids: Sequence[str]) -> None:
+        """Store the ids of what was made; from now on the price runs."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            run_id = self._run_of(db, token)
+            self._hold(db, run_id)
+            db.execute("UPDATE launches SET state = 'accepted', ids = ? WHERE token = ?", (json.dumps(list(ids)), token))
+            self._answer(db, token, "accepted", None)
+            row = db.execute("SELECT * FROM launches WHERE token = ?", (token,)).fetchone()
+            candidate = from_plain(Candidate, json.loads(row["candidate"]))
+            self._open_segments(db, run_id, token, ids, candidate.offer.hourly, now)
+            self._observe(db, "attempt", candidate, "accepted", now - row["created"])
+
+    @staticmethod
+    def _open_segments(db: sqlite3.Connection, run_id: str, token: str, ids: Iterable[str], hourly: Micros, now: Instant) -> None:
+        db.executemany(
+            "INSERT OR IGNORE INTO price_segments (run_id, token, instance_id, kind, hourly, started) VALUES (?, ?, ?, 'compute', ?, ?)",
+            [(run_id, token, instance_id, hourly, now) for instance_id in ids],
+        )
+
+    def failed(self, token: str, failure: Failure, state: AttemptState) -> None:
+        """Store why a launch failed and where that leaves it (refused, absent, unknown, ending)."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            self._hold(db, self._run_of(db, token))
+            db.execute(
+                "UPDATE launches SET state = ?, failure = ?, ended = CASE WHEN ? THEN ? END WHERE token = ?",
+                (state.value, dump(failure), state.is_final, now, token),
+            )
+            outcome = {AttemptState.UNKNOWN: "unknown"}.get(state, "refused")
+            self._answer(db, token, outcome, failure)
+            row = db.execute("SELECT candidate, created FROM launches WHERE token = ?", (token,)).fetchone()
+            self._observe(db, "attempt", from_plain(Candidate, json.loads(row["candidate"])), failure.cause.value, now - row["created"])
+
+    def _answer(self, db: sqlite3.Connection, token: str, outcome: str, failure: Failure | None) -> None:
+        db.execute(
+            "UPDATE attempts SET answered = ?, outcome = ?, cause = ?, code = ?, message = ?"
+            " WHERE id = (SELECT max(id) FROM attempts WHERE token = ?) AND outcome IS NULL",
+            (
+                self.clock.now(),
+                outcome,
+                failure.cause.value if failure else None,
+                storable(failure.code) if failure else None,
+                storable(failure.message) if failure else None,
+                token,
+            ),
+        )
+
+    def set_launch(self, token: str, state: AttemptState) -> None:
+        """Move a launch on (booting, ssh, agent, ready, ending, gone, absent). `gone` and `absent` end its price."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            self._hold(db, self._run_of(db, token))
+            db.execute(
+                "UPDATE launches SET state = ?, ended = CASE WHEN ? THEN ? END WHERE token = ?", (state.value, state.is_final, now, token)
+            )
+            if state.is_final:
+                self._close_segments(db, token, now)
+                self._answer(db, token, "refused", None)
+
+    @staticmethod
+    def _close_segments(db: sqlite3.Connection, token: str, now: Instant, instance_id: str | None = None) -> None:
+        db.execute(
+            "UPDATE price_segments SET ended = ? WHERE token = ? AND ended IS NULL AND (? IS NULL OR instance_id = ?)",
+            (now, token, instance_id, instance_id),
+        )
+
+    def launches(self, run_id: str) -> list[LaunchRow]:
+        """All launches of a run, oldest first."""
+        return [launch_row(r) for r in self.store.rows("SELECT * FROM launches WHERE run_id = ? ORDER BY number", run_id)]
+
+    def live_clouds(self) -> set[str]:
+        """Clouds with a launch that may be on the bill."""
+        return {r[0] for r in self.store.rows("SELECT DISTINCT cloud FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')")}
+
+    def tokens(self) -> set[str]:
+        """Every token this ledger ever committed."""
+        return {r[0] for r in self.store.rows("SELECT token FROM launches")}
+
+    def _observe(self, db: sqlite3.Connection, kind: str, candidate: Candidate, outcome: str, seconds: Seconds | None) -> None:
+        offer = candidate.offer
+        db.execute(
+            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome, seconds)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.clock.now(),
+                kind,
+                offer.cloud,
+                candidate.account,
+                offer.region,
+                offer.zone,
+                offer.instance_type,
+                offer.market.value,
+                candidate.count,
+                outcome,
+                seconds,
+            ),
+        )

@@ -1,0 +1,144 @@
+"""The ledger's rows as values, and values as what a row holds."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbprov.model.causes import Failure
+from nbprov.model.clock import Instant
+from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.launches import Launch, Operation
+from nbprov.model.money import Micros
+from nbprov.model.offers import Candidate
+
+from .codec import from_plain, to_plain
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A row of `runs`."""
+
+    run_id: str
+    name: str
+    state: RunState
+    spec: str
+    envs: Mapping[str, str]
+    folder: str
+    race: int
+    consent: Micros
+    message: str
+    error: str
+    cancelled: bool
+    lease_holder: str
+    lease_expires: Instant
+    created: Instant
+    updated: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRow:
+    """A row of `launches`: a launch and how far it came."""
+
+    token: str
+    run_id: str
+    number: int
+    slot: int
+    cloud: str
+    state: AttemptState
+    candidate: Candidate
+    launch: Launch
+    keys: str
+    operation: Operation | None
+    ids: tuple[str, ...]
+    failure: Failure | None
+    deadline: Instant
+    created: Instant
+    ended: Instant | None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRow:
+    """A row of `clusters`."""
+
+    cluster_id: str
+    name: str
+    run_id: str
+    token: str
+    state: ClusterState
+    candidate: Candidate
+    reason: str
+    confirmed: Instant | None
+    started: Instant
+    ended: Instant | None
+
+
+def dump(value: Any) -> str:
+    """A model value as JSON. Half of a surrogate pair, as raw messages may hold, stays what it is: the text is ASCII."""
+    return json.dumps(to_plain(value), separators=(",", ":"))
+
+
+def storable(value: str) -> str:
+    """What SQLite can store of a text: half of a surrogate pair becomes a question mark."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def run_row(row: sqlite3.Row) -> RunRow:
+    """A row of `runs` as a value."""
+    return RunRow(
+        run_id=row["run_id"],
+        name=row["name"],
+        state=RunState(row["state"]),
+        spec=row["spec"],
+        envs=json.loads(row["envs"]),
+        folder=row["folder"],
+        race=row["race"],
+        consent=row["consent"],
+        message=row["message"],
+        error=row["error"],
+        cancelled=bool(row["cancelled"]),
+        lease_holder=row["lease_holder"] or "",
+        lease_expires=row["lease_expires"] or 0.0,
+        created=row["created"],
+        updated=row["updated"],
+    )
+
+
+def launch_row(row: sqlite3.Row) -> LaunchRow:
+    """A row of `launches` as a value."""
+    return LaunchRow(
+        token=row["token"],
+        run_id=row["run_id"],
+        number=row["number"],
+        slot=row["slot"],
+        cloud=row["cloud"],
+        state=AttemptState(row["state"]),
+        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        launch=from_plain(Launch, json.loads(row["launch"])),
+        keys=row["keys"],
+        operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
+        ids=tuple(json.loads(row["ids"])),
+        failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
+        deadline=row["deadline"] or 0.0,
+        created=row["created"],
+        ended=row["ended"],
+    )
+
+
+def cluster_row(row: sqlite3.Row) -> ClusterRow:
+    """A row of `clusters` as a value."""
+    return ClusterRow(
+        cluster_id=row["cluster_id"],
+        name=row["name"],
+        run_id=row["run_id"],
+        token=row["token"],
+        state=ClusterState(row["state"]),
+        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        reason=row["reason"],
+        confirmed=row["confirmed"],
+        started=row["started"],
+        ended=row["ended"],
+    )

@@ -1,0 +1,92 @@
+"""The runs of the ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from nbprov.model.clusters import RunState
+from nbprov.model.errors import NbprovError
+from nbprov.model.money import Micros
+
+from .leases import Leases
+from .rows import RunRow, run_row, storable
+
+
+class NameTaken(NbprovError):
+    """A live cluster or launch has this name already."""
+
+    code = "cluster.name-taken"
+
+
+class Runs(Leases):
+    """Opening runs, moving them on, and finding those that a dead kernel left."""
+
+    def open_run(
+        self, run_id: str, name: str, spec: str, *, envs: Mapping[str, str], folder: str, race: int, consent: Micros, state: RunState
+    ) -> None:
+        """Write a run down and take its lease, before anything else happens in its name.
+
+        Raises
+        ------
+        NameTaken
+            If a live cluster or an unfinished launch has this name.
+        """
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            busy = db.execute("SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)).fetchone()
+            if busy is None:
+                busy = db.execute("SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'cancelling')", (name,)).fetchone()
+            if busy is not None:
+                raise NameTaken(f"a cluster called {name!r} is {busy[0]} already", hint=f"use another name, or end it: %nbprov down {name}")
+            db.execute(
+                "INSERT INTO runs (run_id, name, state, spec, envs, folder, race, consent, lease_holder, lease_expires, created, updated)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    run_id,
+                    name,
+                    state.value,
+                    storable(spec),
+                    json.dumps(dict(envs)),
+                    folder,
+                    race,
+                    consent,
+                    self.holder,
+                    now + self.lease_seconds,
+                    now,
+                    now,
+                ),
+            )
+
+    def set_run(self, run_id: str, state: RunState, message: str = "", error: str = "") -> None:
+        """Move a run on; a final state gives up the lease once nothing of it is pending (`release`)."""
+        with self.store.transaction() as db:
+            self._hold(db, run_id)
+            db.execute(
+                "UPDATE runs SET state = ?, message = ?, error = ?, updated = ? WHERE run_id = ?",
+                (state.value, storable(message), storable(error), self.clock.now(), run_id),
+            )
+
+    def request_cancel(self, run_id: str) -> None:
+        """Note that the person cancelled: whoever works on the run next ends what it made."""
+        with self.store.transaction() as db:
+            db.execute("UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?", (self.clock.now(), run_id))
+
+    def run(self, run_id: str) -> RunRow | None:
+        """One run."""
+        row = self.store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
+        return None if row is None else run_row(row)
+
+    def runs(self, limit: int = 50) -> list[RunRow]:
+        """Runs, newest first."""
+        return [run_row(r) for r in self.store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)]
+
+    def unfinished_runs(self) -> list[RunRow]:
+        """Runs that are being launched or cancelled, or that have a launch which may be on the bill beside a handed-over cluster."""
+        query = """
+            SELECT * FROM runs WHERE state IN ('launching', 'cancelling')
+               OR run_id IN (SELECT run_id FROM launches WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
+               OR run_id IN (SELECT run_id FROM clusters WHERE state = 'ending')
+            ORDER BY created
+        """
+        return [run_row(r) for r in self.store.rows(query)]

@@ -1,0 +1,141 @@
+"""The ledger's tables, as numbered migrations. A migration that has been released is never edited; a change is a new one."""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+    CREATE TABLE runs (
+        run_id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        state TEXT NOT NULL,
+        spec TEXT NOT NULL,              -- the cell's text, secrets blotted out
+        envs TEXT NOT NULL,              -- values given by the caller for envs the spec leaves open
+        folder TEXT NOT NULL,            -- what relative paths of the spec are relative to
+        race INTEGER NOT NULL,
+        consent INTEGER NOT NULL,        -- micros an hour that Launch consented to
+        message TEXT NOT NULL DEFAULT '',
+        error TEXT NOT NULL DEFAULT '',
+        cancelled INTEGER NOT NULL DEFAULT 0,
+        wait_deadline REAL,              -- until when stock is waited for
+        lease_holder TEXT,
+        lease_expires REAL,
+        created REAL NOT NULL,
+        updated REAL NOT NULL
+    ) WITHOUT ROWID;
+
+    CREATE TABLE launches (
+        token TEXT PRIMARY KEY,
+        run_id TEXT NOT NULL REFERENCES runs (run_id),
+        number INTEGER NOT NULL,
+        slot INTEGER NOT NULL,           -- race slot
+        cloud TEXT NOT NULL,
+        account TEXT NOT NULL,
+        state TEXT NOT NULL,             -- AttemptState
+        candidate TEXT NOT NULL,
+        launch TEXT NOT NULL,            -- the request as a template, without key material
+        keys TEXT NOT NULL,              -- hash of the key files
+        hourly INTEGER NOT NULL,         -- price frozen at launch, micros, all nodes
+        operation TEXT,
+        ids TEXT NOT NULL DEFAULT '[]',
+        failure TEXT,
+        deadline REAL,
+        created REAL NOT NULL,
+        ended REAL
+    ) WITHOUT ROWID;
+    CREATE INDEX launches_by_run ON launches (run_id, number);
+    CREATE INDEX launches_live ON launches (state) WHERE state NOT IN ('refused', 'gone', 'absent');
+
+    CREATE TABLE attempts (
+        id INTEGER PRIMARY KEY,
+        token TEXT NOT NULL REFERENCES launches (token),
+        sent REAL NOT NULL,
+        answered REAL,
+        outcome TEXT,                    -- accepted, refused, unknown, cancelled
+        cause TEXT, code TEXT, message TEXT
+    );
+    CREATE INDEX attempts_by_token ON attempts (token);
+
+    CREATE TABLE clusters (
+        cluster_id TEXT PRIMARY KEY,
+        name TEXT NOT NULL,
+        run_id TEXT NOT NULL REFERENCES runs (run_id),
+        token TEXT NOT NULL REFERENCES launches (token),
+        state TEXT NOT NULL,             -- ClusterState
+        candidate TEXT NOT NULL,
+        reason TEXT NOT NULL DEFAULT '',
+        confirmed REAL,
+        started REAL NOT NULL,
+        ended REAL
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX clusters_live_name ON clusters (name) WHERE state <> 'ended';
+
+    CREATE TABLE instances (
+        cloud TEXT NOT NULL,
+        id TEXT NOT NULL,
+        token TEXT NOT NULL,
+        data TEXT NOT NULL,              -- Instance as last listed
+        state TEXT NOT NULL,
+        first_seen REAL NOT NULL,
+        last_seen REAL NOT NULL,
+        ended REAL,
+        PRIMARY KEY (cloud, id)
+    ) WITHOUT ROWID;
+    CREATE INDEX instances_by_token ON instances (token);
+
+    CREATE TABLE side_objects (
+        cloud TEXT NOT NULL, region TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+        token TEXT NOT NULL, shared INTEGER NOT NULL, state TEXT NOT NULL, seen REAL NOT NULL,
+        PRIMARY KEY (cloud, region, kind, id)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE price_segments (
+        id INTEGER PRIMARY KEY,
+        run_id TEXT NOT NULL,
+        token TEXT NOT NULL,
+        instance_id TEXT NOT NULL,
+        kind TEXT NOT NULL,              -- compute, disk
+        hourly INTEGER NOT NULL,
+        started REAL NOT NULL,
+        ended REAL
+    );
+    CREATE INDEX price_segments_by_run ON price_segments (run_id);
+    CREATE UNIQUE INDEX price_segments_open ON price_segments (token, instance_id, kind) WHERE ended IS NULL;
+
+    CREATE TABLE blocks (
+        pattern TEXT PRIMARY KEY,
+        data TEXT NOT NULL,
+        repeats INTEGER NOT NULL,
+        since REAL NOT NULL,
+        expires REAL NOT NULL
+    ) WITHOUT ROWID;
+
+    CREATE TABLE guards (
+        run_id TEXT NOT NULL, node INTEGER NOT NULL, config TEXT NOT NULL, status TEXT NOT NULL, reported REAL NOT NULL,
+        PRIMARY KEY (run_id, node)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE observations (
+        id INTEGER PRIMARY KEY,
+        at REAL NOT NULL,
+        kind TEXT NOT NULL,              -- attempt, probe
+        cloud TEXT NOT NULL, account TEXT NOT NULL, region TEXT NOT NULL, zone TEXT NOT NULL,
+        instance_type TEXT NOT NULL, market TEXT NOT NULL, count INTEGER NOT NULL,
+        outcome TEXT NOT NULL,           -- accepted, or the cause; for probes what the cloud said
+        seconds REAL
+    );
+    CREATE INDEX observations_by_offer ON observations (cloud, region, zone, instance_type, market, at);
+
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY, at REAL NOT NULL, run_id TEXT NOT NULL, token TEXT NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL
+    );
+    CREATE INDEX events_by_run ON events (run_id, id);
+
+    CREATE TABLE jobs (
+        run_id TEXT NOT NULL, job_id TEXT NOT NULL, kind TEXT NOT NULL, command TEXT NOT NULL, state TEXT NOT NULL,
+        exit_code INTEGER, started REAL NOT NULL, ended REAL,
+        PRIMARY KEY (run_id, job_id)
+    ) WITHOUT ROWID;
+    """,
+)

@@ -1,0 +1,66 @@
+"""How a run that got no machine says so: what was tried, why each failed, what to do next."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from nbprov.model.causes import RULES, Cause, Failure
+from nbprov.model.clusters import AttemptView, RunState, RunView
+from nbprov.model.errors import NbprovError
+
+SHOWN_ATTEMPTS = 8
+"""Lines of history in the error itself; the panel and `%nbprov attempts` have all."""
+
+
+class Unavailable(NbprovError):
+    """No machine was to be had, or the launch was cancelled.
+
+    Attributes
+    ----------
+    attempts
+        The failover history; empty only where nothing was ever tried.
+    """
+
+    code = "provision.unavailable"
+
+    def __init__(self, message: str, *, hint: str = "", code: str | None = None, attempts: tuple[AttemptView, ...] = ()) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.attempts = attempts
+
+    @classmethod
+    def of(cls, view: RunView, stopped_by: Failure | None = None) -> Unavailable:
+        """The error of a run that has ended without a cluster."""
+        tried = tuple(a for a in view.attempts if a.failure is not None)
+        if view.state is RunState.CANCELLED:
+            return cls(f"{view.name}: cancelled; nothing is left on the bill", code="provision.cancelled", attempts=tried)
+        if stopped_by is not None:
+            rule = RULES[stopped_by.cause]
+            return cls(
+                f"{view.name}: {stopped_by.sentence()}", hint=rule.advice, code=f"provision.{stopped_by.cause.value}", attempts=tried
+            )
+        if not tried:
+            return cls(
+                f"{view.name}: every candidate is blocked for now" if len(view.plan.candidates) else f"{view.name}: nothing on sale fits",
+                hint="%nbprov blocks shows what is blocked and until when" if len(view.plan.candidates) else "; ".join(view.plan.notes),
+            )
+        causes = Counter(a.failure.cause for a in tried if a.failure is not None)
+        summary = ", ".join(f"{RULES[cause].words} ({count})" for cause, count in causes.most_common())
+        return cls(f"{view.name}: no machine in {len(tried)} attempts: {summary}", hint=_advice(causes), attempts=tried)
+
+    def render(self) -> list[str]:
+        lines = [f"{self.message}  [{self.code}]"]
+        for attempt in self.attempts[:SHOWN_ATTEMPTS]:
+            offer = attempt.candidate.offer
+            reason = attempt.failure.sentence() if attempt.failure is not None else attempt.state.value
+            lines.append(f"  {attempt.number}. {offer.place}  {offer.instance_type}  {reason}")
+        if len(self.attempts) > SHOWN_ATTEMPTS:
+            lines.append(f"  … and {len(self.attempts) - SHOWN_ATTEMPTS} more: %nbprov attempts")
+        if self.hint:
+            lines.append(f"  next: {self.hint}")
+        return lines
+
+
+def _advice(causes: Counter[Cause]) -> str:
+    if set(causes) <= {Cause.CAPACITY, Cause.SPOT}:
+        return "allow more regions or GPU types (any_of), or try again in a few minutes: blocks end by themselves"
+    return RULES[causes.most_common(1)[0][0]].advice

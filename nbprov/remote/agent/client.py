@@ -1,0 +1,371 @@
+"""The agent's client: jobs, shells and cells whose output outlives the connection."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from nbprov.model.clock import Seconds
+from nbprov.remote.connection import Connection
+from nbprov.remote.errors import SshError
+
+from .install import command, install, launch, program
+from .link import AgentAbsent, AgentError, Link, LinkLost
+from .values import AgentConfig, AgentStatus, Environment, GuardConfig, GuardState, Output, TaskInfo, guard_state, plain_environment
+
+PROTOCOL = 1
+REQUEST_SECONDS: Seconds = 30.0
+"""How long the agent may take to answer: it answers from memory, so this is a matter of the line."""
+RECONNECT_SECONDS: Seconds = 600.0
+"""How long a lost machine is looked for before a follower is told: a router's restart, a train's tunnel, a laptop that wakes up."""
+PING_SECONDS: Seconds = 20.0
+"""Between two signs of life; the agent drops a client that was silent for 180 s."""
+FIRST_PAUSE: Seconds = 0.05
+LAST_PAUSE: Seconds = 5.0
+SHUTDOWN_SECONDS: Seconds = 15.0
+"""How long an old agent may take to go when a new one replaces it."""
+
+Reconnect = Callable[[], Awaitable[Connection]]
+
+
+class Following:
+    """The output of one task from a number on, across lost connections: nothing missing, nothing twice.
+
+    Iterate once. Leaving the loop early, or losing this object, does not touch the task.
+
+    Attributes
+    ----------
+    id
+        The task's id, for another `job_output` later.
+    number
+        Of the last output seen.
+    end
+        The last output, once it came: its content tells `status`, `exit_code`, `execution_count`.
+    """
+
+    def __init__(self, client: AgentClient, id: str, since: int = 0) -> None:
+        self.id, self.number = id, since
+        self.end: Output | None = None
+        self._client = client
+
+    async def __aiter__(self) -> AsyncIterator[Output]:
+        async for output in self._client._follow(self.id, self.number):
+            self.number = output.number
+            if output.kind == "end":
+                self.end = output
+            yield output
+
+    async def wait(self) -> TaskInfo:
+        """Wait until the task has ended and say how."""
+        async for _ in self:
+            pass
+        return await self._client.task(self.id)
+
+
+class AgentClient:
+    """A client made by `AgentClient.start`. All methods belong to the loop it was made on.
+
+    Examples
+    --------
+    ::
+
+        client = await AgentClient.start(connection, AgentConfig(guards=guards))
+        async for output in await client.cell("x = 41; x + 1"):
+            print(output.kind, output.content)
+        job = await client.run_job("python train.py", name="run", env={"TOKEN": Secret("…")})
+        async for output in client.job_output(job.id):
+            print(output.text, end="")
+    """
+
+    def __init__(self, connection: Connection, config: AgentConfig, reconnect: Reconnect | None) -> None:
+        self.connection, self.config = connection, config
+        self._reconnect = reconnect if reconnect is not None else self._reopen
+        self._link: Link | None = None
+        self._lock = asyncio.Lock()
+        self._is_closed = False
+        self._pings: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(cls, connection: Connection, config: AgentConfig, *, reconnect: Reconnect | None = None) -> AgentClient:
+        """Install the agent if its file differs, start it if it does not run, and wait for its hello. The client takes over the connection.
+
+        Parameters
+        ----------
+        reconnect
+            Makes a new connection when this one is lost, for machines whose address changes; by default the same address is tried.
+
+        Raises
+        ------
+        SshError
+            The connection broke, or the time ran out.
+        RemoteError
+            The machine cannot run the agent, or an older agent is in use there that this release does not understand.
+        """
+        client = cls(connection, config, reconnect)
+        try:
+            async with asyncio.timeout(config.start_seconds):
+                await install(connection, config)
+                await launch(connection, config)
+                await client._renew(await client._linked())
+                if config.guards is not None:
+                    await client.set_guards(config.guards)
+        except TimeoutError:
+            await client.close()
+            raise AgentError(
+                f"the agent on the machine did not answer within {config.start_seconds:g} s", code="agent.start-timeout"
+            ) from None
+        except BaseException:
+            await client.close()
+            raise
+        client._pings = asyncio.create_task(client._ping())
+        return client
+
+    async def _renew(self, link: Link) -> None:
+        """Replace an agent of another release that runs there, unless variables or jobs would be lost."""
+        if link.hello["hash"] == program().hash:
+            return
+        try:
+            await link.ask("shutdown", if_idle=True)
+        except AgentError:
+            if link.hello["protocol"] != PROTOCOL:
+                raise AgentError(
+                    f"the agent on the machine ({link.hello['version']}) is of another release and in use",
+                    hint="use the nbprov that started it, or end its jobs and kernels first",
+                    code="agent.other-release",
+                ) from None
+            return
+        await link.close()
+        async with asyncio.timeout(SHUTDOWN_SECONDS):
+            while True:
+                await launch(self.connection, self.config)
+                with suppress(LinkLost, AgentAbsent):
+                    fresh = await Link.open(self.connection, command(self.config, "connect"))
+                    if fresh.hello["hash"] == program().hash:
+                        self._link = fresh
+                        return
+                    await fresh.close()
+                await asyncio.sleep(FIRST_PAUSE)
+
+    # -- the line
+
+    async def _reopen(self) -> Connection:
+        return await self.connection.reopen()
+
+    async def _linked(self) -> Link:
+        async with self._lock:
+            if self._is_closed:
+                raise AgentError("this connection to the machine is closed", code="agent.closed")
+            if self._link is None or not self._link.is_up:
+                if self._link is not None:
+                    await self._link.close()
+                self._link = await self._relink()
+            return self._link
+
+    async def _relink(self) -> Link:
+        loop = asyncio.get_running_loop()
+        end, pause = loop.time() + RECONNECT_SECONDS, FIRST_PAUSE
+        while True:
+            try:
+                if not self.connection.is_open:
+                    self.connection = await self._reconnect()
+                return await Link.open(self.connection, command(self.config, "connect"))
+            except AgentAbsent:
+                await install(self.connection, self.config)
+                await launch(self.connection, self.config)
+                trouble = "no agent runs there"
+            except (SshError, LinkLost) as error:
+                if isinstance(error, SshError) and not error.may_pass:
+                    raise
+                # It may look open and carry nothing, as after a laptop's sleep: only a new one is to be trusted.
+                self.connection.abort()
+                trouble = str(error)
+            if loop.time() + pause > end:
+                raise AgentError(
+                    f"the machine could not be reached for {RECONNECT_SECONDS:g} s: {trouble}",
+                    hint="%clusters shows whether it still runs; its jobs go on and their output is kept",
+                    code="agent.lost",
+                )
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.7, LAST_PAUSE)
+
+    async def _ask(self, op: str, *, deadline: Seconds = REQUEST_SECONDS, **fields: Any) -> dict[str, Any]:
+        """Ask, and ask again over a new line if the old one broke: every operation may be repeated."""
+        try:
+            async with asyncio.timeout(deadline):
+                while True:
+                    link = await self._linked()
+                    try:
+                        return await link.ask(op, **fields)
+                    except LinkLost:
+                        continue
+        except TimeoutError:
+            raise AgentError(
+                f"the agent on the machine did not answer within {deadline:g} s",
+                hint="the line may be down; try again",
+                code="agent.timeout",
+            ) from None
+
+    async def _ping(self) -> None:
+        while True:
+            await asyncio.sleep(PING_SECONDS)
+            link = self._link
+            if link is None or not link.is_up:
+                continue
+            try:
+                async with asyncio.timeout(PING_SECONDS):
+                    await link.ask("ping")
+            except (TimeoutError, LinkLost):
+                # Followers wake up on this and make a new line.
+                self.connection.abort()
+
+    async def _follow(self, id: str, since: int) -> AsyncIterator[Output]:
+        while True:
+            link = await self._linked()
+            name, queue = uuid.uuid4().hex[:12], asyncio.Queue[dict[str, Any] | None]()
+            link.follows[name] = queue
+            try:
+                await link.ask("follow", task=id, since=since, follow=name)
+                while (frame := await queue.get()) is not None:
+                    for entry in frame["entries"]:
+                        if entry["n"] > since:
+                            since = entry["n"]
+                            yield Output.of(entry)
+                    if frame.get("over"):
+                        return
+            except LinkLost:
+                pass
+            finally:
+                link.follows.pop(name, None)
+                with suppress(LinkLost):
+                    link.tell(op="unfollow", follow=name)
+
+    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> TaskInfo:
+        answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
+        return TaskInfo.of(answer["task"])
+
+    # -- the machine
+
+    @property
+    def previous_end(self) -> dict[str, Any] | None:
+        """Which guard ended this machine the last time, where it was stopped by one and started again."""
+        found = self._link.hello.get("previous_end") if self._link is not None else None
+        return found if isinstance(found, dict) else None
+
+    async def status(self) -> AgentStatus:
+        """What the agent says of itself and its machine."""
+        return AgentStatus.of(await self._ask("status"))
+
+    async def set_guards(self, guards: GuardConfig) -> tuple[GuardState, ...]:
+        """Replace the guards. Age and running time go on; the idle clock and the budget's count start anew only where their rule changed."""
+        answer = await self._ask("guards", config=guards.to_json())
+        return tuple(map(guard_state, answer["guards"]))
+
+    def events(self, since: int = 0) -> Following:
+        """What the agent itself noted: started, guards, warning, guard (one is due), hook, poweroff. Does not end by itself."""
+        return Following(self, "agent", since)
+
+    # -- jobs and shells
+
+    async def run_job(
+        self,
+        script: str,
+        *,
+        name: str = "job",
+        env: Environment | None = None,
+        cwd: str | None = None,
+        after: Sequence[str] = (),
+        id: str | None = None,
+    ) -> TaskInfo:
+        """Start a bash script as a job of its own: it runs on whether anybody listens or not.
+
+        Parameters
+        ----------
+        env
+            Its variables, secrets among them; they go to its process alone and are kept nowhere.
+        cwd
+            Its folder, by default the home.
+        after
+            Ids of jobs that must succeed first; else this one is skipped. So `setup` and `run` need no laptop in between.
+        id
+            A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
+        """
+        return await self._begin("job", script, id, env, name=name, cwd=cwd, after=list(after))
+
+    async def jobs(self) -> tuple[TaskInfo, ...]:
+        """All jobs the agent remembers, oldest first."""
+        answer = await self._ask("tasks")
+        return tuple(TaskInfo.of(row) for row in answer["tasks"] if row["kind"] == "job")
+
+    async def task(self, id: str) -> TaskInfo:
+        """One job, shell or cell.
+
+        Raises
+        ------
+        AgentError
+            `agent.no-task`, if the agent does not know it (any more).
+        """
+        for row in (await self._ask("tasks"))["tasks"]:
+            if row["id"] == id:
+                return TaskInfo.of(row)
+        raise AgentError(f"the agent knows no task {id}", code="agent.no-task")
+
+    def job_output(self, id: str, since: int = 0) -> Following:
+        """The output of a job, a shell or a cell after number `since`: what is kept, then what comes, to its end."""
+        return Following(self, id, since)
+
+    async def cancel_job(self, id: str) -> TaskInfo:
+        """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output."""
+        return TaskInfo.of((await self._ask("cancel", task=id))["task"])
+
+    async def shell(
+        self, command: str, *, env: Environment | None = None, cwd: str | None = None, name: str = "shell", id: str | None = None
+    ) -> Following:
+        """Run a bash script as a cell does: its output streams, its exit code comes at the end."""
+        return Following(self, (await self._begin("shell", command, id, env, name=name, cwd=cwd)).id)
+
+    # -- cells
+
+    async def cell(
+        self,
+        code: str,
+        kernel: str = "main",
+        *,
+        env: Environment | None = None,
+        cwd: str | None = None,
+        silent: bool = False,
+        id: str | None = None,
+    ) -> Following:
+        """Run Python code in a kernel on the machine; the kernel is started with the first cell and keeps its variables.
+
+        Where the machine's Python has no ipykernel, the first cell installs it and says so in its output.
+
+        Parameters
+        ----------
+        env
+            Set in the kernel before the code runs, where not set so already.
+        cwd
+            The folder the kernel is started in, by default the home.
+        silent
+            Leave the kernel's history and execution count alone.
+        """
+        return Following(self, (await self._begin("cell", code, id, env, name=kernel, kernel=kernel, cwd=cwd, silent=silent)).id)
+
+    async def interrupt(self, kernel: str = "main") -> bool:
+        """Interrupt the running cell of a kernel (KeyboardInterrupt); False if none ran."""
+        return bool((await self._ask("interrupt", kernel=kernel))["interrupted"])
+
+    async def restart_kernel(self, kernel: str = "main") -> None:
+        """End a kernel and its variables; the next cell starts a new one."""
+        await self._ask("restart", kernel=kernel)
+
+    async def close(self) -> None:
+        """Close the line and the connection. What runs on the machine goes on under its guards."""
+        self._is_closed = True
+        if self._pings is not None:
+            self._pings.cancel()
+        if self._link is not None:
+            await self._link.close()
+        await self.connection.close()

@@ -1,0 +1,1676 @@
+#!/usr/bin/env python3
+"""nbprov's agent: keeps kernels, jobs and shells on a machine, numbers and keeps their output, and ends the machine when its guards say so.
+
+One file, standard library only, Python 3.8 or later, POSIX. Modes:
+
+  serve DIR        start the agent as a daemon (or say that it runs), with its socket and files in DIR
+  connect DIR      join stdin and stdout to the agent's socket: what runs on the one ssh channel
+  kernel-host DIR  own one ipykernel and speak to the agent over pipes; needs an interpreter that has ipykernel
+
+Frames are a 4-byte big-endian length and a JSON object. `docs` of each operation stand at `Agent.operations`.
+"""
+# Python 3.8 has its say: asyncio.TimeoutError is not the built-in one there, and only annotations may use newer forms.
+# Percent formats round whole seconds and megabytes where they are written.
+# ruff: noqa: UP031, UP035, UP041
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import select
+import shlex
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, ClassVar, Dict, NoReturn
+
+assert sys.platform != "win32", "the agent runs on the machine, which is never Windows"
+
+PROGRAM = os.path.abspath(__file__)
+VERSION = "1.0.0"
+PROTOCOL = 1
+
+FRAME_LIMIT = 64 * 1024 * 1024
+"""Bytes of one frame: a figure of a few MB passes with room, a runaway output does not fill the memory of both ends."""
+ENTRY_LIMIT = 16 * 1024 * 1024
+"""Bytes of one journal entry; what is larger is replaced by a line that says so."""
+TASK_JOURNAL_BYTES = 32 * 1024 * 1024
+"""Output kept of one task: some 300,000 lines; the oldest goes first."""
+ALL_JOURNALS_BYTES = 512 * 1024 * 1024
+"""Output kept of all ended tasks together; the oldest task goes first."""
+KEPT_TASKS = 500
+SEGMENTS = 4
+READ_BYTES = 256 * 1024
+LINE_LIMIT = 64 * 1024
+PARTIAL_SECONDS = 0.2
+"""How long a line without an end waits for it before it is shown: progress bars have none."""
+CANCEL_SECONDS = 5.0
+"""Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
+DRAIN_SECONDS = 0.3
+"""After a process ended: how long its pipes are still read before what it left in the background loses its voice."""
+CLIENT_SILENCE_SECONDS = 180.0
+"""A client pings every 20 s; one that is silent this long lost its connection without a word."""
+KERNEL_START_SECONDS = 90.0
+INSTALL_SECONDS = 900.0
+GPU_SECONDS = 10.0
+STATUS_GPU_SECONDS = 5.0
+GPU_BUSY_PERCENT = 5.0
+CPU_BUSY_CORES = 0.2
+"""CPU use that counts as work: twice what daemons of an idle cloud image use together, a fifth of one busy loop."""
+CPU_SECONDS = 1.0
+"""CPU use is taken over at least this long: in less, answering one question looks like work."""
+TICK_SECONDS = 5.0
+SHORTEST_TICK = 0.2
+WARNING_SECONDS = 600.0
+POWEROFF_SECONDS = 60.0
+POWEROFF_AGAIN_SECONDS = 60.0
+LIFETIME_HOOK_SECONDS = 300.0
+"""What a hook may take where the lifetime is over: a cap that ends an hour late is none."""
+SAVE_SECONDS = 5.0
+READY_SECONDS = 15.0
+
+Json = Dict[str, Any]  # noqa: UP006
+
+
+# ---------------------------------------------------------------- small things
+
+
+def home() -> str:
+    return os.path.expanduser("~")
+
+
+def boottime() -> float:
+    """Seconds since the machine booted, suspend included where the system can tell."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def boot_identity(folder: Path) -> str:
+    """A text that changes with every start of the machine: the system's boot id and what the start script wrote."""
+    parts = []
+    for path in (Path("/proc/sys/kernel/random/boot_id"), folder / "boot.id"):
+        with contextlib.suppress(OSError):
+            parts.append(path.read_text().strip())
+    return "/".join(parts)
+
+
+def write_json(path: Path, value: Json) -> bool:
+    """Replace a file of state. A full disk must stop neither the guards nor a job: it is said in the log and by the answer False."""
+    fresh = path.with_name(path.name + ".new")
+    try:
+        fresh.write_text(json.dumps(value, indent=1))
+        fresh.replace(path)
+    except OSError as error:
+        print(f"{path} could not be written: {error}", file=sys.stderr, flush=True)
+        return False
+    return True
+
+
+def read_json(path: Path) -> Json | None:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def pack(frame: Json) -> bytes:
+    body = json.dumps(frame, separators=(",", ":")).encode()
+    if len(body) > FRAME_LIMIT:
+        raise Refused("too-large", "one message of %d MB is more than the %d MB allowed" % (len(body) >> 20, FRAME_LIMIT >> 20))
+    return struct.pack(">I", len(body)) + body
+
+
+async def read_frame(reader: asyncio.StreamReader) -> Json | None:
+    """The next frame; None at the end of the stream."""
+    try:
+        (size,) = struct.unpack(">I", await reader.readexactly(4))
+        if size > FRAME_LIMIT:
+            raise Refused("too-large", "a frame of %d bytes" % size)
+        frame = json.loads(await reader.readexactly(size))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    if not isinstance(frame, dict):
+        raise Refused("bad-frame", "a frame is a JSON object")
+    return frame
+
+
+class Refused(Exception):
+    """What was asked cannot be done; told to the client as code and message."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def kill_group(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)
+
+
+def be_killed_first() -> None:
+    """Where memory runs out a job is ended, not the agent that guards the machine; undoes `be_killed_last` in children."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("0")
+
+
+def be_killed_last() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("-900")
+
+
+# ---------------------------------------------------------------- journal
+
+
+class Journal:
+    """Numbered entries of one task as JSON lines in a few segment files named by their first number; the oldest is dropped when full."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self.folder, self.segment_limit = folder, max(1, limit // SEGMENTS)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.segments = sorted(int(p.name[4:]) for p in folder.glob("out.*"))
+        self.last = self._find_last()
+        self.size = self.path(self.segments[-1]).stat().st_size if self.segments else 0
+        self.waiters: set[asyncio.Event] = set()
+
+    def path(self, first: int) -> Path:
+        return self.folder / ("out.%012d" % first)
+
+    def _find_last(self) -> int:
+        if not self.segments:
+            return 0
+        path = self.path(self.segments[-1])
+        whole = path.read_bytes()
+        whole = whole[: whole.rfind(b"\n") + 1]  # a line that was being written when the machine went down is cut off
+        os.truncate(str(path), len(whole))
+        lines = whole.splitlines()
+        return int(json.loads(lines[-1])["n"]) if lines else self.segments[-1] - 1
+
+    @property
+    def total(self) -> int:
+        return sum(self.path(first).stat().st_size for first in self.segments)
+
+    def append(self, *entries: Json) -> None:
+        """Number the entries and write them; followers are woken."""
+        lines = []
+        for entry in entries:
+            self.last += 1
+            head = {"n": self.last, "t": round(time.time(), 3)}
+            line = json.dumps({**head, **entry}, separators=(",", ":")).encode()
+            if len(line) > ENTRY_LIMIT:
+                note = {"k": "note", "text": "[an output of %d MB was left out: too large]\n" % (len(line) >> 20)}
+                line = json.dumps({**head, **note}).encode()
+            lines.append(line + b"\n")
+        data = b"".join(lines)
+        try:
+            self._write(data, self.last - len(entries) + 1)
+        except OSError as error:
+            # A full disk: the numbers stay used, so that whoever follows is told of a gap.
+            print(f"output of {self.folder.name} was lost: {error}", file=sys.stderr, flush=True)
+        for waiter in self.waiters:
+            waiter.set()
+
+    def _write(self, data: bytes, first: int) -> None:
+        if not self.segments or (self.size and self.size + len(data) > self.segment_limit):
+            self._rotate(first)
+        with self.path(self.segments[-1]).open("ab", buffering=0) as file:
+            file.truncate(self.size)
+            if file.write(data) != len(data):
+                file.truncate(self.size)
+                raise OSError(errno.ENOSPC, "no room for all of it")
+        self.size += len(data)
+
+    def _rotate(self, first: int) -> None:
+        self.segments.append(first)
+        self.path(first).touch()
+        self.size = 0
+        while len(self.segments) > SEGMENTS:
+            self.path(self.segments.pop(0)).unlink()
+
+
+class Cursor:
+    """Reads a journal from a number on; says where entries were dropped before they could be read."""
+
+    def __init__(self, journal: Journal, since: int) -> None:
+        self.journal, self.number = journal, max(0, since)
+        self.segment, self.offset = -1, 0
+
+    def read(self) -> list[Json]:
+        """Entries after the last one read, some at a time; empty at the end."""
+        while True:
+            segments = self.journal.segments
+            if self.segment not in segments:
+                if not segments:
+                    return []
+                fitting = [first for first in segments if first <= self.number + 1]
+                self.segment, self.offset = (fitting[-1] if fitting else segments[0]), 0
+            found = self._read_segment()
+            if found or self.segment == segments[-1]:
+                return found
+            self.segment, self.offset = segments[segments.index(self.segment) + 1], 0
+
+    def _read_segment(self) -> list[Json]:
+        entries: list[Json] = []
+        try:
+            with self.journal.path(self.segment).open("rb") as file:
+                while not entries:
+                    file.seek(self.offset)
+                    data = file.read(READ_BYTES)
+                    if data and b"\n" not in data:
+                        data += file.readline()
+                    data = data[: data.rfind(b"\n") + 1]
+                    if not data:
+                        return []
+                    self.offset += len(data)
+                    entries = [entry for entry in map(json.loads, data.splitlines()) if entry["n"] > self.number]
+        except FileNotFoundError:
+            return []
+        if entries[0]["n"] > self.number + 1:
+            gap = {"n": entries[0]["n"] - 1, "t": entries[0]["t"], "k": "gap", "from": self.number + 1, "to": entries[0]["n"] - 1}
+            entries.insert(0, gap)
+        self.number = entries[-1]["n"]
+        return entries
+
+
+# ---------------------------------------------------------------- tasks
+
+
+class Task:
+    """A job, a shell or a cell: what it is, how it goes, and its journal. Never holds code, scripts or variables on disk."""
+
+    def __init__(self, folder: Path, meta: Json, limit: int) -> None:
+        self.meta, self.id = meta, str(meta["id"])
+        self.journal = Journal(folder, limit)
+        self.done = asyncio.Event()
+        self.cancel: Callable[[], None] = self.cancel_queued
+        self.is_cancelled = False
+        if meta["state"] == "ended":
+            self.done.set()
+
+    def cancel_queued(self) -> None:
+        self.is_cancelled = True
+        self.end("cancelled")
+
+    def save(self) -> None:
+        write_json(self.journal.folder / "meta.json", self.meta)
+
+    def begin(self, pid: int | None = None) -> None:
+        self.meta.update(state="running", started=time.time())
+        if pid is not None:
+            self.meta.update(pid=pid, pid_started=process_start(pid))
+        self.save()
+
+    def end(self, status: str, exit_code: int | None = None, **more: Any) -> None:
+        if self.done.is_set():
+            return
+        self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
+        self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
+        self.save()
+        self.done.set()
+
+    @property
+    def is_live(self) -> bool:
+        return not self.done.is_set()
+
+    def info(self) -> Json:
+        return {**{k: v for k, v in self.meta.items() if k != "pid_started"}, "last": self.journal.last}
+
+
+class Output:
+    """Reads one pipe of a process into a journal, line by line."""
+
+    def __init__(self, kind: str, reader: asyncio.StreamReader, journal: Journal) -> None:
+        self.kind, self.reader, self.journal = kind, reader, journal
+        self.is_muted = False
+        self.reads = 0
+        self.pending = ""
+
+    async def pump(self) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        while True:
+            try:
+                data = await asyncio.wait_for(self.reader.read(LINE_LIMIT), PARTIAL_SECONDS if self.pending else None)
+            except asyncio.TimeoutError:
+                self.flush()
+                continue
+            self.reads += 1
+            self.pending += decoder.decode(data, not data)
+            lines = self.pending.split("\n")
+            self.pending = lines.pop()
+            self.write([line + "\n" for line in lines])
+            if not data or len(self.pending) > LINE_LIMIT:
+                self.flush()
+            if not data:
+                return
+
+    def flush(self) -> None:
+        text, self.pending = self.pending, ""
+        self.write([text] if text else [])
+
+    def write(self, lines: list[str]) -> None:
+        if lines and not self.is_muted:
+            self.journal.append(*({"k": self.kind, "text": line} for line in lines))
+
+
+def child_environment(env: Json) -> dict[str, str]:
+    base = {k: v for k, v in os.environ.items() if not k.startswith("SSH_")}
+    base["PATH"] = base.get("PATH", os.defpath) + os.pathsep + os.path.expanduser("~/.local/bin")
+    base["PYTHONUNBUFFERED"] = "1"
+    base.update({str(k): str(v) for k, v in env.items()})
+    return base
+
+
+def working_folder(given: str | None) -> str:
+    path = os.path.join(home(), os.path.expanduser(given or "~"))
+    if not os.path.isdir(path):
+        raise Refused("no-folder", f"the folder {path} does not exist on the machine")
+    return path
+
+
+def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
+    """A command that runs a script which is in no file and on no command line, and the open file to pass on."""
+    with tempfile.TemporaryFile() as file:
+        file.write(script.encode())
+        file.flush()
+        copy = os.open("/dev/fd/%d" % file.fileno(), os.O_RDONLY) if os.path.exists("/dev/fd/0") else os.dup(file.fileno())
+        os.lseek(copy, 0, os.SEEK_SET)
+    shell = "bash" if shutil.which("bash") else "sh"
+    close = "exec %d<&-; " % copy if shell == "bash" else ""
+    reset = f"{{ echo 0 >/proc/self/oom_score_adj; }} 2>/dev/null; umask {umask:03o}; "
+    return [shell, "-c", reset + '_nbprov=$(cat <&%d); %seval "unset _nbprov; $_nbprov"' % (copy, close), name], copy
+
+
+async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask: int) -> None:
+    """Run a job or a shell to its end in a process group of its own."""
+    try:
+        folder = working_folder(cwd)
+        command, descriptor = script_command(script, str(task.meta["name"]), umask)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+                env=child_environment(env),
+                cwd=folder,
+            )
+        finally:
+            os.close(descriptor)
+    except (OSError, Refused) as error:
+        task.journal.append({"k": "stderr", "text": f"nbprov: {error}\n"})
+        task.end("failed", 127)
+        return
+    assert process.stdout is not None
+    assert process.stderr is not None
+    task.begin(process.pid)
+    task.cancel = lambda: keep(asyncio.ensure_future(end_process(task, process)))
+    if task.is_cancelled:
+        task.cancel()
+    outputs = [Output("stdout", process.stdout, task.journal), Output("stderr", process.stderr, task.journal)]
+    pumps = [keep(asyncio.ensure_future(output.pump())) for output in outputs]
+    code = await process.wait()
+    for _ in range(10):
+        seen = sum(output.reads for output in outputs)
+        _, open_pumps = await asyncio.wait(pumps, timeout=DRAIN_SECONDS)
+        if not open_pumps or seen == sum(output.reads for output in outputs):
+            break
+    for output in outputs:
+        output.flush()
+        output.is_muted = True  # what was left in the background is read on, so that it does not die of a broken pipe
+    task.end("cancelled" if task.is_cancelled else "ok" if code == 0 else "failed", code)
+
+
+async def end_process(task: Task, process: asyncio.subprocess.Process) -> None:
+    task.is_cancelled = True
+    kill_group(process.pid, signal.SIGTERM)
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.shield(task.done.wait()), CANCEL_SECONDS)
+    kill_group(process.pid, signal.SIGKILL)
+
+
+_running: set[Any] = set()
+
+
+def keep(future: Any) -> Any:
+    """Hold on to a task of the loop, which itself does not, and show its error if it fails."""
+
+    def finished(done: Any) -> None:
+        _running.discard(done)
+        if not done.cancelled() and done.exception() is not None:
+            traceback.print_exception(type(done.exception()), done.exception(), done.exception().__traceback__)
+
+    _running.add(future)
+    future.add_done_callback(finished)
+    return future
+
+
+# ---------------------------------------------------------------- kernels, seen from the agent
+
+
+class Kernel:
+    """One ipykernel with its queue of cells, owned through a kernel host."""
+
+    def __init__(self, name: str, agent: Agent) -> None:
+        self.name, self.agent = name, agent
+        self.state, self.count = "none", 0
+        self.info: Json = {}
+        self.queue: asyncio.Queue[tuple[Task, Json]] = asyncio.Queue()
+        self.host: asyncio.subprocess.Process | None = None
+        self.current: Task | None = None
+        self.ready: asyncio.Future[None] | None = None
+        self.helper: asyncio.subprocess.Process | None = None
+        self.env: Json = {}
+        self.late: list[Json] = []
+        self.death = ""
+        keep(asyncio.ensure_future(self.work()))
+
+    async def work(self) -> None:
+        while True:
+            task, request = await self.queue.get()
+            if task.is_live:
+                self.current = task
+                task.cancel = self.interrupt
+                try:
+                    await self.run(task, request)
+                except Exception as error:
+                    if not isinstance(error, (OSError, Refused)):
+                        traceback.print_exc()
+                    self.fail(task, "KernelError", str(error))
+                finally:
+                    self.current = None
+
+    async def run(self, task: Task, request: Json) -> None:
+        task.begin()
+        if self.host is None:
+            await self.start(task, request)
+        if task.done.is_set():
+            return
+        late, self.late = self.late, []
+        if late:
+            task.journal.append(*late)
+        fresh = {k: v for k, v in request.get("env", {}).items() if self.env.get(k) != v}
+        self.env.update(fresh)
+        self.count += 1
+        self.state = "busy"
+        self.send({"op": "run", "cell": task.id, "code": request["code"], "silent": bool(request.get("silent")), "env": fresh})
+        await task.done.wait()
+
+    async def start(self, task: Task, request: Json) -> None:
+        self.state = "starting"
+        folder = working_folder(request.get("cwd"))
+        if self.death:
+            say(task, f"nbprov: the kernel had ended ({self.death}); this is a new one, its variables are gone")
+        self.death = ""
+        python = await self.agent.find_kernel_python(lambda line: say(task, line), self)
+        if task.done.is_set() or python is None:
+            self.state = "none"
+            if not task.done.is_set():
+                self.fail(
+                    task,
+                    "KernelError",
+                    "there is no Python with ipykernel on the machine and it could not be installed; the lines above say why",
+                )
+            return
+        self.env = dict(request.get("env", {}))
+        self.host = await asyncio.create_subprocess_exec(
+            python,
+            PROGRAM,
+            "kernel-host",
+            str(self.agent.folder),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            env=child_environment({}),
+        )
+        self.ready = asyncio.get_event_loop().create_future()
+        keep(asyncio.ensure_future(self.listen(self.host)))
+        self.send({"op": "start", "env": self.env, "cwd": folder, "umask": self.agent.umask})
+        try:
+            await asyncio.wait_for(asyncio.shield(self.ready), KERNEL_START_SECONDS)
+        except asyncio.TimeoutError:
+            self.kill("did not start within %d s" % KERNEL_START_SECONDS)
+            raise Refused("kernel", "the kernel did not start within %d s" % KERNEL_START_SECONDS) from None
+
+    def send(self, frame: Json) -> None:
+        if self.host is None or self.host.stdin is None:
+            raise Refused("kernel", "the kernel is gone")
+        self.host.stdin.write(pack(frame))
+
+    async def listen(self, host: asyncio.subprocess.Process) -> None:
+        assert host.stdout is not None
+        while True:
+            frame = await read_frame(host.stdout)
+            if frame is None:
+                break
+            if host is self.host:
+                self.hear(frame)
+        await host.wait()
+        if host is self.host:
+            self.gone("its host process ended")
+
+    def hear(self, frame: Json) -> None:
+        event = frame["ev"]
+        if event == "ready":
+            self.state, self.info = "idle", frame["info"]
+            if self.ready is not None and not self.ready.done():
+                self.ready.set_result(None)
+        elif event == "out":
+            entry = {"k": frame["type"], "content": frame["content"]}
+            if self.current is not None and self.current.is_live:
+                self.current.journal.append(entry)
+            elif len(self.late) < 1000:
+                self.late.append(entry)
+        elif event == "state":
+            self.state = frame["state"]
+        elif event == "done":
+            if self.current is not None and self.current.id == frame["cell"]:
+                self.state = "idle"
+                self.current.end(frame["status"], execution_count=frame.get("execution_count"))
+        elif event == "dead":
+            self.gone(frame["why"])
+
+    def gone(self, why: str) -> None:
+        """The kernel ended by itself: the running cell fails loudly, the queued ones are given up."""
+        self.kill(why)
+        if self.current is not None and self.current.is_live:
+            self.fail(self.current, "KernelDied", f"the kernel on the machine ended: {why}; its variables are gone")
+        while not self.queue.empty():
+            self.queue.get_nowait()[0].end("aborted")
+
+    def kill(self, why: str) -> None:
+        host, self.host, self.state, self.death, self.late = self.host, None, "dead", why, []
+        if self.ready is not None and not self.ready.done():
+            self.ready.set_exception(Refused("kernel", f"the kernel did not start: {why}"))
+            self.ready.exception()
+        if host is not None and host.returncode is None:
+            # The host ends its kernel when its stdin closes; it gets a moment for that before it is ended itself.
+            if host.stdin is not None:
+                host.stdin.close()
+            keep(asyncio.ensure_future(end_host(host)))
+
+    def fail(self, task: Task, name: str, text: str) -> None:
+        if task.done.is_set():
+            return
+        task.journal.append({"k": "error", "content": {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]}})
+        task.end("error")
+
+    def interrupt(self) -> None:
+        if self.helper is not None:
+            kill_group(self.helper.pid, signal.SIGTERM)
+        if self.current is not None and self.state in ("none", "starting"):
+            self.fail(self.current, "KeyboardInterrupt", "interrupted while the kernel was started")
+            self.kill("interrupted while it started")
+        elif self.host is not None:
+            self.send({"op": "interrupt"})
+
+    def restart(self) -> None:
+        """End the kernel; the next cell starts a new one."""
+        if self.host is not None:
+            self.gone("restarted")
+        self.death, self.state, self.count = "", "none", 0
+
+
+def say(task: Task, line: str) -> None:
+    task.journal.append({"k": "stream", "content": {"name": "stderr", "text": line + "\n"}})
+
+
+async def end_host(host: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(host.wait(), CANCEL_SECONDS)
+    kill_group(host.pid, signal.SIGKILL)
+
+
+# ---------------------------------------------------------------- what goes on on the machine
+
+
+class Process:
+    """One row of /proc."""
+
+    __slots__ = ("name", "parent", "pid", "session", "start", "ticks")
+
+    def __init__(self, pid: int, stat: str) -> None:
+        head, _, tail = stat.rpartition(")")
+        fields = tail.split()
+        self.pid, self.name = pid, head.partition("(")[2]
+        self.parent, self.session, self.start = int(fields[1]), int(fields[3]), int(fields[19])
+        self.ticks = sum(int(field) for field in fields[11:15])
+
+
+def processes() -> dict[int, Process]:
+    found = {}
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", errors="replace") as file:
+                found[int(name)] = Process(int(name), file.read())
+    return found
+
+
+def process_start(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid, errors="replace") as file:
+        return Process(pid, file.read()).start
+    return 0
+
+
+class Activity:
+    """Whether the machine does something: ssh sessions, CPU, GPU. Only what belongs to this machine is counted.
+
+    Machines that share one system (the `local` cloud's) mark their processes with NBPROV_INSTANCE; in a container /proc shows its
+    own processes only, which is why use is summed over processes and not read from the machine's totals.
+    """
+
+    SSH_SERVERS = ("sshd", "sshd-session", "dropbear")
+
+    def __init__(self) -> None:
+        marker = os.environ.get("NBPROV_INSTANCE", "")
+        self.marker = b"NBPROV_INSTANCE=" + marker.encode() if marker else b""
+        self.marked: dict[tuple[int, int], bool] = {}
+        self.before: tuple[float, dict[int, int]] = (boottime(), {})
+        self.sessions, self.cores = 0, 0.0
+        self.gpu_percent: float | None = None
+        self.gpus: list[str] = []
+        self.gpu_read = 0.0
+
+    def is_ours(self, process: Process) -> bool:
+        if not self.marker:
+            return True
+        key = (process.pid, process.start)
+        if key not in self.marked:
+            try:
+                with open("/proc/%d/environ" % process.pid, "rb") as file:
+                    self.marked[key] = self.marker in file.read().split(b"\0")
+            except OSError:
+                self.marked[key] = False
+        return self.marked[key]
+
+    def look(self, bridges: set[int]) -> None:
+        """Count ssh sessions and CPU use since the last look. `bridges` are sessions of the agent's own channels."""
+        every = processes()
+        ours = {pid: process for pid, process in every.items() if self.is_ours(process)}
+        self.marked = {key: value for key, value in self.marked.items() if key[0] in every}
+        self.sessions = sum(1 for process in ours.values() if self.is_session(process, every) and process.session not in bridges)
+        earlier_time, earlier = self.before
+        now = boottime()
+        if now - earlier_time >= CPU_SECONDS:
+            ticks = {pid: process.ticks for pid, process in ours.items() if pid != os.getpid()}
+            used = sum(count - earlier.get(pid, 0) for pid, count in ticks.items() if pid in earlier or count < 100)
+            self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - earlier_time)) if earlier else 0.0
+            self.before = (now, ticks)
+
+    def is_session(self, process: Process, every: dict[int, Process]) -> bool:
+        parent = every.get(process.parent)
+        if parent is None or parent.name not in self.SSH_SERVERS or process.name in self.SSH_SERVERS:
+            return False
+        with contextlib.suppress(OSError), open("/proc/%d/cmdline" % process.pid, "rb") as file:
+            return b"nbprov_agent.py" not in file.read()
+        return False
+
+    async def look_at_gpus(self) -> None:
+        """Ask nvidia-smi now and then, where there is one; use counts only where there is a real device."""
+        if time.monotonic() - self.gpu_read < GPU_SECONDS and self.gpu_read:
+            return
+        self.gpu_read = time.monotonic()
+        self.gpus = (await command_output("nvidia-smi", "-L")).splitlines()
+        self.gpu_percent = None
+        if self.gpus and has_nvidia_device():
+            text = await command_output("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
+            numbers = [float(word) for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
+            self.gpu_percent = max(numbers) if numbers else None
+
+
+def has_nvidia_device() -> bool:
+    return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/dxg")
+
+
+async def command_output(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return ""
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        out, _ = await asyncio.wait_for(process.communicate(), GPU_SECONDS)
+    except asyncio.TimeoutError:
+        kill_group(process.pid, signal.SIGKILL)
+        return ""
+    return out.decode("utf-8", "replace").strip() if process.returncode == 0 else ""
+
+
+# ---------------------------------------------------------------- guards
+
+
+class Guards:
+    """The clocks of idleness, lifetime and budget. Pure but for its state file: readings of time and activity are handed in."""
+
+    def __init__(self, folder: Path, now: float, wall: float, identity: str, is_restart: bool = False) -> None:
+        self.path = folder / "guards.json"
+        saved = read_json(self.path) or {}
+        self.config: Json = saved.get("config", {})
+        self.age: float = saved.get("age", 0.0)
+        self.running: float = saved.get("running", 0.0)
+        self.budget_base: float = saved.get("budget_base", 0.0)
+        self.warned: list[str] = saved.get("warned", [])
+        self.identity, self.now, self.wall, self.saved_at = identity, now, wall, now
+        if saved.get("identity") == identity:
+            # The same start of the machine: the agent itself was away, the machine was not.
+            # Started anew by its supervisor it goes on as before; started by a person, that is activity.
+            self.idle_since = min(now, saved["idle_since"]) if is_restart else now
+            away = max(0.0, now - saved["now"])
+            self.age += away
+            self.running += away
+        else:
+            billed = since_boot(folder, now, wall)
+            self.idle_since = now
+            self.age += max(0.0, wall - saved["wall"]) if saved else billed
+            self.running += billed
+            self.budget_base = self.budget_base if saved else self.running
+        self.save()
+
+    def save(self) -> None:
+        keys = ("config", "age", "running", "budget_base", "warned", "identity", "now", "wall", "idle_since")
+        write_json(self.path, {key: getattr(self, key) for key in keys})
+        self.saved_at = self.now
+
+    def set(self, config: Json) -> None:
+        """Take a new configuration. A changed idle rule starts the idle clock anew, a changed budget its count; the age goes on."""
+        watched = ("idle_seconds", "wait_for", "mode")
+        if [config.get(key) for key in watched] != [self.config.get(key) for key in watched]:
+            self.idle_since = self.now
+        if config.get("budget") != self.config.get("budget"):
+            self.budget_base = self.running
+        self.config, self.warned = config, []
+        self.save()
+
+    def tick(self, now: float, wall: float, active: list[str]) -> None:
+        """Advance the clocks; `active` says what goes on."""
+        passed = max(0.0, now - self.now)
+        self.age += passed
+        self.running += passed
+        self.now, self.wall = now, wall
+        if active:
+            self.idle_since = now
+        if now - self.saved_at >= SAVE_SECONDS:
+            self.save()
+
+    def states(self) -> list[Json]:
+        """Every guard that is on, with the seconds it leaves: negative or zero means it is due."""
+        found = []
+        idle, lifetime, budget = self.config.get("idle_seconds"), self.config.get("max_lifetime_seconds"), self.config.get("budget")
+        if budget:
+            hourly, limit = budget["hourly_micros"], budget["limit_micros"]
+            spent = budget.get("spent_micros", 0) + hourly * (self.running - self.budget_base) / 3600.0
+            keep_back = hourly * budget.get("reserve_seconds", 0) / 3600.0
+            left: float | None = (limit - keep_back - spent) * 3600.0 / hourly if hourly else None
+            reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"
+            found.append({"guard": "budget", "left": left, "mode": "terminate", "reason": reason, "spent_micros": int(spent)})
+        if lifetime:
+            reason = "lifetime: %d s are over" % lifetime
+            found.append({"guard": "lifetime", "left": lifetime - self.age, "mode": "terminate", "reason": reason})
+        if idle:
+            reason = "idle: nothing was done for %d s" % idle
+            mode = self.config.get("mode", "terminate")
+            found.append({"guard": "idle", "left": idle - (self.now - self.idle_since), "mode": mode, "reason": reason})
+        return found
+
+    def due(self) -> Json | None:
+        return next((state for state in self.states() if state["left"] is not None and state["left"] <= 0), None)
+
+    def warnings(self) -> list[Json]:
+        """Guards that end whatever runs and come near, each told once."""
+        near = [s for s in self.states() if s["guard"] != "idle" and s["left"] is not None and 0 < s["left"] <= WARNING_SECONDS]
+        fresh = [state for state in near if state["guard"] not in self.warned]
+        self.warned += [state["guard"] for state in fresh]
+        return fresh
+
+    def pause(self) -> float:
+        """Seconds to the next look: a twentieth of the nearest limit, within bounds."""
+        lengths = [state["left"] for state in self.states() if state["left"] is not None]
+        lengths += [self.config["idle_seconds"]] if self.config.get("idle_seconds") else []
+        return min(TICK_SECONDS, *(max(SHORTEST_TICK, length / 20.0) for length in lengths)) if lengths else TICK_SECONDS
+
+
+def since_boot(folder: Path, now: float, wall: float) -> float:
+    """Seconds since the machine was started, as far as the start script told: what was billed of this start before the agent came."""
+    try:
+        return min(now, max(0.0, wall - (folder / "boot.id").stat().st_mtime))
+    except OSError:
+        return 0.0  # in a container the uptime is the host's and says nothing
+
+
+def check_guards(config: Json) -> Json:
+    """Refuse a guard configuration that would guard nothing by mistake."""
+    known = {"idle_seconds", "wait_for", "mode", "hook", "hook_timeout", "max_lifetime_seconds", "budget", "poweroff"}
+    unknown = sorted(set(config) - known)
+    if unknown:
+        raise Refused("guards", "unknown guard setting: {}".format(", ".join(unknown)))
+    for key in ("idle_seconds", "max_lifetime_seconds", "hook_timeout"):
+        value = config.get(key)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf")):
+            raise Refused("guards", f"{key} must be a number of seconds above 0, not {value!r}")
+    if config.get("wait_for", "jobs_and_ssh") not in ("jobs_and_ssh", "jobs", "none"):
+        raise Refused("guards", "wait_for must be jobs_and_ssh, jobs or none, not {!r}".format(config["wait_for"]))
+    if config.get("mode", "terminate") not in ("stop", "terminate"):
+        raise Refused("guards", "mode must be stop or terminate, not {!r}".format(config["mode"]))
+    budget = config.get("budget")
+    if budget is not None:
+        for key in ("hourly_micros", "limit_micros"):
+            if isinstance(budget.get(key), bool) or not isinstance(budget.get(key), (int, float)) or budget[key] < 0:
+                raise Refused("guards", f"budget.{key} must be an amount in micros")
+    is_on = config.get("idle_seconds") or config.get("max_lifetime_seconds") or budget
+    if is_on and not config.get("poweroff"):
+        raise Refused("guards", "guards need the command that powers the machine off")
+    return config
+
+
+# ---------------------------------------------------------------- the agent
+
+
+class Client:
+    """One connected bridge."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+        self.session = 0
+        self.lock = asyncio.Lock()
+        self.follows: dict[str, Any] = {}
+
+    async def send(self, frame: Json) -> None:
+        data = pack(frame)
+        async with self.lock:
+            self.writer.write(data)
+            await self.writer.drain()
+
+
+class Agent:
+    """The worker process: everything but its own supervision."""
+
+    def __init__(self, folder: Path, umask: int, is_restart: bool) -> None:
+        self.folder, self.umask = folder, umask
+        self.hash = hashlib.sha256(Path(PROGRAM).read_bytes()).hexdigest()
+        self.started = time.time()
+        self.started_boottime = boottime()
+        self.identity = boot_identity(folder)
+        self.previous_end = read_json(folder / "ended.json")
+        self.tasks: dict[str, Task] = {}
+        self.kernels: dict[str, Kernel] = {}
+        self.clients: set[Client] = set()
+        self.activity = Activity()
+        self.guards = Guards(folder, boottime(), time.time(), self.identity, is_restart)
+        self.active: list[str] = []
+        self.ending: Json | None = None
+        self.python: str | None = None
+        self.python_lock = asyncio.Lock()
+        self.stopped = asyncio.Event()
+        self.retick = asyncio.Event()
+        self.events = self.load_tasks()
+
+    # -- life
+
+    def load_tasks(self) -> Task:
+        """Take up what an earlier agent left: its journals, and the word that its running tasks were lost."""
+        (self.folder / "tasks").mkdir(exist_ok=True)
+        for path in sorted((self.folder / "tasks").glob("*/meta.json")):
+            meta = read_json(path)
+            if meta is None or meta.get("id") == "agent":
+                continue
+            task = Task(path.parent, meta, TASK_JOURNAL_BYTES)
+            self.tasks[task.id] = task
+            if task.is_live:
+                pid = meta.get("pid")
+                if pid and process_start(pid) == meta.get("pid_started"):
+                    kill_group(pid, signal.SIGKILL)
+                task.journal.append({"k": "note", "text": "nbprov: the agent on the machine was restarted; this was lost with it\n"})
+                task.end("lost")
+        meta = {"id": "agent", "kind": "agent", "name": "agent", "state": "running", "created": time.time()}
+        return Task(self.folder / "tasks" / "agent", meta, TASK_JOURNAL_BYTES // 8)
+
+    def event(self, what: str, **more: Any) -> None:
+        self.events.journal.append({"k": "event", "what": what, **more})
+
+    async def main(self, ready: Callable[[], None]) -> None:
+        loop = asyncio.get_event_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stopped.set)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink("agent.sock")
+        # Relative to DIR, which is the working folder: a socket's path may have about 100 bytes only.
+        server = await asyncio.start_unix_server(self.serve, path="agent.sock")
+        os.chmod("agent.sock", 0o600)
+        if self.previous_end is not None:
+            (self.folder / "ended.json").replace(self.folder / "ended.previous.json")
+        write_json(self.folder / "agent.json", {"pid": os.getpid(), "version": VERSION, "hash": self.hash, "started": self.started})
+        (self.folder / "agent.started").write_text(f"{self.started:f}\n")
+        self.event("started", version=VERSION, pid=os.getpid())
+        ready()
+        watcher = keep(asyncio.ensure_future(self.watch()))
+        await self.stopped.wait()
+        watcher.cancel()
+        server.close()
+        await self.wind_up()
+
+    async def wind_up(self) -> None:
+        for kernel in self.kernels.values():
+            kernel.restart()
+        live = [task for task in self.tasks.values() if task.is_live]
+        for task in live:
+            task.cancel()
+        if live:
+            await asyncio.wait([asyncio.ensure_future(task.done.wait()) for task in live], timeout=CANCEL_SECONDS + 2)
+        self.guards.save()
+        self.event("stopped")
+        (self.folder / "agent.json").unlink()
+
+    # -- guards
+
+    def what_is_active(self) -> list[str]:
+        wait_for = self.guards.config.get("wait_for", "jobs_and_ssh")
+        if wait_for == "none":
+            return []
+        found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in self.tasks.values() if task.is_live]
+        if wait_for == "jobs_and_ssh" and self.activity.sessions:
+            found.append("%d ssh" % self.activity.sessions)
+        if self.activity.gpu_percent is not None and self.activity.gpu_percent > GPU_BUSY_PERCENT:
+            found.append("gpu %d%%" % self.activity.gpu_percent)
+        if self.activity.cores > CPU_BUSY_CORES:
+            found.append(f"cpu {self.activity.cores:.1f}")
+        return found
+
+    def observe(self) -> None:
+        self.activity.look({client.session for client in self.clients})
+        self.active = self.what_is_active()
+        self.guards.tick(boottime(), time.time(), self.active)
+
+    async def watch(self) -> None:
+        """The guards' loop: needs nobody but the machine itself."""
+        while True:
+            self.retick.clear()
+            try:
+                await self.watch_once()
+            except Exception:
+                # Whatever it was, it must not end the guards; the clocks go on at the next look.
+                traceback.print_exc()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.retick.wait(), self.guards.pause())
+
+    async def watch_once(self) -> None:
+        self.observe()
+        keep(asyncio.ensure_future(self.activity.look_at_gpus()))
+        for near in self.guards.warnings():
+            self.event("warning", **near)
+            await self.tell({"ev": "warning", **near})
+        due = self.guards.due()
+        if due is not None:
+            await self.end_machine(due)
+
+    async def end_machine(self, due: Json) -> NoReturn:
+        """Hook, word, poweroff; and again until the machine is off."""
+        self.ending = due
+        config = self.guards.config
+        self.event("guard", **due)
+        await self.tell({"ev": "ending", **due})
+        hook = await self.run_hook(due, config)
+        write_json(self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION})
+        self.guards.save()
+        command = config["poweroff"].replace("{mode}", due["mode"]).replace("{reason}", shlex.quote(due["reason"]))
+        while True:
+            code, words = await self.run_command(command, POWEROFF_SECONDS, {})
+            self.event("poweroff", mode=due["mode"], exit_code=code, output=words)
+            await asyncio.sleep(POWEROFF_AGAIN_SECONDS)
+
+    async def run_hook(self, due: Json, config: Json) -> Json | None:
+        if not config.get("hook"):
+            return None
+        allowed = float(config.get("hook_timeout") or 3600.0)
+        if due["guard"] == "budget":
+            allowed = min(allowed, max(1.0, float(config["budget"].get("reserve_seconds", 0))))
+        elif due["guard"] == "lifetime":
+            allowed = min(allowed, LIFETIME_HOOK_SECONDS)
+        code, words = await self.run_command(config["hook"], allowed, {"NBPROV_GUARD": due["guard"], "NBPROV_REASON": due["reason"]})
+        self.event("hook", exit_code=code, output=words)
+        return {"exit_code": code, "output": words}
+
+    async def run_command(self, script: str, seconds: float, env: Json) -> tuple[int | None, str]:
+        """Run a script of the configuration; its exit code (None: out of time) and the end of what it said."""
+        command, descriptor = script_command(script, "nbprov-guard", self.umask)
+        with tempfile.TemporaryFile() as said:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    pass_fds=(descriptor,),
+                    start_new_session=True,
+                    env=child_environment(env),
+                    cwd=home(),
+                )
+            except OSError as error:
+                return 127, str(error)
+            finally:
+                os.close(descriptor)
+            try:
+                code: int | None = await asyncio.wait_for(process.wait(), seconds)
+            except asyncio.TimeoutError:
+                kill_group(process.pid, signal.SIGKILL)
+                code = None
+            said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
+            return code, said.read().decode("utf-8", "replace")
+
+    async def tell(self, frame: Json) -> None:
+        for client in list(self.clients):
+            # A client that does not read must not hold up the guards.
+            with contextlib.suppress(OSError, asyncio.TimeoutError):
+                await asyncio.wait_for(client.send(frame), 1.0)
+
+    # -- kernels' interpreter
+
+    async def find_kernel_python(self, report: Callable[[str], None], kernel: Kernel) -> str | None:
+        """An interpreter that has ipykernel; installed into a virtual environment of ours where there is none."""
+        async with self.python_lock:
+            venv = self.folder / "venv" / "bin" / "python"
+            if self.python is None:
+                for candidate in (shutil.which("python3"), shutil.which("python"), sys.executable, str(venv)):
+                    if candidate and await has_ipykernel(candidate):
+                        self.python = candidate
+                        return candidate
+            if self.python is None and await self.install_ipykernel(report, kernel) and await has_ipykernel(str(venv)):
+                self.python = str(venv)
+            return self.python
+
+    async def install_ipykernel(self, report: Callable[[str], None], kernel: Kernel) -> bool:
+        python, place = shutil.which("python3") or sys.executable, str(self.folder / "venv")
+        report(f"nbprov: this machine's Python has no ipykernel; installing it once into {place}")
+        make = f"{shlex.quote(python)} -m venv --clear --system-site-packages {shlex.quote(place)}"
+        root = "" if os.geteuid() == 0 else "sudo -n "
+        # Debian and Ubuntu images come with a Python that cannot make virtual environments until this package is there.
+        repair = f"command -v apt-get >/dev/null && {root}apt-get update -q && {root}apt-get install -y -q python3-venv"
+        pip = f"{shlex.quote(place)}/bin/python -m pip install --progress-bar off --disable-pip-version-check ipykernel"
+        script = f"set -e\n{make} || {{ {repair} && {make}; }}\n{pip}\n"
+        command, descriptor = script_command(script, "nbprov-install", self.umask)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(descriptor,),
+                start_new_session=True,
+                env=child_environment({}),
+                cwd=home(),
+            )
+        finally:
+            os.close(descriptor)
+        kernel.helper = process
+        assert process.stdout is not None
+        timer = asyncio.get_event_loop().call_later(INSTALL_SECONDS, kill_group, process.pid, signal.SIGKILL)
+        try:
+            while True:
+                line = await process.stdout.readline()
+                if not line:
+                    break
+                report("  " + line.decode("utf-8", "replace").rstrip())
+            return await process.wait() == 0
+        finally:
+            timer.cancel()
+            kernel.helper = None
+
+    # -- clients
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = Client(reader, writer)
+        self.clients.add(client)
+        try:
+            hello = {"ev": "hello", "version": VERSION, "protocol": PROTOCOL, "hash": self.hash, "pid": os.getpid()}
+            await client.send({**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending})
+            while True:
+                frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
+                if frame is None:
+                    return
+                if frame.get("op") == "status":
+                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi, which takes its time
+                else:
+                    await self.answer(client, frame)
+        except (asyncio.TimeoutError, OSError, Refused, ValueError):
+            return  # a client that is silent, gone or not one of ours; nothing of it is lost but the channel
+        finally:
+            self.clients.discard(client)
+            for follow in client.follows.values():
+                follow.cancel()
+            writer.close()
+
+    async def answer(self, client: Client, frame: Json) -> None:
+        operation = self.operations.get(str(frame.get("op")))
+        try:
+            if operation is None:
+                raise Refused("unknown-op", "this agent ({}) does not know {!r}".format(VERSION, frame.get("op")))
+            reply = await operation(self, client, frame)
+        except Refused as error:
+            reply = {"error": {"code": error.code, "message": str(error)}}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reply = {"error": {"code": "bad-request", "message": f"{type(error).__name__}: {error}"}}
+        if "id" in frame:
+            with contextlib.suppress(OSError):  # a client that has gone asks again
+                await client.send({"re": frame["id"], **reply})
+
+    async def op_bridge(self, client: Client, frame: Json) -> Json:
+        """First frame of every bridge: the ssh session it runs in, which does not count as activity."""
+        client.session = int(frame["session"])
+        return {}
+
+    async def op_ping(self, client: Client, frame: Json) -> Json:
+        return {"now": time.time()}
+
+    async def op_status(self, client: Client, frame: Json) -> Json:
+        self.observe()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.activity.look_at_gpus(), STATUS_GPU_SECONDS)
+        disk = shutil.disk_usage(home())
+        return {
+            "version": VERSION,
+            "protocol": PROTOCOL,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "pid": os.getpid(),
+            "uptime": boottime() - self.started_boottime,
+            "age": self.guards.age,
+            "idle": self.guards.now - self.guards.idle_since,
+            "active": self.active,
+            "guards": self.guards.states(),
+            "ending": self.ending,
+            "kernels": {k.name: {"state": k.state, "cells": k.count, "queued": k.queue.qsize(), **k.info} for k in self.kernels.values()},
+            "tasks": [task.info() for task in self.tasks.values() if task.meta["kind"] != "cell" or task.is_live],
+            "gpus": self.activity.gpus,
+            "cpus": os.cpu_count(),
+            "disk_free": disk.free,
+            "disk_total": disk.total,
+        }
+
+    async def op_start(self, client: Client, frame: Json) -> Json:
+        """Start a job, a shell or a cell. The id is the client's, so that a repeated request starts nothing twice."""
+        name = str(frame["task"])
+        if name in self.tasks:
+            return {"task": self.tasks[name].info()}
+        if not re.match(r"[A-Za-z0-9_-]{1,64}\Z", name) or name == "agent":
+            raise Refused("bad-id", f"{name!r} is not an id of a task")
+        if self.ending is not None:
+            raise Refused("ending", "the machine is ending itself ({})".format(self.ending["reason"]))
+        kind = frame["kind"]
+        if kind not in ("job", "shell", "cell"):
+            raise Refused("bad-kind", f"{kind!r} is neither job nor shell nor cell")
+        env = frame.setdefault("env", {})
+        if not isinstance(env, dict) or any("=" in k or "\0" in k + str(v) for k, v in env.items()):
+            raise Refused("bad-env", "variables are names and texts without NUL")
+        if not isinstance(frame["code"], str):
+            raise Refused("bad-code", "code is a text")
+        meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time()}
+        self.prune()
+        task = self.tasks[name] = Task(self.folder / "tasks" / name, meta, TASK_JOURNAL_BYTES)
+        task.save()
+        if kind == "cell":
+            self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
+        else:
+            keep(asyncio.ensure_future(self.run_job(task, frame)))
+        return {"task": task.info()}
+
+    async def run_job(self, task: Task, frame: Json) -> None:
+        for name in frame.get("after") or []:
+            before = self.tasks.get(name)
+            if before is not None:
+                await before.done.wait()
+            if before is None or before.meta.get("status") != "ok":
+                task.journal.append({"k": "note", "text": f"nbprov: not run, because {name} did not succeed\n"})
+                task.end("skipped")
+        if task.is_live:
+            await run_process(task, frame["code"], frame["env"], frame.get("cwd"), self.umask)
+        self.prune()
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self.kernels:
+            self.kernels[name] = Kernel(name, self)
+        return self.kernels[name]
+
+    def prune(self) -> None:
+        """Drop the oldest ended tasks once too many or too large."""
+        ended = sorted((task for task in self.tasks.values() if not task.is_live), key=lambda task: task.meta.get("ended") or 0.0)
+        total = sum(task.journal.total for task in ended)
+        while ended and (len(self.tasks) > KEPT_TASKS or total > ALL_JOURNALS_BYTES):
+            oldest = ended.pop(0)
+            total -= oldest.journal.total
+            shutil.rmtree(oldest.journal.folder, ignore_errors=True)
+            del self.tasks[oldest.id]
+
+    def find(self, frame: Json) -> Task:
+        name = str(frame["task"])
+        task = self.events if name == "agent" else self.tasks.get(name)
+        if task is None:
+            raise Refused("no-task", "the agent knows no task %s (it keeps the last %d)" % (name, KEPT_TASKS))
+        return task
+
+    async def op_tasks(self, client: Client, frame: Json) -> Json:
+        return {"tasks": [task.info() for task in self.tasks.values()]}
+
+    async def op_follow(self, client: Client, frame: Json) -> Json:
+        """Send everything of a task after number `since`, then what comes, as `out` events marked with `follow`."""
+        task, name = self.find(frame), str(frame["follow"])
+        client.follows[name] = keep(asyncio.ensure_future(self.follow(client, task, name, int(frame.get("since", 0)))))
+        return {"task": task.info()}
+
+    async def follow(self, client: Client, task: Task, name: str, since: int) -> None:
+        cursor, changed = Cursor(task.journal, since), asyncio.Event()
+        task.journal.waiters.add(changed)
+        try:
+            while True:
+                changed.clear()
+                entries = cursor.read()
+                if entries:
+                    await client.send({"ev": "out", "follow": name, "entries": entries})
+                elif task.done.is_set():
+                    await client.send({"ev": "out", "follow": name, "entries": [], "over": True})
+                    return
+                else:
+                    await changed.wait()
+        except OSError:
+            return  # the client is gone; it asks again from where it was
+        finally:
+            task.journal.waiters.discard(changed)
+            client.follows.pop(name, None)
+
+    async def op_unfollow(self, client: Client, frame: Json) -> Json:
+        follow = client.follows.pop(str(frame["follow"]), None)
+        if follow is not None:
+            follow.cancel()
+        return {}
+
+    async def op_cancel(self, client: Client, frame: Json) -> Json:
+        task = self.find(frame)
+        if task.is_live and task is not self.events:
+            task.cancel()
+        return {"task": task.info()}
+
+    async def op_interrupt(self, client: Client, frame: Json) -> Json:
+        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        if kernel is not None:
+            kernel.interrupt()
+        return {"interrupted": kernel is not None and kernel.current is not None}
+
+    async def op_restart(self, client: Client, frame: Json) -> Json:
+        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        if kernel is not None:
+            kernel.restart()
+        return {}
+
+    async def op_guards(self, client: Client, frame: Json) -> Json:
+        config = check_guards(frame["config"])
+        self.observe()
+        self.guards.set(config)
+        self.event("guards", **{key: config[key] for key in config if key not in ("hook", "poweroff")})
+        self.retick.set()
+        return {"guards": self.guards.states()}
+
+    async def op_shutdown(self, client: Client, frame: Json) -> Json:
+        """End the agent; with `if_idle` only where no kernel holds variables and nothing runs."""
+        busy = [task.id for task in self.tasks.values() if task.is_live] + [k.name for k in self.kernels.values() if k.host is not None]
+        if busy and frame.get("if_idle"):
+            raise Refused("busy", "in use: {}".format(", ".join(busy)))
+        asyncio.get_event_loop().call_later(0.05, self.stopped.set)
+        return {}
+
+    operations: ClassVar[dict[str, Callable[[Agent, Client, Json], Awaitable[Json]]]] = {
+        "bridge": op_bridge,
+        "ping": op_ping,
+        "status": op_status,
+        "start": op_start,
+        "tasks": op_tasks,
+        "follow": op_follow,
+        "unfollow": op_unfollow,
+        "cancel": op_cancel,
+        "interrupt": op_interrupt,
+        "restart": op_restart,
+        "guards": op_guards,
+        "shutdown": op_shutdown,
+    }
+
+
+async def has_ipykernel(python: str) -> bool:
+    return bool(await command_output(python, "-c", "import ipykernel, jupyter_client, zmq; print(1)"))
+
+
+# ---------------------------------------------------------------- serve: daemon and supervisor
+
+
+def serve(folder: Path) -> int:
+    """Start the daemon and wait until it listens. Exit code 0: it runs (now, or already)."""
+    umask = os.umask(0o077)
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    lock = os.open(str(folder / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    if not take_lock(lock):
+        print("nbprov agent: runs already")
+        return 0
+    heard, told = os.pipe()
+    if os.fork() == 0:
+        os.close(heard)
+        os.setsid()
+        if os.fork() == 0:
+            become_daemon(folder)
+            os._exit(supervise(folder, umask, told))
+        os._exit(0)
+    os.close(told)
+    os.close(lock)
+    answer = b""
+    if select.select([heard], [], [], READY_SECONDS)[0]:
+        answer = os.read(heard, 4096)
+    if answer == b"ready":
+        print("nbprov agent: started")
+        return 0
+    print("nbprov agent: did not start: %s" % (answer.decode("utf-8", "replace") or "no answer in %d s" % READY_SECONDS), file=sys.stderr)
+    return 1
+
+
+def take_lock(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def become_daemon(folder: Path) -> None:
+    os.chdir(str(folder))
+    log = folder / "agent.log"
+    if log.exists() and log.stat().st_size > 1_000_000:
+        log.replace(folder / "agent.log.1")
+    quiet, loud = os.open(os.devnull, os.O_RDONLY), os.open(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(quiet, 0)
+    os.dup2(loud, 1)
+    os.dup2(loud, 2)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def supervise(folder: Path, umask: int, told: int) -> int:
+    """Run the worker and start it again if it dies: a machine without its agent has no guards."""
+    be_killed_last()
+    pause, child = 0.5, 0
+    is_ending = False
+
+    def forward(number: int, frame: Any) -> None:
+        nonlocal is_ending
+        is_ending = True
+        if child:
+            os.kill(child, number)
+
+    signal.signal(signal.SIGTERM, forward)
+    while not is_ending:
+        born = time.monotonic()
+        child = os.fork()
+        if child == 0:
+            os._exit(work(folder, umask, told))
+        if told >= 0:
+            os.close(told)
+            told = -1
+        _, status = os.waitpid(child, 0)
+        child = 0
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
+            return 0
+        pause = 0.5 if time.monotonic() - born > 60 else min(30.0, pause * 2)
+        print("%s the agent ended (status %d); starting it again" % (time.strftime("%FT%TZ", time.gmtime()), status), flush=True)
+        time.sleep(pause)
+    return 0
+
+
+def work(folder: Path, umask: int, told: int) -> int:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def ready() -> None:
+        if told >= 0:
+            with contextlib.suppress(OSError):
+                os.write(told, b"ready")
+            os.close(told)
+
+    async def start() -> None:
+        await Agent(folder, umask, told < 0).main(ready)
+
+    try:
+        asyncio.run(start())
+    except BaseException:
+        traceback.print_exc()
+        if told >= 0:
+            with contextlib.suppress(OSError):
+                os.write(told, traceback.format_exc().strip().splitlines()[-1].encode())
+        return 1
+    return 0
+
+
+# ---------------------------------------------------------------- connect: the bridge
+
+
+def connect(folder: Path) -> int:
+    """Join stdin and stdout to the agent's socket until either ends."""
+    channel = socket.socket(socket.AF_UNIX)
+    try:
+        os.chdir(str(folder))
+        channel.connect("agent.sock")
+    except OSError as error:
+        print(f"nbprov agent: not running in {folder}: {error}", file=sys.stderr)
+        return 3
+    channel.sendall(pack({"op": "bridge", "session": os.getsid(0)}))
+
+    def inwards() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                data = os.read(0, READ_BYTES)
+                if not data:
+                    break
+                channel.sendall(data)
+        with contextlib.suppress(OSError):
+            channel.shutdown(socket.SHUT_RDWR)
+
+    threading.Thread(target=inwards, daemon=True).start()
+    with contextlib.suppress(OSError):
+        while True:
+            data = channel.recv(READ_BYTES)
+            if not data:
+                break
+            view = memoryview(data)
+            while view:
+                view = view[os.write(1, view) :]
+    return 0
+
+
+# ---------------------------------------------------------------- kernel-host: runs where ipykernel is
+
+
+class KernelHost:
+    """Owns one ipykernel: starts it, runs cells one at a time, passes on what it says. Ends it when the agent's pipe closes."""
+
+    FORWARDED = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
+
+    def __init__(self, out: int) -> None:
+        self.out = out
+        self.client: Any = None
+        self.process: asyncio.subprocess.Process | None = None
+        self.place = tempfile.mkdtemp(prefix="nbprov-")  # short: the path of a unix socket may have about 100 bytes only
+        self.tail = b""
+        self.cell, self.message = "", ""
+        self.reply: Json | None = None
+        self.is_idle = False
+
+    def tell(self, frame: Json) -> None:
+        view = memoryview(pack(frame))
+        while view:
+            view = view[os.write(self.out, view) :]
+
+    async def main(self) -> None:
+        reader = asyncio.StreamReader()
+        await asyncio.get_event_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        try:
+            while True:
+                frame = await read_frame(reader)
+                if frame is None:
+                    return
+                if frame["op"] == "start":
+                    self.vital(self.start(frame))
+                elif frame["op"] == "run":
+                    self.vital(self.run(frame))
+                elif frame["op"] == "interrupt" and self.process is not None:
+                    kill_group(self.process.pid, signal.SIGINT)
+        finally:
+            if self.process is not None and self.process.returncode is None:
+                kill_group(self.process.pid, signal.SIGKILL)
+            shutil.rmtree(self.place, ignore_errors=True)
+
+    def vital(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something whose failure leaves nothing to be saved: said to the agent, which then starts anew."""
+
+        async def watched() -> None:
+            try:
+                await work
+            except Exception as error:
+                traceback.print_exc()
+                self.tell({"ev": "dead", "why": f"{type(error).__name__}: {error}"})
+
+        keep(asyncio.ensure_future(watched()))
+
+    async def start(self, frame: Json) -> None:
+        from jupyter_client.asynchronous.client import AsyncKernelClient
+        from jupyter_client.connect import write_connection_file
+
+        path = os.path.join(self.place, "c.json")
+        write_connection_file(path, ip=os.path.join(self.place, "k"), transport="ipc", key=os.urandom(32).hex().encode())
+        os.umask(int(frame["umask"]))
+        env = {**os.environ, **frame["env"], "JPY_PARENT_PID": str(os.getpid())}
+        self.process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ipykernel_launcher",
+            "-f",
+            path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=env,
+            cwd=frame["cwd"],
+        )
+        self.vital(self.watch(self.process))
+        self.client = AsyncKernelClient(connection_file=path)
+        self.client.load_connection_file()
+        self.client.start_channels(stdin=False, hb=True)
+        await self.client.wait_for_ready(timeout=KERNEL_START_SECONDS)
+        self.vital(self.hear_outputs())
+        self.vital(self.hear_replies())
+        self.vital(self.hear_heartbeat())
+        from ipykernel._version import __version__ as ipykernel_version
+
+        info = {"python": platform.python_version(), "executable": sys.executable, "ipykernel": ipykernel_version}
+        self.tell({"ev": "ready", "info": {**info, "pid": self.process.pid}})
+
+    async def watch(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stderr is not None
+        while True:
+            data = await process.stderr.read(4096)
+            if not data:
+                break
+            self.tail = (self.tail + data)[-4000:]
+        code = await process.wait()
+        words = "killed, most likely because the memory ran out" if code == -9 else "exit code %d" % code
+        last = self.tail.decode("utf-8", "replace").strip().splitlines()
+        self.tell({"ev": "dead", "why": words + (": " + last[-1] if last else "")})
+
+    async def hear_heartbeat(self) -> None:
+        """Say when the kernel's process stands still (stopped, swapped out) and when it answers again."""
+        self.client.hb_channel.unpause()
+        was_beating = True
+        while True:
+            await asyncio.sleep(2.0)
+            is_beating = self.client.hb_channel.is_beating()
+            if is_beating != was_beating:
+                self.tell({"ev": "state", "state": ("busy" if self.cell else "idle") if is_beating else "unresponsive"})
+            was_beating = is_beating
+
+    async def run(self, frame: Json) -> None:
+        if frame["env"]:
+            # Variables given later go in by a silent request, which no history keeps.
+            await self.execute("", "import os as _o; _o.environ.update({!r}); del _o".format(frame["env"]), True)
+        await self.execute(frame["cell"], frame["code"], bool(frame["silent"]))
+
+    async def execute(self, cell: str, code: str, silent: bool) -> None:
+        self.cell, self.reply, self.is_idle = cell, None, False
+        self.finished = asyncio.Event()
+        # Not the protocol's `silent`, which would also hide what the code displays.
+        self.message = self.client.execute(code, silent=not cell, store_history=not silent, allow_stdin=False, stop_on_error=True)
+        await self.finished.wait()
+
+    async def hear_outputs(self) -> None:
+        while True:
+            message = await self.client.iopub_channel.get_msg()
+            kind, parent = message["msg_type"], message["parent_header"].get("msg_id")
+            if kind in self.FORWARDED:
+                self.tell({"ev": "out", "type": kind, "content": message["content"]})
+            elif kind == "status" and parent == self.message and message["content"]["execution_state"] == "idle":
+                self.is_idle = True
+                self.finish()
+
+    async def hear_replies(self) -> None:
+        while True:
+            message = await self.client.shell_channel.get_msg()
+            if message["parent_header"].get("msg_id") == self.message:
+                self.reply = message["content"]
+                self.finish()
+
+    def finish(self) -> None:
+        """A cell is over when the kernel has both answered and gone idle: all its output came before the latter."""
+        if self.reply is None or not self.is_idle or self.finished.is_set():
+            return
+        if self.cell:
+            self.tell(
+                {"ev": "done", "cell": self.cell, "status": self.reply["status"], "execution_count": self.reply.get("execution_count")}
+            )
+        self.cell, self.message = "", ""
+        self.finished.set()
+
+
+def kernel_host() -> int:
+    be_killed_first()
+    out = os.dup(1)
+    os.dup2(2, 1)  # what libraries print must not get between the frames
+    asyncio.run(KernelHost(out).main())
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) == 1 and arguments[0] == "--version":
+        print(VERSION)
+        return 0
+    if len(arguments) != 2 or arguments[0] not in ("serve", "connect", "kernel-host"):
+        print("usage: nbprov_agent.py serve|connect|kernel-host DIR", file=sys.stderr)
+        return 2
+    folder = Path(arguments[1]).expanduser().absolute()
+    if arguments[0] == "serve":
+        return serve(folder)
+    if arguments[0] == "connect":
+        return connect(folder)
+    return kernel_host()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

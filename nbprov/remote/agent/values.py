@@ -1,0 +1,272 @@
+"""What the agent is told and what it tells, as typed values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.money import Micros
+from nbprov.model.spec import Guards, Secret
+
+BUDGET_RESERVE_SECONDS: Seconds = 180.0
+"""Kept back of a budget: what a hook, a poweroff and the cloud's own stop take, so that the cap holds once all has ended."""
+
+Environment = Mapping[str, str | Secret]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardConfig:
+    """What the agent watches, and how it ends the machine.
+
+    Attributes
+    ----------
+    poweroff
+        `Capabilities.poweroff` of the cloud: a shell command in which `{mode}` becomes `stop` or `terminate` and `{reason}` a quoted text.
+    idle_seconds, wait_for, mode, hook, hook_timeout
+        The idle rule; None means never. `mode` is `stop` or `terminate`.
+    max_lifetime_seconds
+        Counted from the first start, stops included; then the machine is terminated.
+    hourly, limit, spent
+        The budget: what a running hour of the whole cluster costs, the cap, and what was spent of it when this configuration was made.
+        The hours of this machine are added to `spent` as it runs; sending the same values again does not start the count anew.
+    reserve_seconds
+        The machine is ended while the budget still pays for this long.
+    """
+
+    poweroff: str
+    idle_seconds: Seconds | None = None
+    wait_for: str = "jobs_and_ssh"
+    mode: str = "terminate"
+    hook: str = ""
+    hook_timeout: Seconds = 3600.0
+    max_lifetime_seconds: Seconds | None = None
+    hourly: Micros = 0
+    limit: Micros | None = None
+    spent: Micros = 0
+    reserve_seconds: Seconds = BUDGET_RESERVE_SECONDS
+
+    @classmethod
+    def of(cls, guards: Guards, *, poweroff: str, hourly: Micros = 0, spent: Micros = 0) -> GuardConfig:
+        """The configuration that follows from a spec's guards.
+
+        Parameters
+        ----------
+        hourly
+            What all machines of the cluster together cost an hour.
+        spent
+            What the spec has cost so far, by the ledger.
+        """
+        autostop = guards.autostop
+        return cls(
+            poweroff=poweroff,
+            idle_seconds=autostop.idle if autostop else None,
+            wait_for=autostop.wait_for if autostop else "jobs_and_ssh",
+            mode="stop" if autostop and not autostop.down else "terminate",
+            hook=autostop.hook if autostop else "",
+            hook_timeout=autostop.hook_timeout if autostop else 3600.0,
+            max_lifetime_seconds=guards.max_lifetime,
+            hourly=hourly,
+            limit=guards.budget,
+            spent=spent,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The form the agent takes."""
+        config: dict[str, Any] = {"poweroff": self.poweroff, "wait_for": self.wait_for, "mode": self.mode}
+        if self.idle_seconds is not None:
+            config["idle_seconds"] = self.idle_seconds
+        if self.hook:
+            config |= {"hook": self.hook, "hook_timeout": self.hook_timeout}
+        if self.max_lifetime_seconds is not None:
+            config["max_lifetime_seconds"] = self.max_lifetime_seconds
+        if self.limit is not None:
+            amounts = {"hourly_micros": self.hourly, "limit_micros": self.limit, "spent_micros": self.spent}
+            config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
+        return config
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    """How to install and start the agent.
+
+    Attributes
+    ----------
+    guards
+        None leaves the guards as they are; on a new machine that is none, so the first start should give them.
+    folder
+        The agent's folder below the home on the machine.
+    python
+        The interpreter that runs the agent; 3.8 or later.
+    start_seconds
+        From the first command to the agent's hello.
+    """
+
+    guards: GuardConfig | None = None
+    folder: str = ".nbprov"
+    python: str = "python3"
+    start_seconds: Seconds = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One numbered piece of what a task gave.
+
+    Attributes
+    ----------
+    number
+        1 is the task's first; a follower that has seen N asks for what comes after N.
+    kind
+        `stdout`, `stderr` (jobs and shells, a line each); `stream`, `display_data`, `update_display_data`, `execute_result`, `error`,
+        `clear_output` (cells, content as Jupyter's messages have it); `note` (the agent's own words); `gap` (the numbers `from` to
+        `to` were dropped, the journal being full); `event` (of the agent itself); `end` (the last one).
+    text
+        The text of a line, of a stream or of a note.
+    content
+        Everything else: the message's content; for `end` its `status`, `exit_code` and, for cells, `execution_count`.
+    """
+
+    number: int
+    at: Instant
+    kind: str
+    text: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Output:
+        """Read a journal entry."""
+        content = entry.get("content")
+        if content is None:
+            content = {key: value for key, value in entry.items() if key not in ("n", "t", "k", "text")}
+        text = entry.get("text", content.get("text", ""))
+        return cls(entry["n"], entry["t"], entry["k"], text if isinstance(text, str) else "", content)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A job, a shell or a cell as the agent knows it.
+
+    Attributes
+    ----------
+    state
+        `queued`, `running`, `ended`.
+    status
+        How it ended: `ok`, `failed`, `error`, `cancelled`, `aborted`, `skipped`, `lost` (the agent itself was ended); else empty.
+    exit_code
+        Of a job or a shell that ran; negative where a signal ended it.
+    last
+        The number of its last output so far.
+    """
+
+    id: str
+    kind: str
+    name: str
+    state: str
+    status: str = ""
+    exit_code: int | None = None
+    created: Instant = 0.0
+    started: Instant | None = None
+    ended: Instant | None = None
+    last: int = 0
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> TaskInfo:
+        """Read the agent's answer, newer agents' further fields aside."""
+        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.state == "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """One guard that is on: what it is and how many seconds it leaves; None where nothing is spent, so it never comes due."""
+
+    guard: str
+    left: Seconds | None
+    mode: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelState:
+    """A kernel: `none`, `starting`, `idle`, `busy`, `unresponsive` or `dead`."""
+
+    name: str
+    state: str
+    cells: int
+    queued: int
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """What the agent says of itself and its machine.
+
+    Attributes
+    ----------
+    uptime, age
+        Seconds since the agent started, and since the machine's first start.
+    idle, active
+        Seconds without activity, and what is active now, in words.
+    ending
+        Which guard is ending the machine; None while none is.
+    disk_free, disk_total
+        Bytes where the home lies.
+    """
+
+    version: str
+    python: str
+    platform: str
+    uptime: Seconds
+    age: Seconds
+    idle: Seconds
+    active: tuple[str, ...]
+    guards: tuple[GuardState, ...]
+    kernels: tuple[KernelState, ...]
+    tasks: tuple[TaskInfo, ...]
+    gpus: tuple[str, ...]
+    cpus: int
+    disk_free: int
+    disk_total: int
+    ending: GuardState | None = None
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> AgentStatus:
+        """Read the agent's answer."""
+        kernels = [
+            KernelState(
+                name, row["state"], row["cells"], row["queued"], {k: v for k, v in row.items() if k not in ("state", "cells", "queued")}
+            )
+            for name, row in data["kernels"].items()
+        ]
+        return cls(
+            version=data["version"],
+            python=data["python"],
+            platform=data["platform"],
+            uptime=data["uptime"],
+            age=data["age"],
+            idle=data["idle"],
+            active=tuple(data["active"]),
+            guards=tuple(map(guard_state, data["guards"])),
+            kernels=tuple(kernels),
+            tasks=tuple(map(TaskInfo.of, data["tasks"])),
+            gpus=tuple(data["gpus"]),
+            cpus=data["cpus"] or 0,
+            disk_free=data["disk_free"],
+            disk_total=data["disk_total"],
+            ending=guard_state(data["ending"]) if data["ending"] else None,
+        )
+
+
+def guard_state(data: Mapping[str, Any]) -> GuardState:
+    """Read one guard of the agent's answer."""
+    return GuardState(data["guard"], data["left"], data["mode"], data["reason"])
+
+
+def plain_environment(env: Environment | None) -> dict[str, str]:
+    """The variables with their secrets in clear. Only for what is written to a verified connection."""
+    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in (env or {}).items()}

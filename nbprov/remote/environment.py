@@ -1,0 +1,63 @@
+"""The variables that setup, run and cells find on a node: SkyPilot's names and, with the same values, nbprov's own."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+
+from nbprov.model.errors import UsageError
+
+FOREIGN_PREFIX = "SKYPILOT_"
+OWN_PREFIX = "NBPROV_"
+
+
+def env_for(
+    *,
+    node_rank: int,
+    node_ips: Sequence[str],
+    num_gpus: float,
+    task_id: str,
+    cluster_info: Mapping[str, str],
+    user: str = "",
+    setup: bool = False,
+) -> dict[str, str]:
+    """The variables of one node, each under both prefixes.
+
+    Parameters
+    ----------
+    node_rank
+        0 is the head.
+    node_ips
+        Addresses by which the nodes reach each other, head first.
+    num_gpus
+        GPUs of one node; a sold fraction counts as one device.
+    task_id
+        Names this run of the spec; the same on all nodes.
+    cluster_info
+        `cluster_name`, `cloud`, `region`, `zone`.
+    setup
+        Whether the variables are for `setup`, which has names of its own besides.
+
+    Examples
+    --------
+    >>> env = env_for(node_rank=1, node_ips=["10.0.0.1", "10.0.0.2"], num_gpus=8, task_id="t", cluster_info={"cluster_name": "dev"})
+    >>> env["SKYPILOT_NODE_RANK"], env["NBPROV_NUM_NODES"], env["SKYPILOT_NODE_IPS"]
+    ('1', '2', '10.0.0.1\\n10.0.0.2')
+    """
+    if not 0 <= node_rank < len(node_ips):
+        raise UsageError(f"node rank {node_rank} does not fit {len(node_ips)} nodes", hint="ranks count from 0; give every node's address")
+    rank, ips, gpus = str(node_rank), "\n".join(node_ips), str(math.ceil(num_gpus - 1e-9))
+    info = {key: cluster_info.get(key, "") for key in ("cluster_name", "cloud", "region", "zone")}
+    named = {
+        "NODE_RANK": rank,
+        "NODE_IPS": ips,
+        "NUM_NODES": str(len(node_ips)),
+        "NUM_GPUS_PER_NODE": gpus,
+        "TASK_ID": task_id,
+        "CLUSTER_INFO": json.dumps(info),
+        "USER": user,
+    }
+    if setup:
+        named |= {"SETUP_NODE_RANK": rank, "SETUP_NODE_IPS": ips, "SETUP_NUM_GPUS_PER_NODE": gpus}
+    return {prefix + name: value for prefix in (FOREIGN_PREFIX, OWN_PREFIX) for name, value in named.items()}

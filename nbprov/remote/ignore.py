@@ -1,0 +1,97 @@
+"""Ignore files: the patterns of `.gitignore` that people use, matched against paths below one folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+IGNORE_FILES = (".nbprovignore", ".skyignore", ".gitignore")
+"""The first of these in the copied folder counts; the others are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    matcher: re.Pattern[str]
+    is_negated: bool
+    folders_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRules:
+    """What of a folder is left out: comments, `!`, a trailing `/`, anchoring, `*`, `?`, `[…]` and `**` as in git; `.git` always.
+
+    Examples
+    --------
+    >>> rules = IgnoreRules.parse("*.ckpt\\n/data/\\n!keep.ckpt\\n")
+    >>> rules.ignores("a/b.ckpt", is_folder=False), rules.ignores("a/keep.ckpt", is_folder=False), rules.ignores("data", is_folder=True)
+    (True, False, True)
+    """
+
+    rules: tuple[_Rule, ...] = ()
+    file: str = ""
+
+    @classmethod
+    def of(cls, folder: Path) -> IgnoreRules:
+        """The rules of a folder; none but `.git` where it has no ignore file."""
+        for name in IGNORE_FILES:
+            if (folder / name).is_file():
+                return cls.parse((folder / name).read_text(encoding="utf-8", errors="replace"), name)
+        return cls()
+
+    @classmethod
+    def parse(cls, text: str, file: str = "") -> IgnoreRules:
+        """Read the lines of an ignore file."""
+        return cls(tuple(rule for line in text.splitlines() if (rule := _parse_line(line)) is not None), file)
+
+    def ignores(self, path: str, *, is_folder: bool) -> bool:
+        """Whether a path (with `/`, relative to the folder) is left out. What lies below an ignored folder is not asked about."""
+        if path == ".git":
+            return True
+        verdict = False
+        for rule in self.rules:
+            if (is_folder or not rule.folders_only) and rule.matcher.match(path):
+                verdict = not rule.is_negated
+        return verdict
+
+
+def _parse_line(line: str) -> _Rule | None:
+    line = line.rstrip("\r\n")
+    line = re.sub(r"(?<!\\) +$", "", line)
+    if not line or line.startswith("#"):
+        return None
+    is_negated = line.startswith("!")
+    line = line[1:] if is_negated else line.removeprefix("\\") if line[:2] in ("\\#", "\\!") else line
+    folders_only = line.endswith("/")
+    line = line.rstrip("/")
+    if not line:
+        return None
+    is_anchored = "/" in line
+    body = _translate(line.lstrip("/"))
+    return _Rule(re.compile(("" if is_anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL), is_negated, folders_only)
+
+
+def _translate(pattern: str) -> str:
+    out, i = [], 0
+    while i < len(pattern):
+        if pattern.startswith("**/", i) and (i == 0 or pattern[i - 1] == "/"):
+            out.append("(?:.*/)?")
+            i += 3
+        elif pattern.startswith("**", i):
+            out.append(".*")
+            i += 2
+        elif pattern[i] == "*":
+            out.append("[^/]*")
+            i += 1
+        elif pattern[i] == "?":
+            out.append("[^/]")
+            i += 1
+        elif pattern[i] == "[" and (end := pattern.find("]", i + 2)) > 0:
+            inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            out.append("(?!/)[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
+            i = end + 1
+        else:
+            i += pattern[i] == "\\" and i + 1 < len(pattern)
+            out.append(re.escape(pattern[i]))
+            i += 1
+    return "".join(out)

@@ -1,0 +1,123 @@
+"""The key material of one cluster: a client pair that may log in, and the host pair that its machines must show."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbprov.model.errors import NbprovError
+
+CLIENT_KEY = "client_ed25519"
+HOST_KEY = "host_ed25519"
+
+
+class KeyMaterialError(NbprovError):
+    """A cluster's key files are missing, unreadable or not what they should be."""
+
+    code = "remote.keys"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterKeys:
+    """The keys of one cluster, made before its first machine exists, so that the first connection is already verified.
+
+    Attributes
+    ----------
+    folder
+        Where the four files lie; 0700, its files 0600.
+    client_public, host_public
+        OpenSSH lines, `ssh-ed25519 AAAA… comment`.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "dev"
+    >>> made = ClusterKeys.create(folder)
+    >>> ClusterKeys.load(folder) == made, made.client_public.split()[0]
+    (True, 'ssh-ed25519')
+    """
+
+    folder: Path
+    client_public: str
+    host_public: str
+
+    @classmethod
+    def create(cls, folder: Path) -> ClusterKeys:
+        """Make both pairs in `folder`, which must not hold keys yet.
+
+        Raises
+        ------
+        KeyMaterialError
+            If there are keys already: machines may exist that know them, so they are never overwritten.
+        """
+        if any((folder / name).exists() for name in (CLIENT_KEY, HOST_KEY)):
+            raise KeyMaterialError(f"{folder} holds a cluster's keys already", hint="load them, or choose another folder")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+        client_public = _make_pair(folder / CLIENT_KEY, "nbprov")
+        host_public = _make_pair(folder / HOST_KEY, "nbprov-host")
+        return cls(folder, client_public, host_public)
+
+    @classmethod
+    def load(cls, folder: Path) -> ClusterKeys:
+        """Read the keys that `create` made.
+
+        Raises
+        ------
+        KeyMaterialError
+            If a file is missing or is not an ed25519 key.
+        """
+        for name in (CLIENT_KEY, HOST_KEY):
+            _read(folder / name, "-----BEGIN OPENSSH PRIVATE KEY-----")
+        client_public = _read(folder / f"{CLIENT_KEY}.pub", "ssh-ed25519 ").strip()
+        host_public = _read(folder / f"{HOST_KEY}.pub", "ssh-ed25519 ").strip()
+        return cls(folder, client_public, host_public)
+
+    @property
+    def client_private_file(self) -> Path:
+        """The file to log in with, as `ssh -i` takes it."""
+        return self.folder / CLIENT_KEY
+
+    @property
+    def host_private(self) -> str:
+        """The private host key as OpenSSH text. Only for a machine's start script."""
+        return _read(self.folder / HOST_KEY, "-----BEGIN OPENSSH PRIVATE KEY-----")
+
+    @property
+    def fingerprint(self) -> str:
+        """The host key's fingerprint as OpenSSH shows it, `SHA256:…`."""
+        blob = base64.b64decode(self.host_public.split()[1])
+        return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def _make_pair(path: Path, comment: str) -> str:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
+    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode() + f" {comment}"
+    _write_private(path.with_name(path.name + ".pub"), public.encode() + b"\n")
+    _write_private(path, private)
+    return public
+
+
+def _write_private(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path, start: str) -> str:
+    try:
+        text = path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise KeyMaterialError(f"the key file {path} cannot be read: {error}", hint="end the cluster; a new one gets new keys") from error
+    if not text.startswith(start):
+        raise KeyMaterialError(f"{path} is not an ed25519 key that nbprov made", hint="end the cluster; a new one gets new keys")
+    return text

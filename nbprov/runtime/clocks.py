@@ -1,0 +1,43 @@
+"""The two clocks of a process: the wall and one that counts suspend."""
+
+from __future__ import annotations
+
+import time
+
+from nbprov.model.clock import Instant, Seconds
+
+
+class SystemClock:
+    """The machine's own clocks.
+
+    `elapsed` counts the time a laptop spent asleep where the platform can tell (Linux), since the bill ran on meanwhile.
+    """
+
+    def now(self) -> Instant:
+        """Wall-clock time in epoch seconds, UTC."""
+        return time.time()
+
+    def elapsed(self) -> Seconds:
+        """Seconds on a clock that never steps back."""
+        boottime = getattr(time, "CLOCK_BOOTTIME", None)
+        return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
+class ManualClock:
+    """A clock whose hands a test holds."""
+
+    def __init__(self, start: Instant = 1_800_000_000.0) -> None:
+        self._start = start
+        self._passed = 0.0
+
+    def now(self) -> Instant:
+        """The start plus what was advanced."""
+        return self._start + self._passed
+
+    def elapsed(self) -> Seconds:
+        """What was advanced."""
+        return self._passed
+
+    def advance(self, seconds: Seconds) -> None:
+        """Let time pass."""
+        self._passed += seconds

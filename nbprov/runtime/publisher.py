@@ -1,0 +1,72 @@
+"""The one way to the browser: changes are coalesced per display, so that a burst never trips the server's message limit.
+
+Jupyter Server drops messages above 1,000 a second over 3 s, the final state included; a panel then stands still for good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+
+from nbprov.model.clock import Seconds
+
+INTERVAL: Seconds = 0.15
+"""At most one message a display in this time: fast enough to look live, 1/150 of the server's limit."""
+
+RETRIES = 3
+"""A last state that could not be sent is tried again so often, one interval apart."""
+
+log = logging.getLogger("nbprov.publisher")
+
+
+class Publisher:
+    """Calls a display's `send` soon after it was marked dirty, never more often than once an interval.
+
+    The first change goes out at once; those that follow within the interval go out together at its end. `send` runs on the engine thread.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, interval: Seconds = INTERVAL) -> None:
+        self._loop = loop
+        self._interval = interval
+        self._sends: dict[Hashable, Callable[[], None]] = {}
+        self._last: dict[Hashable, float] = {}
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+
+    def mark(self, key: Hashable, send: Callable[[], None]) -> None:
+        """Say that a display changed. Any thread may call it."""
+        self._loop.call_soon_threadsafe(self._mark, key, send)
+
+    def _mark(self, key: Hashable, send: Callable[[], None]) -> None:
+        self._sends[key] = send
+        if key in self._timers:
+            return
+        wait = self._last.get(key, float("-inf")) + self._interval - self._loop.time()
+        if wait <= 0:
+            self._flush(key, RETRIES)
+        else:
+            self._timers[key] = self._loop.call_later(wait, self._flush, key, RETRIES)
+
+    def _flush(self, key: Hashable, tries: int) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        send = self._sends.pop(key, None)
+        if send is None:
+            return
+        self._last[key] = self._loop.time()
+        try:
+            send()
+        except Exception:
+            log.exception("a display could not be updated")
+            if tries > 0:
+                self._sends.setdefault(key, send)
+                self._timers[key] = self._loop.call_later(self._interval, self._flush, key, tries - 1)
+
+    def forget(self, key: Hashable) -> None:
+        """Send what is due for a display and drop it. Any thread may call it."""
+        self._loop.call_soon_threadsafe(self._forget, key)
+
+    def _forget(self, key: Hashable) -> None:
+        self._flush(key, RETRIES)
+        self._last.pop(key, None)

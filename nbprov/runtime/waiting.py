@@ -1,0 +1,64 @@
+"""Waiting that a person can interrupt, and awaiting that lets an interrupt in."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Generator
+from typing import Any, Generic, TypeVar
+
+from nbprov.model.clock import Seconds
+
+T = TypeVar("T")
+
+SLICE: Seconds = 0.1
+"""One slice of a blocking wait: on Windows a longer wait on a lock would not see Ctrl-C; 0.1 s is below what a person notices."""
+AWAIT_SLICE: Seconds = 0.2
+"""One slice of an await: an await on a bare future is not interrupted until it ends (ipykernel issue 881)."""
+
+
+def wait_for(future: concurrent.futures.Future[T], timeout: Seconds | None = None) -> T:
+    """Block until the future is done, in short interruptible slices.
+
+    Raises
+    ------
+    TimeoutError
+        After `timeout` seconds; the work goes on.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = SLICE if end is None else min(SLICE, end - time.monotonic())
+        if left <= 0:
+            raise TimeoutError(f"not done within {timeout:g} s; the work goes on")
+        done, _ = concurrent.futures.wait([future], timeout=left)
+        if done:
+            return future.result()
+
+
+class Waitable(Generic[T]):
+    """Something that ends in a `T`: `wait()` blocks, `await` does not.
+
+    Awaiting works in every loop (the user's may be uvloop), since it only polls a thread-safe future.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[T]) -> None:
+        self._future = future
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended."""
+        return self._future.done()
+
+    def wait(self, timeout: Seconds | None = None) -> T:
+        """Block until it ends; raises what it ended with, or TimeoutError."""
+        return wait_for(self._future, timeout)
+
+    async def _polled(self) -> T:
+        future = asyncio.wrap_future(self._future)
+        while not future.done():
+            await asyncio.wait({future}, timeout=AWAIT_SLICE)
+        return future.result()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return self._polled().__await__()

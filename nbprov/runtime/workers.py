@@ -1,0 +1,76 @@
+"""Daemon worker threads for blocking SDK calls, a small pool a cloud.
+
+`concurrent.futures` joins its threads at interpreter exit, so one stuck call would hang a kernel's shutdown; these threads do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from nbprov.model.clock import Seconds
+
+T = TypeVar("T")
+
+THREADS_A_CLOUD = 6
+"""Enough for a race of three with a listing each; few enough that a stuck cloud costs little memory."""
+
+
+class Workers:
+    """A pool of daemon threads that grows on demand up to `most`.
+
+    A call that outlives its deadline keeps its thread; the pool counts it as lost and starts another, so that a stuck call never starves the rest.
+    """
+
+    def __init__(self, name: str, most: int = THREADS_A_CLOUD) -> None:
+        self._name = name
+        self._most = most
+        self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._idle = 0
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        """Queue a call; the future belongs to any thread."""
+        future: Future[T] = Future()
+        with self._lock:
+            self._queue.put((future, function))
+            if self._idle == 0 and self._threads < self._most:
+                self._threads += 1
+                threading.Thread(target=self._main, name=f"nbprov-{self._name}-{self._threads}", daemon=True).start()
+        return future
+
+    def _main(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+            future, function = self._queue.get()
+            with self._lock:
+                self._idle -= 1
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(function())
+            except BaseException as error:  # handed to the waiter, whatever it is
+                future.set_exception(error)
+
+    async def run(self, function: Callable[..., T], *args: Any, seconds: Seconds) -> T:
+        """Await a blocking call for so many seconds at most.
+
+        Raises
+        ------
+        TimeoutError
+            If it did not answer in time; the call itself may still have its effect.
+        """
+        future = self.submit(lambda: function(*args))
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), seconds)
+        except TimeoutError:
+            if not future.done() and not future.cancel():
+                with self._lock:
+                    self._most += 1
+            raise TimeoutError(f"{self._name}: no answer within {seconds:g} s") from None

@@ -1,0 +1,128 @@
+"""A cell as a tree: scalars that keep their source text and place, sequences, mappings. Values follow the YAML 1.2 core schema."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+
+class Mark(NamedTuple):
+    """A place in the text: line and column as people count (from 1), and the offset of the character (from 0)."""
+
+    line: int
+    column: int
+    offset: int
+
+
+class Kind(Enum):
+    """What a scalar is under the YAML 1.2 core schema."""
+
+    NULL = "nothing"
+    BOOL = "a boolean"
+    INT = "a number"
+    FLOAT = "a decimal number"
+    TEXT = "text"
+
+
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_TRUE = frozenset({"true", "True", "TRUE"})
+_FALSE = frozenset({"false", "False", "FALSE"})
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+
+def kind_of(text: str) -> Kind:
+    """What a plain (unquoted) scalar with this text is.
+
+    Examples
+    --------
+    >>> [kind_of(t).name for t in ("NO", "22:22", "010", "0.10", "1_000", "2024-01-01", "~", "True")]
+    ['TEXT', 'TEXT', 'INT', 'FLOAT', 'TEXT', 'TEXT', 'NULL', 'BOOL']
+    """
+    if text in _NULLS:
+        return Kind.NULL
+    if text in _TRUE or text in _FALSE:
+        return Kind.BOOL
+    if _INT.fullmatch(text):
+        return Kind.INT
+    return Kind.FLOAT if _FLOAT.fullmatch(text) else Kind.TEXT
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    """One value as written. `plain` is False where it was quoted or a block; `text` is its content."""
+
+    text: str
+    kind: Kind
+    plain: bool
+    start: Mark
+    end: Mark
+    anchor: str = ""
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it stands for nothing."""
+        return self.kind is Kind.NULL
+
+    @property
+    def is_true(self) -> bool:
+        """Whether it is the boolean true."""
+        return self.kind is Kind.BOOL and self.text in _TRUE
+
+    @property
+    def size(self) -> int:
+        """Nodes in this tree."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """A list. `size` counts the nodes of the whole tree, aliases expanded."""
+
+    items: tuple[Node, ...]
+    start: Mark
+    end: Mark
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapping:
+    """A map. Keys are scalars, each once; `size` counts the nodes of the whole tree, aliases expanded."""
+
+    pairs: tuple[tuple[Scalar, Node], ...]
+    start: Mark
+    end: Mark
+    size: int
+
+    def get(self, name: str) -> Node | None:
+        """The value of a key; None where it is absent."""
+        return next((value for key, value in self.pairs if key.text == name), None)
+
+
+Node = Scalar | Sequence | Mapping
+
+
+def is_null(node: Node) -> bool:
+    """Whether the node is the scalar null."""
+    return isinstance(node, Scalar) and node.is_null
+
+
+def describe(node: Node) -> str:
+    """What a node is, in a word or two for a message."""
+    if isinstance(node, Mapping):
+        return "a map"
+    return "a list" if isinstance(node, Sequence) else node.kind.value
+
+
+def quoted(text: str) -> str:
+    """A value as shown in a message: short, on one line.
+
+    Examples
+    --------
+    >>> quoted("A100:x")
+    '`A100:x`'
+    """
+    flat = " ".join(text.split())
+    return f"`{flat if len(flat) <= 40 else flat[:39] + '…'}`"

@@ -1,0 +1,23 @@
+"""The clouds that the contract runs over."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from clouds_under_test import CLOUDS, CloudUnderTest
+
+
+@pytest.fixture(params=CLOUDS, ids=lambda made: made.name)
+def subject(request: pytest.FixtureRequest) -> Iterator[CloudUnderTest]:
+    """One cloud with nothing in it, ended for certain afterwards."""
+    made: CloudUnderTest = request.param()
+    try:
+        yield made
+    finally:
+        made.close()

@@ -1,0 +1,86 @@
+"""The contract catches adapters that would lose machines or end those of others."""
+
+from __future__ import annotations
+
+import builtins
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cloud_contract import CHECKS
+from clouds_under_test import LocalUnderTest
+
+from nbprov.clouds.base import Cloud
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.model.launches import Instance, InstanceState, Launch, Operation
+
+pytestmark = pytest.mark.machine
+
+
+class IgnoresTheToken(LocalCloud):
+    """Sends a new idempotency key with every create."""
+
+    def submit(self, launch: Launch) -> Operation:
+        return super().submit(replace(launch, token=uuid.uuid4().hex))
+
+
+class ListsAllOwners(LocalCloud):
+    """Shows every machine it knows of, whoever asks."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.owners: set[str] = set()
+
+    def submit(self, launch: Launch) -> Operation:
+        self.owners.add(launch.owner)
+        return super().submit(launch)
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        return [i for each in sorted(self.owners | {owner}) for i in super(ListsAllOwners, self).list(each)]
+
+
+class SaysGoneTooEarly(LocalCloud):
+    """Takes an ending machine, and one that is not found, for a gone one."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.made: dict[str, Launch] = {}
+
+    def submit(self, launch: Launch) -> Operation:
+        self.made[launch.token] = launch
+        return super().submit(launch)
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        found = [replace(i, state=InstanceState.GONE) if i.state is InstanceState.ENDING else i for i in super().list(owner)]
+        seen = {i.token for i in found}
+        missing = [launch for token, launch in self.made.items() if token not in seen and launch.owner == owner]
+        offers = [(launch, launch.candidate.offer) for launch in missing]
+        return found + [Instance("local", "?", m.token, owner, o.place, o.instance_type, InstanceState.GONE) for m, o in offers]
+
+
+EXPECTED = {
+    IgnoresTheToken: {"a_machine_lives_and_ends", "a_repeated_token_makes_nothing_new", "a_repeat_at_the_same_instant_makes_nothing_new"},
+    ListsAllOwners: {"an_owner_sees_only_their_own"},
+    SaysGoneTooEarly: {"gone_means_gone", "a_young_machine_that_is_not_listed_yet_is_not_gone"},
+}
+
+
+@pytest.mark.parametrize("broken", EXPECTED, ids=lambda b: b.__name__)
+def test_contract_fails_a_broken_adapter(broken: type[LocalCloud]) -> None:
+    class Subject(LocalUnderTest):
+        def make(self) -> Cloud:
+            return broken(self.folder)
+
+    caught = set()
+    for check in CHECKS:
+        if check.__name__ not in EXPECTED[broken]:
+            continue
+        subject = Subject()
+        try:
+            check(subject)
+        except AssertionError:
+            caught.add(check.__name__)
+        finally:
+            subject.close()
+    assert caught == EXPECTED[broken]

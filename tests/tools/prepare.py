@@ -1,0 +1,164 @@
+"""Make the virtual environment and install what one profile (demo, lab or test) needs; at once when all of it is there.
+
+The Python that runs this needs nothing installed. What was done is kept in a stamp beside the environment, so that the work is done
+again only when pyproject.toml, the Python or the place of the checkout has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import programs
+from tree import ROOT
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a make target needs: extras of the package, and programs outside Python."""
+
+    extra: str
+    programs: tuple[programs.Program, ...]
+    covered_by: tuple[str, ...] = ()
+
+
+PROFILES = {
+    "demo": Profile("demo", programs.MACHINES, ("lab", "test")),
+    "lab": Profile("lab", programs.MACHINES, ("test",)),
+    "test": Profile("test", programs.MACHINES + programs.BROWSER),
+}
+
+
+class PrepareError(Exception):
+    """The environment could not be made; the message says why and what to do."""
+
+
+def python_of(venv: Path) -> Path:
+    """The interpreter of a virtual environment."""
+    return venv / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def fingerprint(root: Path, text: str = "") -> dict[str, str]:
+    """What an installed environment depends on; a stamp with other values is stale."""
+    project = (root / "pyproject.toml").read_bytes() + text.encode()
+    return {"root": str(root), "project": hashlib.sha256(project).hexdigest()}
+
+
+def make_venv(venv: Path, root: Path = ROOT) -> Path:
+    """Make the environment unless a working one of this checkout is there.
+
+    Returns
+    -------
+    Path
+        Its interpreter.
+
+    Raises
+    ------
+    PrepareError
+        The venv module is missing or failed.
+    """
+    python = python_of(venv)
+    if _usable(venv, root):
+        return python
+    print(f"making {venv.name} with Python {sys.version.split()[0]}", flush=True)
+    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True, text=True, check=False)
+    if made.returncode != 0 and programs.may_apt() and "ensurepip" in made.stdout + made.stderr:
+        programs.apt_install([f"python3.{sys.version_info.minor}-venv"])
+        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        shutil.rmtree(venv, ignore_errors=True)
+        raise PrepareError(
+            f"{sys.executable} -m venv failed:\n{made.stdout}{made.stderr}on Debian and Ubuntu: apt-get install python3-venv"
+        )
+    return python
+
+
+def pip_install(python: Path, *arguments: str) -> None:
+    """Run pip, quiet but for errors: warnings (a mirror's, a newer pip's) would bury them.
+
+    Raises
+    ------
+    PrepareError
+        pip ended with an error; it has printed it.
+    """
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "install",
+        "-qq",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--root-user-action=ignore",
+        *arguments,
+    ]
+    if subprocess.run(command, stdin=subprocess.DEVNULL, cwd=ROOT, check=False).returncode != 0:
+        raise PrepareError(f"pip could not install {' '.join(arguments)} (its message is above)")
+
+
+def prepare(name: str, root: Path = ROOT) -> None:
+    """Have the environment and the programs of a profile ready.
+
+    Raises
+    ------
+    PrepareError
+        The environment could not be made or filled. Missing programs are named, not raised.
+    """
+    profile = PROFILES[name]
+    venv = root / ".venv"
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    if profile.extra not in declared:
+        raise PrepareError(f"pyproject.toml declares no extra named {profile.extra!r}; it has {', '.join(sorted(declared))}")
+    wanted = fingerprint(root)
+    python = make_venv(venv, root)
+    if not any(_stamped(venv, stamp) == wanted for stamp in (name, *profile.covered_by)):
+        print(f"installing nbprov[{profile.extra}] into {venv.name} (the first time takes a minute)", flush=True)
+        pip_install(python, "--editable", f"{root}[{profile.extra}]")
+        _stamp_path(venv, name).write_text(json.dumps(wanted), encoding="utf-8")
+    programs.install_missing(profile.programs)
+
+
+def _usable(venv: Path, root: Path) -> bool:
+    python = python_of(venv)
+    if not python.exists():
+        return False
+    moved = [stamp for name in PROFILES if (stamp := _stamped(venv, name)) and stamp.get("root") != str(root)]
+    if moved:  # the scripts of a moved environment still name the old place
+        return False
+    check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
+    return subprocess.run([str(python), "-c", check], capture_output=True, check=False).returncode == 0
+
+
+def _stamp_path(venv: Path, name: str) -> Path:
+    return venv / f"nbprov-{name}.json"
+
+
+def _stamped(venv: Path, name: str) -> dict[str, str] | None:
+    try:
+        stamp = json.loads(_stamp_path(venv, name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stamp if isinstance(stamp, dict) else None
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--profile", choices=sorted(PROFILES), required=True)
+    try:
+        prepare(parser.parse_args().profile)
+    except PrepareError as error:
+        print(f"setup failed: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,160 @@
+"""Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
+
+A stage that passes is one line; one that fails shows all it printed. What could not run is named with its reason, and where CI=true it
+counts as failed. The last line is `N passed, N failed`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from stages import STAGES
+from work import Result, Stage, Work
+
+BESIDE = 2
+
+
+class Suite:
+    """Runs stages: the quick ones two at a time, then those that want the machine for themselves one after another."""
+
+    def __init__(self, scratch: Path, *, strict: bool) -> None:
+        self.results: dict[str, Result] = {}
+        self._scratch = scratch
+        self._strict = strict
+        self._print = threading.Lock()
+        self._working: dict[str, Work] = {}
+        self._stopped = threading.Event()
+
+    def run(self, chosen: Sequence[Stage]) -> None:
+        """Run the stages; returns when all have ended. Ctrl-C ends the running ones and leaves the rest out."""
+        try:
+            with ThreadPoolExecutor(BESIDE) as pool:
+                pending = [pool.submit(self._one, stage) for stage in chosen if not stage.alone]
+                for future in pending:
+                    future.result()
+            for stage in chosen:
+                if stage.alone:
+                    self._one(stage)
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """End what runs; stages not yet begun do not begin."""
+        self._stopped.set()
+        for work in list(self._working.values()):
+            work.kill()
+
+    def _one(self, stage: Stage) -> None:
+        if self._stopped.is_set():
+            return
+        folder = self._scratch / stage.name
+        folder.mkdir()
+        work = Work(stage, folder)
+        self._working[stage.name] = work
+        self._say(f"{stage.name:<10} …      {stage.what}")
+        started = time.monotonic()
+        try:
+            stage.run(work)
+        except Exception as error:
+            work.result.log.append(f"the stage itself broke: {type(error).__name__}: {error}\n")
+            work.result.failed += 1
+        except KeyboardInterrupt:
+            work.kill()
+            work.result.failed += 1
+            raise
+        finally:
+            work.result.seconds = time.monotonic() - started
+            self.results[stage.name] = work.result
+            del self._working[stage.name]
+            self._report(stage, work.result)
+
+    def _report(self, stage: Stage, result: Result) -> None:
+        bad = result.failed or (self._strict and result.absent)
+        if bad:
+            self._say(f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}===== end of {stage.name} =====\n")
+        self._say(line(stage.name, result))
+
+    def _say(self, text: str) -> None:
+        with self._print:
+            print(text, flush=True)
+
+
+def line(name: str, result: Result) -> str:
+    """The one line of a stage that has ended."""
+    verdict = "FAILED" if result.failed else "absent" if result.absent and not result.passed else "ok"
+    counts = f"{result.passed} passed"
+    counts += f", {result.failed} failed" if result.failed else ""
+    counts += f", {len(result.absent)} could not run" if result.absent else ""
+    notes = f"  ({'; '.join(result.notes)})" if result.notes else ""
+    return f"{name:<10} {verdict:<6} {result.seconds:6.1f} s  {counts}{notes}"
+
+
+def summary(results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool) -> tuple[list[str], bool]:
+    """The closing lines, and whether all is well.
+
+    Examples
+    --------
+    >>> summary({}, [], strict=True)[0][-1]
+    '0 passed, 0 failed'
+    """
+    lines = ["", "summary"]
+    unbegun = [stage.name for stage in chosen if stage.name not in results]
+    lines += [line(stage.name, results[stage.name]) for stage in chosen if stage.name in results]
+    absent = [f"{name}: {reason}" for name, result in results.items() for reason in result.absent]
+    absent += [f"{name}: the run was stopped before it" for name in unbegun]
+    if absent:
+        lines += ["", "could not run" + (" (a failure where CI=true)" if strict else "")]
+        lines += [f"  {text}" for text in absent]
+    passed = sum(result.passed for result in results.values())
+    failed = sum(result.failed for result in results.values()) + (len(absent) if strict else 0)
+    skipped = f", {len(absent)} skipped" if absent and not strict else ""
+    return [*lines, "", f"{passed} passed, {failed} failed{skipped}"], failed == 0 and not unbegun and passed > 0
+
+
+def choose(only: str | None) -> list[Stage]:
+    """The stages named in a comma-separated list, in the suite's order; all for None.
+
+    Raises
+    ------
+    SystemExit
+        A name is not a stage.
+    """
+    if only is None:
+        return list(STAGES)
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    known = [stage.name for stage in STAGES]
+    if unknown := [name for name in names if name not in known]:
+        raise SystemExit(f"no stage named {', '.join(unknown)}; there are {', '.join(known)}")
+    return [stage for stage in STAGES if stage.name in names]
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", metavar="NAMES", help="stages to run, comma-separated")
+    parser.add_argument("--list", action="store_true", help="name the stages and stop")
+    arguments = parser.parse_args()
+    chosen = choose(arguments.only)
+    if arguments.list:
+        print("\n".join(f"{stage.name:<10} {stage.what}" for stage in chosen))
+        return 0
+    strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="nbp-suite-", ignore_cleanup_errors=True) as folder:
+        suite = Suite(Path(folder), strict=strict)
+        suite.run(chosen)
+    lines, well = summary(suite.results, chosen, strict=strict)
+    print("\n".join([*lines[:-1], f"{time.monotonic() - started:.0f} s in all", lines[-1]]), flush=True)
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""The stages of the suite, in the order of the summary."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import check_wheel
+import environments
+import programs
+from tree import ROOT
+from work import Stage, Work
+
+SCRIPTS = Path(sys.executable).parent
+TOOLS = ROOT / "tests" / "tools"
+CHAOS = ROOT / "tests" / "chaos" / "run.py"
+SHORT_CHAOS = ("--runs", "24", "--seed", "1")
+DEMO_SECONDS = 60.0
+
+
+def lint(work: Work) -> None:
+    """Style and format."""
+    work.command([sys.executable, "-m", "ruff", "check", "."])
+    work.command([sys.executable, "-m", "ruff", "format", "--check", "."])
+
+
+def types(work: Work) -> None:
+    """The strict type check, for this platform and for Windows; one cache each, or they would undo one another's."""
+    for platform in (sys.platform, "win32"):
+        cache = ROOT / ".mypy_cache" / platform
+        base = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(cache)]
+        work.command([*base, *(name for name in ("nbprov", "benchmarks") if any((ROOT / name).rglob("*.py")))])
+        work.command([*base, "tests/tools", "tests/conftest.py"], env={"MYPYPATH": str(TOOLS)})
+
+
+def layers(work: Work) -> None:
+    """The import contracts."""
+    work.command([SCRIPTS / "lint-imports"])
+
+
+def widgets(work: Work) -> None:
+    """The panels' ESM: types and syntax."""
+    script = TOOLS / "check_widgets.py"
+    if not script.exists():
+        work.absent("tests/tools/check_widgets.py does not exist")
+        return
+    work.command([sys.executable, script])
+
+
+def unit(work: Work) -> None:
+    """What needs no machine."""
+    work.pytest("tests/unit")
+
+
+def contract(work: Work) -> None:
+    """Every cloud against the contract."""
+    work.pytest("tests/contract")
+
+
+def kernel(work: Work) -> None:
+    """Fresh kernels, and the notebooks."""
+    work.note(f"ipykernel {importlib.metadata.version('ipykernel')}")
+    work.pytest("tests/kernel")
+
+
+def chaos(work: Work) -> None:
+    """Kills at every state transition, the short form; before it the harness's own tests, where it has some."""
+    if any((ROOT / "tests" / "chaos").glob("test_*.py")):
+        work.pytest("tests/chaos")
+    if not CHAOS.exists():
+        work.absent("tests/chaos/run.py does not exist")
+        return
+    work.command([sys.executable, CHAOS, *SHORT_CHAOS])
+
+
+def browser(work: Work) -> None:
+    """Real JupyterLab in a real browser."""
+    if lacking := programs.missing([programs.CHROMIUM]):
+        work.absent(programs.advice(lacking))
+        return
+    work.pytest("tests/browser")
+
+
+def wheel(work: Work) -> None:
+    """The wheel a user would install."""
+    work.command([sys.executable, TOOLS / "check_wheel.py"])
+
+
+def install(work: Work) -> None:
+    """Fetch what the stages `lowest` and `ipykernel` need, beside the quick stages; they find it made."""
+    work.command([sys.executable, TOOLS / "environments.py"], test=False)
+
+
+def lowest(work: Work) -> None:
+    """Unit and kernel tests with the lowest versions that pyproject.toml allows."""
+    if not work.command([sys.executable, TOOLS / "environments.py", "--only", "lowest"], test=False):
+        return
+    python, pins = environments.lowest_environment()
+    work.note(", ".join(pins))
+    work.pytest("tests/unit", python=python)
+    work.pytest("tests/kernel", python=python)
+
+
+def ipykernel(work: Work) -> None:
+    """The kernel tests marked `ipykernel_versions`, with every other supported ipykernel."""
+    installed = importlib.metadata.version("ipykernel")
+    for version in environments.IPYKERNELS:
+        if version == installed:
+            continue  # the stage kernel runs all of its tests with this one
+        if not work.command([sys.executable, TOOLS / "environments.py", "--only", version], test=False):
+            continue
+        folder = environments.ipykernel_folder(version, Path(sys.executable))
+        inherited = os.environ.get("PYTHONPATH")
+        env = {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}
+        check = f"import sys, ipykernel; print(ipykernel.__version__); sys.exit(ipykernel.__version__ != {version!r})"
+        if work.command([sys.executable, "-c", check], env=env, test=False):
+            work.note(version)
+            work.pytest("tests/kernel", "-m", "ipykernel_versions", env=env)
+
+
+def demo(work: Work) -> None:
+    """What a person does first: `make demo` in a fresh copy, with an environment of its own."""
+    if not (ROOT / "example_notebooks" / "run_quickstart.py").exists():
+        work.absent("example_notebooks/run_quickstart.py does not exist")
+        return
+    copy = work.scratch / "clone"
+    check_wheel.copy_sources(copy)
+    make = shutil.which("make") or "make"
+    home = {"NBPROV_HOME": str(work.scratch / "home"), "MAKEFLAGS": "", "MAKELEVEL": ""}
+    if not work.command([make, "setup-demo"], cwd=copy, env=home, test=False):
+        return
+    started = time.monotonic()
+    work.command([make, "demo"], cwd=copy, env=home)
+    seconds = time.monotonic() - started
+    work.note(f"{seconds:.0f} s after the installation")
+    if seconds > DEMO_SECONDS:
+        work.result.log.append(f"make demo took {seconds:.0f} s after its installation; it may take {DEMO_SECONDS:.0f} s\n")
+        work.result.failed += 1
+
+
+STAGES = (
+    Stage("install", "the environments of the stages ipykernel and lowest", install),
+    Stage("lint", "ruff: style and format", lint),
+    Stage("types", "mypy --strict, for this platform and for Windows", types),
+    Stage("layers", "the import contracts of the house", layers),
+    Stage("widgets", "the panels' ESM", widgets),
+    Stage("unit", "what needs no machine", unit),
+    Stage("wheel", "the wheel, built from a clean copy and used", wheel),
+    Stage("contract", "every cloud against the contract", contract, alone=True),
+    Stage("kernel", "fresh kernels and the notebooks", kernel, alone=True),
+    Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, alone=True),
+    Stage("lowest", "unit and kernel tests with the lowest supported versions", lowest, alone=True),
+    Stage("chaos", "kills at every state transition, short", chaos, alone=True),
+    Stage("browser", "the story in real JupyterLab", browser, alone=True),
+    Stage("demo", "make demo in a fresh copy", demo, alone=True),
+)

@@ -1,0 +1,176 @@
+"""What a stage of the suite is, and how one runs: its commands, its log, and the counts it comes back with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tree import ROOT
+
+NO_TESTS_COLLECTED = 5
+
+
+@dataclass
+class Result:
+    """What came of a stage.
+
+    Parameters
+    ----------
+    passed, failed
+        Tests of a pytest run; a command without a count of its own is one.
+    absent
+        What could not run, each with its reason.
+    log
+        All output, in order.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    absent: list[str] = field(default_factory=list)
+    log: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One named part of the suite.
+
+    Parameters
+    ----------
+    run
+        Does the work; raises nothing that is not a failure of the stage.
+    alone
+        It measures time or starts many processes, so nothing else of the suite runs beside it.
+    deadline
+        Seconds after which its commands are killed: a stage that hangs is a failure with a log, not a lost run.
+    """
+
+    name: str
+    what: str
+    run: Callable[[Work], None]
+    alone: bool = False
+    deadline: float = 900.0
+
+
+class Work:
+    """One run of one stage: runs commands and counts.
+
+    Parameters
+    ----------
+    scratch
+        A folder for this stage alone.
+    """
+
+    def __init__(self, stage: Stage, scratch: Path) -> None:
+        self.stage = stage
+        self.scratch = scratch
+        self.result = Result()
+        self._end = time.monotonic() + stage.deadline
+        self._process: subprocess.Popen[str] | None = None
+        self._reports = 0
+
+    def command(
+        self, arguments: Iterable[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path = ROOT, test: bool = True
+    ) -> bool:
+        """Run a command that counts as one test; with `test=False` it is a preparation, and counts only when it fails.
+
+        Returns
+        -------
+        bool
+            Whether it ended with 0.
+        """
+        code = self._execute([str(argument) for argument in arguments], env, cwd)
+        self.result.passed += code == 0 and test
+        self.result.failed += code != 0
+        return code == 0
+
+    def pytest(self, folder: str | Path, *arguments: str, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
+        """Run pytest on a folder and take its counts; a run without a test is something that could not run."""
+        if not any((ROOT / folder).rglob("test_*.py")):
+            self.absent(f"{folder} holds no tests")
+            return
+        self._reports += 1
+        report = self.scratch / f"report-{self._reports}.xml"
+        interpreter = str(python or sys.executable)
+        command = [interpreter, "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5", f"--junit-xml={report}"]
+        command += [*arguments, str(folder)]
+        code = self._execute(command, env, ROOT)
+        if code == NO_TESTS_COLLECTED:
+            self.absent(f"{folder} holds no tests chosen by {shlex.join(arguments)}" if arguments else f"{folder} holds no tests")
+            return
+        failed = self._count(report)
+        if code != 0 and failed == 0:
+            self.result.failed += 1
+
+    def absent(self, reason: str) -> None:
+        """Note something that could not run."""
+        self.result.absent.append(reason)
+        self.result.log.append(f"could not run: {reason}\n")
+
+    def note(self, text: str) -> None:
+        """A word for the stage's line in the summary."""
+        self.result.notes.append(text)
+
+    def kill(self) -> None:
+        """End the running command and all it started in its group."""
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+
+    def _count(self, report: Path) -> int:
+        """Add a JUnit report to the counts; returns how many failed in it."""
+        if not report.exists():
+            return 0
+        failed = 0
+        for case in ElementTree.parse(report).getroot().iter("testcase"):
+            name = f"{case.get('classname', '')}::{case.get('name', '')}"
+            if case.find("failure") is not None or case.find("error") is not None:
+                failed += 1
+            elif (skipped := case.find("skipped")) is not None:
+                self.absent(f"{name}: {skipped.get('message', 'no reason given')}")
+            else:
+                self.result.passed += 1
+        self.result.failed += failed
+        return failed
+
+    def _execute(self, command: list[str], env: Mapping[str, str] | None, cwd: Path) -> int:
+        self.result.log.append(f"$ {shlex.join(command)}\n")
+        output = self.scratch / "output.txt"
+        with output.open("w", encoding="utf-8") as sink:
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    cwd=cwd,
+                    env={**os.environ, **(env or {})},
+                    start_new_session=True,
+                )
+                code = self._process.wait(timeout=max(1.0, self._end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                self.kill()
+                code = -1
+            except OSError as error:
+                self.result.log.append(f"{error}\n")
+                return 127
+        self.result.log.append(output.read_text(encoding="utf-8", errors="replace"))
+        if code == -1:
+            self.result.log.append(f"killed: the stage was not done after {self.stage.deadline:.0f} s\n")
+        elif code not in (0, NO_TESTS_COLLECTED):
+            self.result.log.append(f"ended with {code}\n")
+        return code

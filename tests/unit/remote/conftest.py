@@ -1,0 +1,164 @@
+"""A machine to reach: a real sshd on loopback with a home of its own, started and ended by the test."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nbprov.remote.connection import Connection, wait_for_ssh
+from nbprov.remote.keys import ClusterKeys
+
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Machine:
+    """One sshd process whose sessions get `home` as their home and this test's Python as their `python3`."""
+
+    def __init__(self, folder: Path, keys: ClusterKeys, python: str = sys.executable) -> None:
+        self.folder, self.keys, self.home = folder, keys, folder / "home"
+        self.port, self.marker = free_port(), f"nbprov-test-{os.getpid()}-{time.monotonic_ns()}"
+        self.home.mkdir(parents=True)
+        (folder / "host_key").write_text(keys.host_private)
+        (folder / "host_key").chmod(0o600)
+        (folder / "logins").write_text(keys.client_public + "\n")
+        (folder / "bin").mkdir()
+        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n')
+        (folder / "bin" / "python3").chmod(0o755)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def agent_folder(self) -> Path:
+        return self.home / ".nbprov"
+
+    def start(self) -> None:
+        settings = {
+            "ListenAddress": "127.0.0.1",
+            "Port": self.port,
+            "HostKey": self.folder / "host_key",
+            "PidFile": "none",
+            "AuthorizedKeysFile": self.folder / "logins",
+            "UsePAM": "no",
+            "PasswordAuthentication": "no",
+            "StrictModes": "no",
+            "UseDNS": "no",
+            "LogLevel": "ERROR",
+            "SetEnv": f"HOME={self.home} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+        }
+        config = self.folder / "sshd_config"
+        config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        self.process = subprocess.Popen([SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(config)])
+
+    def stop_listener(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(10)
+            self.process = None
+
+    def processes(self) -> list[int]:
+        """Every process that this machine's sessions started, whatever session or group it went to."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    if f"NBPROV_INSTANCE={self.marker}\0".encode() in (entry / "environ").read_bytes() + b"\0":
+                        found.append(int(entry.name))
+        return found
+
+    def end(self) -> None:
+        self.stop_listener()
+        for _ in range(50):
+            pids = self.processes()
+            if not pids:
+                return
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.02)
+        raise AssertionError(f"left behind: {self.processes()}")
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> ClusterKeys:
+    return ClusterKeys.create(tmp_path_factory.mktemp("keys") / "cluster")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, keys: ClusterKeys) -> Iterator[Machine]:
+    made = Machine(tmp_path / "machine", keys)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+@pytest.fixture(scope="module")
+def shared_machine(tmp_path_factory: pytest.TempPathFactory, keys: ClusterKeys) -> Iterator[Machine]:
+    """One machine for the tests of a module that leave it as they found it."""
+    made = Machine(tmp_path_factory.mktemp("shared") / "machine", keys)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+async def connect(machine: Machine) -> Connection:
+    return await wait_for_ssh("127.0.0.1", machine.port, machine.keys, 10)
+
+
+@pytest.fixture
+def run_async() -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    """Run one coroutine in a loop of its own, at most a minute long."""
+
+    def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        async def bounded() -> Any:
+            async with asyncio.timeout(60):
+                return await coroutine
+
+        return asyncio.run(bounded())
+
+    return run
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = 20) -> None:
+    """Wait for something outside this process, looking often; fails by name."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while True:
+        answer = condition()
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if answer:
+            return
+        assert loop.time() < end, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.03)
+
+
+@contextlib.asynccontextmanager
+async def connected(machine: Machine) -> AsyncIterator[Connection]:
+    connection = await connect(machine)
+    try:
+        yield connection
+    finally:
+        await connection.close()

@@ -1,0 +1,210 @@
+"""The tools that run the suite: pins, stage choice, summaries, and the counting of what ran."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / "tests" / "tools"
+
+
+@pytest.fixture(autouse=True)
+def _tools_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(str(TOOLS))
+    yield
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(TOOLS)):
+            del sys.modules[name]
+
+
+def test_lowest_turns_lower_bounds_into_pins() -> None:
+    import environments
+
+    assert environments.lowest(["pandas>=2.0", "ipykernel>=6.31,!=7.0.*", "PyYAML>=6.0.1", 'old>=1; python_version < "3"']) == [
+        "pandas==2.0",
+        "ipykernel==6.31",
+        "pyyaml==6.0.1",
+    ]
+
+
+@pytest.mark.parametrize("requirement", ["pandas", "pandas<3", "pandas!=2.1"])
+def test_lowest_refuses_a_requirement_without_a_lower_bound(requirement: str) -> None:
+    import environments
+
+    with pytest.raises(environments.PinError, match="pandas"):
+        environments.lowest([requirement])
+
+
+def test_every_runtime_requirement_can_be_pinned() -> None:
+    import environments
+
+    requirements = environments.runtime_requirements(ROOT)
+    assert any(text.startswith("ipykernel") for text in requirements)
+    assert len(environments.lowest(requirements)) == len(requirements)
+
+
+def _stage(run: Any, name: str = "sample") -> Any:
+    import work
+
+    return work.Stage(name, "a stage for a test", run, deadline=30.0)
+
+
+def _ran(tmp_path: Path, run: Any, **changes: Any) -> Any:
+    import dataclasses
+
+    import work
+
+    stage = dataclasses.replace(_stage(run), **changes)
+    done = work.Work(stage, tmp_path)
+    stage.run(done)
+    return done.result
+
+
+def test_a_command_counts_as_one(tmp_path: Path) -> None:
+    result = _ran(tmp_path, lambda work: (work.command([sys.executable, "-c", "print('fine')"]), work.command(["false"])))
+    assert (result.passed, result.failed) == (1, 1)
+    assert "fine" in "".join(result.log)
+
+
+def test_a_program_that_does_not_exist_is_a_failure(tmp_path: Path) -> None:
+    assert _ran(tmp_path, lambda work: work.command(["/no/such/program"])).failed == 1
+
+
+def test_a_stage_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])"
+    result = _ran(tmp_path, lambda work: work.command([sys.executable, "-c", code]), deadline=1.0)
+    assert result.failed == 1
+    assert "was not done after" in "".join(result.log)
+
+
+def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
+    suite = tmp_path / "suite"
+    suite.mkdir()
+    (suite / "test_few.py").write_text(
+        "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('for a reason')\n", encoding="utf-8"
+    )
+    result = _ran(tmp_path, lambda work: work.pytest(suite))
+    assert (result.passed, result.failed) == (1, 1)
+    assert len(result.absent) == 1
+    assert "for a reason" in result.absent[0]
+
+
+def test_a_pytest_run_that_breaks_before_any_test_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text("def test_a(): pass\n", encoding="utf-8")
+    assert _ran(tmp_path, lambda work: work.pytest(tmp_path, "--no-such-flag")).failed == 1
+
+
+def test_a_folder_without_tests_could_not_run(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    result = _ran(tmp_path, lambda work: work.pytest(empty))
+    assert (result.passed, result.failed, len(result.absent)) == (0, 0, 1)
+
+
+def test_a_choice_without_tests_could_not_run(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text("def test_a(): pass\n", encoding="utf-8")
+    result = _ran(tmp_path, lambda work: work.pytest(tmp_path, "-k", "nothing"))
+    assert (result.passed, result.failed, len(result.absent)) == (0, 0, 1)
+    assert "-k nothing" in result.absent[0]
+
+
+def test_a_preparation_counts_only_when_it_fails(tmp_path: Path) -> None:
+    assert _ran(tmp_path, lambda work: work.command(["true"], test=False)).passed == 0
+    assert _ran(tmp_path, lambda work: work.command(["false"], test=False)).failed == 1
+
+
+def test_summary_is_strict_in_ci_only() -> None:
+    import run_all
+    import work
+
+    stages = [_stage(lambda work: None, "one"), _stage(lambda work: None, "two")]
+    results = {"one": work.Result(passed=3), "two": work.Result(absent=["no browser"])}
+    lines, well = run_all.summary(results, stages, strict=False)
+    assert (lines[-1], well) == ("3 passed, 0 failed, 1 skipped", True)
+    assert any("two: no browser" in text for text in lines)
+    lines, well = run_all.summary(results, stages, strict=True)
+    assert (lines[-1], well) == ("3 passed, 1 failed", False)
+
+
+def test_a_run_without_a_test_is_not_well() -> None:
+    import run_all
+
+    assert run_all.summary({}, [], strict=False)[1] is False
+
+
+def test_a_stage_the_run_never_reached_is_named() -> None:
+    import run_all
+    import work
+
+    stages = [_stage(lambda work: None, "one"), _stage(lambda work: None, "two")]
+    lines, well = run_all.summary({"one": work.Result(passed=1)}, stages, strict=False)
+    assert not well
+    assert any("two: the run was stopped before it" in text for text in lines)
+
+
+def test_a_stage_that_breaks_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import run_all
+
+    def broken(work: Any) -> None:
+        raise RuntimeError("this stage is broken")
+
+    suite = run_all.Suite(tmp_path, strict=False)
+    suite.run([_stage(broken)])
+    assert suite.results["sample"].failed == 1
+    assert "this stage is broken" in capsys.readouterr().out
+
+
+def test_unknown_stage_names_the_known() -> None:
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / "run_all.py"), "--only", "unit,nonsense"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "nonsense" in done.stderr
+    assert "contract" in done.stderr
+
+
+def test_a_stale_or_torn_stamp_is_not_believed(tmp_path: Path) -> None:
+    import prepare
+
+    project = tmp_path / "pyproject.toml"
+    project.write_text("a", encoding="utf-8")
+    first = prepare.fingerprint(tmp_path)
+    project.write_text("b", encoding="utf-8")
+    assert prepare.fingerprint(tmp_path) != first
+    venv = tmp_path / ".venv"
+    venv.mkdir()
+    (venv / "nbprov-test.json").write_text("{torn", encoding="utf-8")
+    assert prepare._stamped(venv, "test") is None
+
+
+def test_an_extra_that_is_not_declared_is_refused(tmp_path: Path) -> None:
+    import prepare
+
+    (tmp_path / "pyproject.toml").write_text("[project]\n[project.optional-dependencies]\nlab = []\n", encoding="utf-8")
+    with pytest.raises(prepare.PrepareError, match="demo"):
+        prepare.prepare("demo", tmp_path)
+
+
+def test_every_profile_names_an_extra_of_the_package() -> None:
+    import tomllib
+
+    import prepare
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert {profile.extra for profile in prepare.PROFILES.values()} <= set(extras)
+
+
+def test_advice_is_one_line_that_names_all() -> None:
+    import programs
+
+    text = programs.advice([programs.SSHD, programs.CHROMIUM])
+    assert "\n" not in text
+    assert "sshd" in text
+    assert "chromium" in text

@@ -1,0 +1,146 @@
+// The clusters table: what runs, what it costs, what will end it, and the buttons that do.
+
+import { costAt, DASH, duration, makeClock, usd } from "./format.js";
+import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { connect } from "./link.js";
+import { makeConfirmed } from "./confirm.js";
+
+/** @typedef {import("./types").ClusterState} ClusterState */
+/** @typedef {import("./types").ClustersState} ClustersState */
+
+const TICK_MS = 1000;
+const COLUMNS = ["name", "state", "place", "type", "nodes", "uptime", "cost so far", "$/h", "guards", "confirmed", ""];
+const NUMBERS = new Set(["nodes", "uptime", "cost so far", "$/h"]);
+
+/** @type {import("@anywidget/types").Render<import("./types").Traits<ClustersState>>} */
+function render({ model, el }) {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const clock = makeClock();
+  const root = makeRoot(el, "Clusters");
+  const title = make("div", { class: "nbprov-title" });
+  const status = makeStatus();
+  const body = make("tbody");
+  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: NUMBERS.has(c) ? "nbprov-number" : "" }, c)));
+  head.lastElementChild?.setAttribute("aria-label", "commands");
+  const table = make("table", { class: "nbprov-list", "aria-label": "Clusters" }, make("thead", {}, head), body);
+  const list = make("div", { class: "nbprov-scroll" }, table);
+  const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
+  root.append(title, list, foot, status);
+
+  /** @type {Map<string, ReturnType<typeof makeCluster>>} */
+  const shown = new Map();
+  let state = model.get("state");
+  const tick = () => {
+    for (const cluster of state.clusters) shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
+  };
+  /**
+   * @param {ClustersState} given
+   * @param {number} age
+   */
+  const show = (given, age) => {
+    state = given;
+    clock.set(state.now + age);
+    setText(title, state.heading);
+    list.hidden = !state.clusters.length;
+    foot.hidden = !state.clusters.some((c) => c.simulated);
+    patchList(body, shown, state.clusters, (c) => c.key, (c) => makeCluster(c, signal, link.send));
+    for (const cluster of state.clusters) shown.get(cluster.key)?.show(cluster, state.actions);
+    setText(status, "");
+    tick();
+  };
+  const link = connect(model, signal, {
+    state: show,
+    notice(text) {
+      setText(status, text);
+      for (const view of shown.values()) view.release();
+    },
+    isLive: () => state.clusters.some((c) => c.can_down),
+  });
+  const timer = setInterval(tick, TICK_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+  show(state, 0);
+  return () => controller.abort();
+}
+
+/**
+ * @param {ClusterState} first
+ * @param {AbortSignal} signal
+ * @param {(message: import("./types").ToKernel) => void} send
+ */
+function makeCluster(first, signal, send) {
+  const cells = COLUMNS.map((c) => make("td", { class: NUMBERS.has(c) ? "nbprov-number" : "" }));
+  const [name, state, place, kind, nodes, uptime, cost, hourly, guards, confirmed, commands] = /** @type {HTMLElement[] & { length: 11 }} */ (cells);
+  const badge = makeBadge();
+  const why = make("div", { class: "nbprov-why" });
+  state.append(badge.element, why);
+  name.className = "nbprov-strong";
+  guards.className = "nbprov-guards";
+  let asked = "";
+  /** @type {ClusterState} */
+  let shown = first;
+  /** @type {string[]} */
+  let allowed = [];
+
+  const simple = (/** @type {"stop" | "start"} */ type, /** @type {string} */ words) => {
+    const button = make("button", { type: "button", class: "nbprov-button", "aria-label": `${words} ${first.name}` }, words);
+    button.addEventListener("click", () => press(type), { signal });
+    return button;
+  };
+  const stop = simple("stop", "Stop");
+  const start = simple("start", "Start");
+  const down = makeConfirmed({ words: "Down", really: "really down?", signal, onPress: () => press("down") });
+  commands.append(make("div", { class: "nbprov-buttons" }, stop, start, down.element));
+
+  /** @param {"stop" | "start" | "down"} type */
+  function press(type) {
+    asked = type;
+    update();
+    send({ type, name: shown.name });
+  }
+  function update() {
+    stop.hidden = !(shown.can_stop && allowed.includes("stop"));
+    start.hidden = !(shown.can_start && allowed.includes("start"));
+    down.element.hidden = !(shown.can_down && allowed.includes("down"));
+    stop.disabled = start.disabled = asked !== "";
+    down.setBusy(asked === "down");
+  }
+  return {
+    elements: [make("tr", {}, ...cells)],
+    /**
+     * @param {ClusterState} cluster
+     * @param {string[]} actions
+     */
+    show(cluster, actions) {
+      if (cluster.state !== shown.state) asked = "";
+      shown = cluster;
+      allowed = actions;
+      setText(name, cluster.name);
+      badge.show(cluster.look);
+      setText(why, cluster.reason);
+      setText(place, cluster.place);
+      setText(kind, cluster.market === "spot" ? `${cluster.instance_type} spot` : cluster.instance_type);
+      setText(nodes, String(cluster.nodes));
+      setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
+      setText(guards, cluster.guards);
+      update();
+    },
+    /** The kernel refused: the buttons can be pressed again. */
+    release() {
+      asked = "";
+      update();
+    },
+    /**
+     * @param {ClusterState} cluster
+     * @param {number} at
+     * @param {number} now
+     */
+    tick(cluster, at, now) {
+      setText(uptime, duration((cluster.ended ?? now) - cluster.started));
+      setText(cost, usd(costAt(cluster.cost, cluster.hourly, at, now)) + (cluster.simulated ? "*" : ""));
+      setText(confirmed, cluster.confirmed === null ? DASH : `${duration(now - cluster.confirmed)} ago`);
+    },
+  };
+}
+
+export default { render };

@@ -1,0 +1,117 @@
+// Small helpers for building and patching what is drawn.
+
+/** @typedef {import("./types").Look} Look */
+
+/**
+ * Make an element. Children are nodes or texts; texts are never read as markup.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Record<string, string | number | boolean>} [attributes]
+ * @param {(Node | string)[]} children
+ * @returns {HTMLElementTagNameMap[K]}
+ */
+export function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false) element.setAttribute(name, String(value));
+  }
+  element.append(...children);
+  return element;
+}
+
+/**
+ * Change a text only where it differs, so that selections and screen readers are left in peace.
+ * @param {Element} element
+ * @param {string} text
+ */
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+const SHAPES = {
+  ring: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>',
+  half: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z" fill="currentColor"/>',
+  disc: '<circle cx="6" cy="6" r="5" fill="currentColor"/>',
+  cross: '<path d="M2.5 2.5l7 7m0-7l-7 7" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
+  square: '<rect x="2" y="2" width="8" height="8" rx="1" fill="currentColor"/>',
+  alert: '<path d="M6 1.2l5.2 9.4H.8z" fill="currentColor"/>',
+  dash: '<path d="M2 6h8" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
+};
+
+/** A state as shape and words; `show` changes it. */
+export function makeBadge() {
+  const mark = make("span", { class: "nbprov-mark", "aria-hidden": "true" });
+  const words = make("span");
+  const element = make("span", { class: "nbprov-badge" }, mark, words);
+  let shown = "";
+  return {
+    element,
+    /** @param {Look} look */
+    show(look) {
+      setText(words, look.words);
+      element.dataset.tone = look.tone;
+      if (shown === look.shape) return;
+      shown = look.shape;
+      mark.innerHTML = `<svg viewBox="0 0 12 12" class="nbprov-shape nbprov-shape-${look.shape}">${SHAPES[look.shape]}</svg>`;
+    },
+  };
+}
+
+/**
+ * The outermost element of a panel. Lab leaves keys pressed inside it alone.
+ * @param {HTMLElement} host
+ * @param {string} label
+ */
+export function makeRoot(host, label) {
+  const root = make("section", { class: "nbprov-root", "data-lm-suppress-shortcuts": "true", "aria-label": label });
+  host.replaceChildren(root);
+  return root;
+}
+
+/** The one line that screen readers are told of. */
+export function makeStatus() {
+  return make("div", { class: "nbprov-status", role: "status", "aria-live": "polite" });
+}
+
+/**
+ * Give the keyboard back to the notebook.
+ * @param {HTMLElement} root
+ */
+export function leave(root) {
+  const cell = root.closest(".jp-Cell, .jp-OutputArea");
+  if (cell instanceof HTMLElement && cell.tabIndex >= 0) cell.focus();
+  else if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+}
+
+/**
+ * Bring children in line with a list, by key, keeping the elements (and the focus) of what stays.
+ * @template T
+ * @template {{ elements: HTMLElement[] }} V
+ * @param {Element} parent
+ * @param {Map<string, V>} shown
+ * @param {readonly T[]} items
+ * @param {(item: T) => string} keyOf
+ * @param {(item: T) => V} add
+ */
+export function patchList(parent, shown, items, keyOf, add) {
+  const wanted = new Set(items.map(keyOf));
+  for (const [key, view] of shown) {
+    if (wanted.has(key)) continue;
+    for (const element of view.elements) element.remove();
+    shown.delete(key);
+  }
+  let before = parent.firstElementChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    let view = shown.get(key);
+    if (!view) {
+      view = add(item);
+      shown.set(key, view);
+    }
+    for (const element of view.elements) {
+      if (element === before) before = before.nextElementSibling;
+      else parent.insertBefore(element, before);
+    }
+  }
+}

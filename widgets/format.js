@@ -1,0 +1,98 @@
+// Numbers, durations and ages in words: the same words as the static forms write.
+
+export const DASH = "–";
+export const MICROS = 1e6;
+
+const CENTS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const FINE = new Intl.NumberFormat("en-US", { minimumFractionDigits: 4, maximumFractionDigits: 4 });
+const COUNT = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/**
+ * Micro-dollars as dollars, with more digits where the amount is small.
+ * @param {number} micros
+ */
+export function usd(micros) {
+  const size = Math.abs(micros);
+  const format = size === 0 || size >= MICROS / 10 ? CENTS : FINE;
+  return `${micros < 0 ? "-" : ""}$${format.format(size / MICROS)}`;
+}
+
+/** @param {number} value */
+export function count(value) {
+  return COUNT.format(value);
+}
+
+/**
+ * A quantity without idle decimals; a dash where it is not known.
+ * @param {number} value
+ */
+export function quantity(value) {
+  return Number.isNaN(value) ? DASH : String(Number(value.toPrecision(6)));
+}
+
+/**
+ * A length of time the way people say it.
+ * @param {number} seconds
+ */
+export function duration(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 60) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  if (minutes < 60) return pair(minutes, "min", whole % 60, "s");
+  const hours = Math.floor(minutes / 60);
+  if (hours < 24) return pair(hours, "h", minutes % 60, "min");
+  return pair(Math.floor(hours / 24), "d", hours % 24, "h");
+}
+
+/**
+ * @param {number} big
+ * @param {string} bigUnit
+ * @param {number} small
+ * @param {string} smallUnit
+ */
+function pair(big, bigUnit, small, smallUnit) {
+  return small ? `${big} ${bigUnit} ${small} ${smallUnit}` : `${big} ${bigUnit}`;
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * How old a price of a date is; the text itself where it is no date.
+ * @param {string} asOf
+ * @param {number} nowMs
+ */
+export function age(asOf, nowMs) {
+  if (!asOf) return DASH;
+  const then = Date.parse(asOf.slice(0, 10));
+  if (Number.isNaN(then)) return asOf;
+  const days = Math.floor(nowMs / DAY_MS) - Math.floor(then / DAY_MS);
+  return days <= 0 ? "today" : `${days} d`;
+}
+
+/**
+ * An amount that grows with time, at an instant.
+ * @param {number} cost micros at `at`
+ * @param {number} hourly micros an hour
+ * @param {number} at
+ * @param {number} now
+ */
+export function costAt(cost, hourly, at, now) {
+  return cost + (hourly * Math.max(0, now - at)) / 3600;
+}
+
+/**
+ * The kernel's clock as the browser can tell it: the browser's own may be set wrong, so only its pace is used.
+ * @param {() => number} pace seconds, from any start
+ */
+export function makeClock(pace = () => performance.now() / 1000) {
+  let base = 0;
+  let at = 0;
+  return {
+    /** @param {number} now */
+    set(now) {
+      base = now;
+      at = pace();
+    },
+    now: () => base + pace() - at,
+  };
+}

@@ -1,0 +1,79 @@
+// One view's line to the kernel: the state, the table, notices, and asking again after silence.
+
+import { decodeTable } from "./table.js";
+
+/** @typedef {import("./types").ToKernel} ToKernel */
+
+const POLL_MS = 5000; // Colab delivers nothing until something is asked; elsewhere one small message in 5 s of silence is no burden.
+
+/**
+ * @template {object} S
+ * @param {import("@anywidget/types").AnyModel<import("./types").Traits<S>>} model
+ * @param {AbortSignal} signal
+ * @param {{
+ *   state: (state: S, age: number) => void,
+ *   table?: (table: import("./types").Table, version: number) => void,
+ *   notice: (text: string) => void,
+ *   isLive?: () => boolean,
+ * }} on
+ */
+export function connect(model, signal, on) {
+  const view = Math.random().toString(36).slice(2);
+  let asked = -1;
+  let heard = Date.now();
+  let isWaiting = false;
+
+  /** @param {ToKernel} message */
+  const send = (message) => model.send(message);
+  const changed = () => {
+    heard = Date.now();
+    isWaiting = false;
+    on.state(model.get("state"), 0);
+  };
+  /**
+   * @param {import("./types").FromKernel<S>} message
+   * @param {DataView[]} buffers
+   */
+  const received = (message, buffers) => {
+    if (message.view && message.view !== view) return;
+    heard = Date.now();
+    isWaiting = false;
+    if (message.type === "state") on.state(message.state, message.age);
+    else if (message.type === "notice") on.notice(message.text);
+    else if (message.type === "table") on.table?.(decodeTable(message.table, buffers), message.version);
+  };
+  const sync = () => {
+    // A busy old kernel answers only after its cell: one question at a time, or they pile up.
+    if (isWaiting) return;
+    isWaiting = true;
+    send({ type: "sync", view });
+  };
+  model.on("change:state", changed);
+  model.on("msg:custom", received);
+  const timer = setInterval(() => {
+    if (on.isLive?.() && Date.now() - heard > POLL_MS) sync();
+  }, POLL_MS);
+  if (on.isLive) {
+    // The server drops messages when there are too many: what was missed is asked for when the person looks again.
+    document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && sync(), { signal });
+    window.addEventListener("focus", sync, { signal });
+    sync();
+  }
+  signal.addEventListener("abort", () => {
+    clearInterval(timer);
+    model.off("change:state", changed);
+    model.off("msg:custom", received);
+  });
+  return {
+    send,
+    /**
+     * Ask for the table of this version, once.
+     * @param {number} version
+     */
+    want(version) {
+      if (asked === version) return;
+      asked = version;
+      send({ type: "ready", view, version });
+    },
+  };
+}

@@ -1,0 +1,286 @@
+// The failover panel: one provision from its plan to its machine, live.
+
+import { costAt, duration, makeClock, usd } from "./format.js";
+import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { makeGrid } from "./grid.js";
+import { connect } from "./link.js";
+import { makeConfirmed } from "./confirm.js";
+
+/** @typedef {import("./types").RunState} RunState */
+/** @typedef {import("./types").AttemptState} AttemptState */
+
+const ROWS_WAITING = 8;
+const ROWS_RUNNING = 6;
+const TICK_MS = 1000;
+const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "", "reason"];
+
+/** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
+function render({ model, el }) {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const clock = makeClock();
+  const root = makeRoot(el, "Provision");
+  const head = makeHead();
+  const status = makeStatus();
+  const facts = make("div", { class: "nbprov-facts" });
+  const buttons = makeButtons(signal, (type, name) => link.send(name ? { type: "down", name } : { type: /** @type {"launch"} */ (type) }));
+  const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
+  const attempts = makeAttempts(signal);
+  const summary = make("div", { class: "nbprov-summary", hidden: true });
+  const error = make("pre", { class: "nbprov-error", hidden: true });
+  const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
+  root.append(head.element, status, bar, summary, error, attempts.element, plan.element);
+
+  let state = model.get("state");
+  const tick = () => {
+    const now = clock.now();
+    head.tick(state, now);
+    attempts.tick(state, now);
+  };
+  /**
+   * @param {RunState} given
+   * @param {number} age
+   */
+  const show = (given, age) => {
+    state = given;
+    clock.set(state.now + age);
+    head.show(state);
+    setText(status, state.message);
+    showLines(facts, state.is_final ? [] : [state.plan.consent, state.plan.guards && `guards: ${state.plan.guards}`]);
+    buttons.show(state);
+    attempts.show(state.attempts);
+    showLines(summary, state.summary);
+    setText(error, state.error);
+    error.hidden = !state.error;
+    plan.show(state);
+    bar.hidden = !facts.childElementCount && buttons.element.hidden;
+    if (state.version) link.want(state.version);
+    tick();
+  };
+  const link = connect(model, signal, {
+    state: show,
+    table: plan.setTable,
+    notice(text) {
+      setText(status, text);
+      buttons.release();
+    },
+    isLive: () => !state.is_final,
+  });
+  const timer = setInterval(() => (state.hourly || !state.is_final) && tick(), TICK_MS);
+  signal.addEventListener("abort", () => clearInterval(timer));
+  show(state, 0);
+  return () => controller.abort();
+}
+
+/** Name, state and cost. */
+function makeHead() {
+  const name = make("span", { class: "nbprov-name" });
+  const badge = makeBadge();
+  const spent = make("span", { class: "nbprov-amount" });
+  const rate = make("span", { class: "nbprov-rate" });
+  const cost = make("span", { class: "nbprov-cost" }, spent, rate);
+  const element = make("div", { class: "nbprov-header" }, name, badge.element, cost);
+  return {
+    element,
+    /** @param {RunState} state */
+    show(state) {
+      setText(name, state.name || "provision");
+      badge.show(state.look);
+      cost.hidden = !state.attempts.length;
+      setText(rate, `${state.hourly ? ` · ${usd(state.hourly)}/h` : ""}${state.simulated ? " · simulated: you pay $0" : ""}`);
+    },
+    /**
+     * @param {RunState} state
+     * @param {number} now
+     */
+    tick(state, now) {
+      setText(spent, `${usd(costAt(state.cost, state.hourly, state.now, now))} so far`);
+    },
+  };
+}
+
+/**
+ * @param {AbortSignal} signal
+ * @param {(type: string, name?: string) => void} press
+ */
+function makeButtons(signal, press) {
+  const launch = make("button", { type: "button", class: "nbprov-button nbprov-primary" }, "Launch");
+  const cancel = make("button", { type: "button", class: "nbprov-button" }, "Cancel");
+  const down = makeConfirmed({ words: "Down", really: "really down?", signal, onPress: () => pressed("down") });
+  const element = make("div", { class: "nbprov-buttons" }, launch, cancel, down.element);
+  /** @type {RunState | undefined} */
+  let state;
+  let asked = "";
+
+  /** @param {string} type */
+  function pressed(type) {
+    asked = type;
+    update();
+    press(type, type === "down" ? state?.name : undefined);
+  }
+  function update() {
+    if (!state) return;
+    const can = (/** @type {string} */ action) => state?.actions.includes(action) ?? false;
+    launch.hidden = !(can("launch") && state.needs_launch);
+    cancel.hidden = !(can("cancel") && (state.state === "launching" || state.needs_launch));
+    down.element.hidden = !(can("down") && state.state === "ready");
+    setText(launch, asked === "launch" ? "Launching …" : "Launch");
+    setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");
+    launch.disabled = asked !== "";
+    cancel.disabled = asked === "cancel";
+    down.setBusy(asked === "down");
+    element.hidden = launch.hidden && cancel.hidden && down.element.hidden;
+  }
+  launch.addEventListener("click", () => pressed("launch"), { signal });
+  cancel.addEventListener("click", () => pressed("cancel"), { signal });
+  return {
+    element,
+    /** What was pressed is answered once the run has another state. @param {RunState} given */
+    show(given) {
+      if (given.state !== state?.state || given.needs_launch !== state?.needs_launch) asked = "";
+      state = given;
+      update();
+    },
+    /** The kernel refused: the buttons can be pressed again. */
+    release() {
+      asked = "";
+      update();
+    },
+  };
+}
+
+/**
+ * The plan's price table behind a heading that opens and closes it.
+ * @param {AbortSignal} signal
+ * @param {(rank: number) => void} onSelect
+ */
+function makePlan(signal, onSelect) {
+  const grid = makeGrid({ label: "Plan", signal, rows: ROWS_WAITING, onSelect });
+  const toggle = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "true" });
+  const notes = make("div", { class: "nbprov-notes" });
+  const content = make("div", {}, grid.element, notes);
+  const element = make("div", { class: "nbprov-plan" }, toggle, content);
+  let isOpen = true;
+  let isChosen = false;
+  const update = () => {
+    content.hidden = !isOpen;
+    toggle.setAttribute("aria-expanded", String(isOpen));
+  };
+  toggle.addEventListener("click", () => ((isChosen = true), (isOpen = !isOpen), update()), { signal });
+  return {
+    element,
+    setTable: grid.setTable,
+    /** @param {RunState} state */
+    show(state) {
+      if (!isChosen) isOpen = !state.is_final;
+      setText(toggle, `Plan: ${state.plan.headline}`);
+      content.classList.toggle("nbprov-none", !state.version);
+      grid.element.hidden = !state.version;
+      grid.setRows(state.attempts.length ? ROWS_RUNNING : ROWS_WAITING);
+      grid.setMarks(new Map(state.attempts.filter((a) => a.rank >= 0).map((a) => [a.rank, a.look.tone])));
+      showLines(notes, [...state.plan.dropped.map((d) => `left out: ${d}`), ...state.plan.notes]);
+      update();
+    },
+  };
+}
+
+/** @param {AbortSignal} signal */
+function makeAttempts(signal) {
+  const body = make("tbody");
+  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: c === "$/h" || c === "elapsed" || c === "#" ? "nbprov-number" : "" }, c)));
+  head.children[7]?.setAttribute("aria-label", "timeline");
+  const table = make("table", { class: "nbprov-list", "aria-label": "Attempts" }, make("thead", {}, head), body);
+  const element = make("div", { class: "nbprov-scroll", hidden: true }, table);
+  /** @type {Map<string, ReturnType<typeof makeAttempt>>} */
+  const shown = new Map();
+  return {
+    element,
+    /** @param {AttemptState[]} attempts */
+    show(attempts) {
+      element.hidden = !attempts.length;
+      patchList(body, shown, attempts, (a) => a.key, (a) => makeAttempt(a, signal));
+      for (const attempt of attempts) shown.get(attempt.key)?.show(attempt);
+    },
+    /**
+     * @param {RunState} state
+     * @param {number} now
+     */
+    tick(state, now) {
+      const end = state.is_final && !state.attempts.some((a) => a.state === "ending") ? state.now : now;
+      for (const attempt of state.attempts) shown.get(attempt.key)?.tick(attempt, state, end);
+    },
+  };
+}
+
+/**
+ * @param {AttemptState} first
+ * @param {AbortSignal} signal
+ */
+function makeAttempt(first, signal) {
+  const badge = makeBadge();
+  const cells = COLUMNS.map((c) => make("td", { class: c === "$/h" || c === "elapsed" || c === "#" ? "nbprov-number" : "" }));
+  const [number, place, kind, market, price, state, elapsed, line, reason] = /** @type {HTMLElement[] & { length: 9 }} */ (cells);
+  const bar = make("div", { class: "nbprov-span" });
+  line.append(make("div", { class: "nbprov-line", "aria-hidden": "true" }, bar));
+  state.append(badge.element);
+  const more = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "false" });
+  reason.append(more);
+  reason.className = "nbprov-reason";
+  const raw = make("div", { class: "nbprov-raw" });
+  const advice = make("div", { class: "nbprov-advice" });
+  const detail = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), make("td", { colspan: COLUMNS.length - 1 }, raw, advice));
+  const row = make("tr", {}, ...cells);
+  more.addEventListener(
+    "click",
+    () => {
+      detail.hidden = !detail.hidden;
+      more.setAttribute("aria-expanded", String(!detail.hidden));
+    },
+    { signal },
+  );
+  setText(number, String(first.number));
+  return {
+    elements: [row, detail],
+    /** @param {AttemptState} attempt */
+    show(attempt) {
+      setText(place, attempt.place);
+      setText(kind, attempt.instance_type);
+      setText(market, attempt.market);
+      setText(price, attempt.price);
+      badge.show(attempt.look);
+      bar.dataset.tone = attempt.look.tone;
+      setText(more, attempt.reason);
+      more.hidden = !attempt.reason;
+      setText(raw, [attempt.code, attempt.raw].filter(Boolean).join(": ") || "no message from the cloud");
+      setText(advice, attempt.advice);
+    },
+    /**
+     * @param {AttemptState} attempt
+     * @param {RunState} run
+     * @param {number} now
+     */
+    tick(attempt, run, now) {
+      const end = attempt.ended ?? now;
+      setText(elapsed, duration(end - attempt.started));
+      const whole = Math.max(1, now - run.started);
+      const percent = (/** @type {number} */ instant) => Math.min(100, Math.max(0, (100 * (instant - run.started)) / whole));
+      bar.style.left = `${percent(attempt.started).toFixed(2)}%`;
+      bar.style.width = `${(percent(end) - percent(attempt.started)).toFixed(2)}%`;
+    },
+  };
+}
+
+/**
+ * Lines, of which the empty ones are left out.
+ * @param {HTMLElement} element
+ * @param {string[]} lines
+ */
+function showLines(element, lines) {
+  const said = lines.filter(Boolean);
+  element.hidden = !said.length;
+  if (element.dataset.said === said.join("\n")) return;
+  element.dataset.said = said.join("\n");
+  element.replaceChildren(...said.map((line) => make("div", {}, line)));
+}
+
+export default { render };

@@ -1,0 +1,151 @@
+// The price table's data in the browser: decoding, sorting, filtering. No DOM.
+
+import { age, DASH, quantity, usd } from "./format.js";
+
+/** @typedef {import("./types").Table} Table */
+/** @typedef {import("./types").TableColumn} TableColumn */
+
+const ARRAYS = { u2: Uint16Array, u4: Uint32Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+
+/**
+ * Read a table message. Buffers are copied: what arrives may not be aligned for typed arrays.
+ * @param {import("./types").TableHead} head
+ * @param {ReadonlyArray<DataView | Uint8Array | ArrayBuffer>} buffers
+ * @returns {Table}
+ */
+export function decodeTable(head, buffers) {
+  const columns = head.columns.map((column, i) => {
+    const given = buffers[i];
+    if (!given) throw new Error(`column ${column.key} came without its values`);
+    const bytes = ArrayBuffer.isView(given)
+      ? given.buffer.slice(given.byteOffset, given.byteOffset + given.byteLength)
+      : given.slice(0);
+    const values = new ARRAYS[column.dtype](/** @type {ArrayBuffer} */ (bytes));
+    if (values.length !== head.rows) throw new Error(`column ${column.key} has ${values.length} values for ${head.rows} rows`);
+    return { ...column, values, words: column.words ?? [] };
+  });
+  return { rows: head.rows, total: head.total, noun: head.noun, columns };
+}
+
+/** @param {TableColumn} column */
+export function isText(column) {
+  return column.kind === "text" || column.kind === "date";
+}
+
+/**
+ * A cell as a person reads it.
+ * @param {TableColumn} column
+ * @param {number} row
+ * @param {number} nowMs
+ */
+export function cellText(column, row, nowMs) {
+  const value = column.values[row] ?? NaN;
+  switch (column.kind) {
+    case "text":
+      return column.words[value] || DASH;
+    case "date":
+      return age(column.words[value] ?? "", nowMs);
+    case "rank":
+      return String(value + 1);
+    case "money":
+      return Number.isNaN(value) ? DASH : usd(value);
+    default:
+      return quantity(value);
+  }
+}
+
+const COLLATOR = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+
+/**
+ * The sort key of each row; NaN where the value is unknown.
+ * @param {TableColumn} column
+ * @returns {ArrayLike<number>}
+ */
+function sortKeys(column) {
+  if (!isText(column)) return column.values;
+  const order = column.words.map((_, i) => i).sort((a, b) => COLLATOR.compare(column.words[a] ?? "", column.words[b] ?? ""));
+  const rankOf = new Float64Array(column.words.length);
+  order.forEach((word, place) => (rankOf[word] = column.words[word] ? place : NaN));
+  // A later date is a younger price: ages sort the other way round than their dates.
+  const sign = column.kind === "date" ? -1 : 1;
+  return Float64Array.from(column.values, (code) => sign * (rankOf[code] ?? NaN));
+}
+
+/**
+ * All rows in the order wanted. Unknown values come last either way; equal ones keep the plan's order.
+ * @param {Table} table
+ * @param {import("./types").Sorting} sorting
+ */
+export function sortedRows(table, sorting) {
+  const rows = Uint32Array.from({ length: table.rows }, (_, i) => i);
+  const column = table.columns.find((c) => c.key === sorting.key);
+  if (!column || sorting.direction === 0) return rows;
+  const keys = sortKeys(column);
+  const direction = sorting.direction;
+  return rows.sort((a, b) => {
+    const x = keys[a] ?? NaN;
+    const y = keys[b] ?? NaN;
+    if (x === y) return a - b;
+    if (x !== x) return y !== y ? a - b : 1;
+    if (y !== y) return -1;
+    return direction * (x - y);
+  });
+}
+
+/**
+ * What a header's button does next: upwards, downwards, back to the plan's order.
+ * @param {import("./types").Sorting} sorting
+ * @param {string} key
+ * @returns {import("./types").Sorting}
+ */
+export function nextSorting(sorting, key) {
+  if (sorting.key !== key || sorting.direction === 0) return { key, direction: 1 };
+  return sorting.direction === 1 ? { key, direction: -1 } : { key: "", direction: 0 };
+}
+
+/**
+ * The rows, of those in `order`, that pass the filter.
+ * @param {Table} table
+ * @param {Uint32Array} order
+ * @param {import("./types").Filter} filter
+ */
+export function filteredRows(table, order, filter) {
+  const texts = table.columns.filter(isText);
+  // Each needle is looked for once in each dictionary, not once in each row.
+  const needles = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
+  const hits = needles.map((needle) => texts.map((c) => c.words.map((w) => w.toLowerCase().includes(needle))));
+  const price = filter.most === null ? undefined : table.columns.find((c) => c.key === "hourly");
+  const most = (filter.most ?? 0) * 1e6 + 0.5;
+  const market = table.columns.find((c) => c.key === "market");
+  const wanted = filter.market && market ? market.words.indexOf(filter.market) : -1;
+  const isByMarket = Boolean(filter.market && market);
+  return order.filter((row) => {
+    // An unknown price is not known to be within the limit.
+    if (price && !((price.values[row] ?? NaN) <= most)) return false;
+    if (isByMarket && market?.values[row] !== wanted) return false;
+    return hits.every((hit) => texts.some((column, i) => hit[i]?.[column.values[row] ?? -1]));
+  });
+}
+
+const WIDEST_CH = 30;
+const LOOKED_AT = 200;
+
+/**
+ * How many characters wide a column is drawn.
+ * @param {TableColumn} column
+ * @param {number} nowMs
+ */
+export function columnWidth(column, nowMs) {
+  let widest = column.label.length + 2;
+  if (column.kind === "text") {
+    for (const word of column.words) widest = Math.max(widest, word.length);
+  } else {
+    let largest = 0;
+    for (let row = 1; row < column.values.length; row++) {
+      if ((column.values[row] ?? 0) > (column.values[largest] ?? 0) || Number.isNaN(column.values[largest])) largest = row;
+    }
+    const rows = [largest, ...Array(Math.min(LOOKED_AT, column.values.length)).keys()];
+    for (const row of rows) if (row < column.values.length) widest = Math.max(widest, cellText(column, row, nowMs).length);
+  }
+  return Math.min(widest, WIDEST_CH);
+}
