@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from nbprov.catalog.families import MEMORY_IS_TYPICAL
+from nbprov.catalog.select import GB_IN_GIB, GIB_SLACK
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Offer
+from nbprov.model.offers import Candidate, Offer
 from nbprov.model.spec import COUNT_TOLERANCE, Accelerator, Request, Spec
 
 
@@ -24,7 +25,7 @@ def fits(spec: Spec, view: ClusterView) -> tuple[str, ...]:
     common = () if spec.num_nodes <= nodes else (f"num_nodes: asked {spec.num_nodes}, has {nodes}",)
     best: tuple[str, ...] | None = None
     for request in spec.requests:
-        found = common + _differences(request, view.candidate.offer, view.candidate.request.disk_gb)
+        found = common + _differences(request, view.candidate)
         if not found:
             return ()
         if best is None or len(found) < len(best):
@@ -32,7 +33,8 @@ def fits(spec: Spec, view: ClusterView) -> tuple[str, ...]:
     return best or common
 
 
-def _differences(request: Request, offer: Offer, disk_gb: int) -> tuple[str, ...]:
+def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
+    offer, disk_gb = running.offer, running.request.disk_gb
     found = []
     for field, asked, has in (
         ("cloud", request.cloud, offer.cloud),
@@ -42,7 +44,7 @@ def _differences(request: Request, offer: Offer, disk_gb: int) -> tuple[str, ...
     ):
         if asked and asked.casefold() != has.casefold():
             found.append(_said(field, asked, has or "any"))
-    if request.accelerator is not None and not _has_accelerator(request.accelerator, offer):
+    if request.accelerator is not None and not _has_accelerator(request.accelerator, running):
         found.append(_said("accelerators", str(request.accelerator), offer.gpus if offer.accelerator else "none"))
     if request.cpus is not None and offer.vcpus is not None and not request.cpus.allows(offer.vcpus):
         found.append(_said("cpus", str(request.cpus), f"{offer.vcpus:g}"))
@@ -61,22 +63,19 @@ def _said(field: str, asked: str, has: str) -> str:
     return f"{field}: asked {asked}, has {has}"
 
 
-def _has_accelerator(asked: Accelerator, offer: Offer) -> bool:
+def _has_accelerator(asked: Accelerator, running: Candidate) -> bool:
+    offer = running.offer
     if not offer.accelerator or offer.accelerator_count < asked.count - COUNT_TOLERANCE - 1e-9:
         return False
     if asked.memory_gib is None:
-        # A fragment (`MI300`) was resolved when the cluster was planned; the name on the offer is the whole one.
-        return asked.name.casefold() == offer.accelerator.casefold() or _is_its_fragment(asked.name, offer.accelerator)
-    if offer.accelerator_memory_gib is None:
+        # What was written when the cluster was planned (`MI300`) still means what it was resolved to then.
+        written = running.request.accelerator
+        known = {offer.accelerator.casefold(), written.name.casefold() if written is not None else ""}
+        return asked.name.casefold() in known
+    memory = offer.accelerator_memory_gib
+    if memory is None or memory < asked.memory_gib * GB_IN_GIB:
         return False
-    memory = round(offer.accelerator_memory_gib)
-    return memory >= asked.memory_gib if asked.memory_at_least else memory == round(asked.memory_gib)
-
-
-def _is_its_fragment(asked: str, name: str) -> bool:
-    """Whether `asked` is the beginning of `name` and goes on inside a word: `MI300` of MI300X, but not A100 of A100-80GB, H100 of H100-SXM."""
-    rest = name[len(asked) :]
-    return name.casefold().startswith(asked.casefold()) and rest.isalpha() and len(rest) == 1
+    return asked.memory_at_least or memory <= asked.memory_gib * GIB_SLACK
 
 
 def _memory_is_met(request: Request, offer: Offer) -> bool:

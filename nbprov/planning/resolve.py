@@ -293,8 +293,11 @@ def _device(asked: Accelerator | None) -> _Device:
 
 def _near(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """The names spelled most like `name`, best first."""
+    low = name.casefold()
     folded = {text.casefold(): text for text in sorted(known, reverse=True)}
-    return tuple(folded[text] for text in difflib.get_close_matches(name.casefold(), folded, NEAR_NAMES))
+    alike = difflib.get_close_matches(low, folded, 3 * NEAR_NAMES)
+    alike.sort(key=lambda text: (-difflib.SequenceMatcher(None, text, low).ratio(), text))
+    return tuple(folded[text] for text in alike[:NEAR_NAMES])
 
 
 def _written(request: Request) -> str:

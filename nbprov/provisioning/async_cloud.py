@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
@@ -17,6 +18,10 @@ T = TypeVar("T")
 
 GRACE: Seconds = 2.0
 """An adapter has its own time-outs; the engine gives up this much later, so that the adapter's better message wins."""
+
+
+UNDECIDED = frozenset({Cause.TRANSIENT, Cause.TIMEOUT, Cause.UNKNOWN})
+"""A create that an adapter let fail with one of these, unclassified, may have been carried out: a broken connection, an answer that cannot be read."""
 
 
 class AsyncCloud:
@@ -62,8 +67,16 @@ class AsyncCloud:
             return None
 
     async def submit(self, launch: Launch) -> Operation:
-        """See `Cloud.submit`; silence is an unknown outcome."""
-        return await self._call(self.adapter.submit, launch, seconds=CALL_SECONDS)
+        """See `Cloud.submit`; silence is an unknown outcome, and so is a fault that the adapter did not itself call a refusal."""
+        try:
+            return await self._workers.run(self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE)
+        except CloudError:
+            raise
+        except Exception as error:
+            failure = self.adapter.classify(error)
+            if failure.cause in UNDECIDED:
+                failure = replace(failure, cause=Cause.UNKNOWN_OUTCOME)
+            raise CloudError(failure) from error
 
     async def poll(self, operation: Operation) -> PollResult:
         """See `Cloud.poll`."""

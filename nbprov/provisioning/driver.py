@@ -20,6 +20,7 @@ from nbprov.remote.keys import ClusterKeys
 
 from . import failover as fo
 from .async_cloud import AsyncCloud
+from .errands import MOST_PAUSE, Errands
 from .ledger import LaunchRow, LeaseLost, Ledger
 from .live import LiveCluster
 from .runlog import RunLog

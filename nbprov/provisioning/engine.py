@@ -15,7 +15,7 @@ from nbprov.clouds.base import Cloud
 from nbprov.model import paths
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import ClusterState, RunState
-from nbprov.model.errors import NotFound
+from nbprov.model.errors import LedgerError, NotFound
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Spec
@@ -156,29 +156,31 @@ class Engine:
     def follow(self, driver: RunDriver, first: list[fo.Action] | None = None) -> asyncio.Task[None]:
         """Drive a run in the background. On the engine thread."""
         self.drivers[driver.run_id] = driver
+        driver.ready.add_done_callback(lambda ready: self._keep(driver.run_id, ready))
         task = asyncio.create_task(self._drive(driver, first))
         driver.task = task
         return task
+
+    def _keep(self, run_id: str, ready: concurrent.futures.Future[LiveCluster]) -> None:
+        if not ready.cancelled() and ready.exception() is None:
+            self.live.setdefault(run_id, ready.result())
+            self.lifecycle.watch()
 
     async def _drive(self, driver: RunDriver, first: list[fo.Action] | None) -> None:
         try:
             await driver.drive(first)
         except Exception as error:
             log.exception("run %s", driver.run_id)
+            driver.machine.finished = True  # its lease lapses, and the next load takes it up
             for future in (driver.ready, driver.finished):
                 if not future.done():
                     future.set_exception(error)
-        winner = driver.machine.winner
-        if winner is not None and driver.state is RunState.READY:
-            self.live.setdefault(driver.run_id, driver.clusters[winner])
         self.lifecycle.watch()
         self.changed()
 
     def restored_driver(self, run_id: str, name: str, spec: Spec, machine: fo.Failover) -> RunDriver:
-        """A driver for a run whose kernel died; its keys are those on disk."""
-        driver = self._driver(run_id, name, spec, Plan(spec, ()), machine, consent=0)
-        driver.keys = ClusterKeys.load(driver.keys_folder)
-        return driver
+        """A driver for a run whose kernel died. It has no keys yet: they are loaded where machines are to be reached."""
+        return self._driver(run_id, name, spec, Plan(spec, ()), machine, consent=0)
 
     # ------------------------------------------------------------ clusters
 
@@ -260,7 +262,11 @@ class Engine:
             await asyncio.sleep(self.ledger.lease_seconds / HEARTBEATS_A_LEASE)
             active = [d for d in self.drivers.values() if not d.machine.finished]
             if active:
-                lost = self.ledger.renew(d.run_id for d in active)
+                try:
+                    lost = self.ledger.renew(d.run_id for d in active)
+                except LedgerError as error:
+                    log.warning("leases could not be renewed: %s", error)
+                    continue
                 for driver in active:
                     if driver.run_id in lost:
                         driver.lose()
@@ -270,8 +276,8 @@ class Engine:
         future = self.thread.call(self._let_go())
         try:
             future.result(RELEASE_SECONDS)
-        except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
-            log.warning("shut down before the leases were given up; they lapse by themselves")
+        except Exception as error:
+            log.warning("shut down before the leases were given up (%r); they lapse by themselves", error)
         self.thread.stop()
 
     async def _let_go(self) -> None:

@@ -12,10 +12,11 @@ from nbprov.model.clusters import AttemptState
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate
+from nbprov.remote.errors import RemoteError
 
 from . import failover as fo
 from .async_cloud import AsyncCloud, is_passing
-from .guards import agent_guards
+from .guards import guard_config
 from .launching import make_launch
 from .ledger import LaunchRow
 from .live import LiveCluster, Node
@@ -132,9 +133,12 @@ class Errands:
         operation = self._run.rows[token].operation
         assert operation is not None, "only a create that was taken note of is followed"
         cloud = self._cloud(token)
-        while isinstance(result := await self._poll(cloud, operation), Pending):
+        while True:
+            result = await self._poll(cloud, operation)
+            if not isinstance(result, Pending):
+                self._run.post(fo.Polled(token, result))
+                return
             await asyncio.sleep(cloud.capabilities.poll_every)
-        self._run.post(fo.Polled(token, result))
 
     async def _poll(self, cloud: AsyncCloud, operation: Operation) -> PollResult:
         """What the cloud says of a create; no answer is not a decision."""
@@ -153,6 +157,8 @@ class Errands:
             await self._phase(token, phase)
         except CloudError as error:
             self._run.post(fo.PhaseFailed(token, error.failure))
+        except RemoteError as error:
+            self._run.post(fo.PhaseFailed(token, Failure(Cause.UNHEALTHY, error.message, error.code)))
         else:
             self._run.post(fo.PhaseDone(token, phase))
 
@@ -165,11 +171,11 @@ class Errands:
             await run.clusters[token].connect(capabilities.ssh_deadline)
         else:
             candidate = run.machine.attempts[token].candidate
-            guards = agent_guards(run.spec.guards, capabilities, candidate, spent=run.ledger.cost(run.run_id))
+            guards = guard_config(run.spec.guards, capabilities, candidate, spent=run.ledger.cost(run.run_id))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
             with run.ledger.together():
                 for node in range(candidate.count):
-                    run.ledger.set_guard(run.run_id, node, guards, {})
+                    run.ledger.set_guard(run.run_id, node, guards.to_json(), {})
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
         run = self._run

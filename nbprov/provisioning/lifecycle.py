@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing
@@ -175,8 +175,8 @@ class Lifecycle:
                 pauses.append(min(MOST_WATCH, max(LEAST_WATCH, cloud.capabilities.poll_every * POLLS_A_WATCH)))
                 try:
                     await self.observe(cloud)
-                except CloudError as error:
-                    log.info("%s cannot be listed: %s", cloud.name, error.failure.sentence())
+                except (CloudError, LedgerError) as error:
+                    log.info("%s cannot be observed now: %s", cloud.name, error)
             await asyncio.sleep(min(pauses))
 
     async def observe(self, cloud: AsyncCloud) -> None:
@@ -200,10 +200,8 @@ class Lifecycle:
             engine.changed()
 
     async def _compare(self, row: ClusterRow, machines: list[Instance]) -> bool:
-        if row.state not in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
-            return False  # somebody is at work on it and says so when done
         state = state_of(machines)
-        if state is row.state:
+        if state is None or state is row.state or not self._is_news(row, state):
             return False
         reason = next((i.reason for i in machines if i.reason), "its machines are gone from the cloud's list")
         engine = self._engine
@@ -216,14 +214,25 @@ class Lifecycle:
         await engine.forget(row.run_id)
         return True
 
+    def _is_news(self, row: ClusterRow, state: ClusterState) -> bool:
+        """Whether a listing overrules the ledger. Where somebody is at work on a cluster, only its goal, its end, or a long silence does."""
+        if row.state in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
+            return True
+        goal = {ClusterState.STOPPING: ClusterState.STOPPED, ClusterState.STARTING: ClusterState.RUNNING}.get(row.state)
+        silent = self._engine.clock.now() - (row.confirmed or row.started) > CONFIRM_SECONDS
+        return goal is not None and (state in (goal, ClusterState.ENDED) or silent)
 
-def state_of(machines: Iterable[Instance]) -> ClusterState:
-    """The state of a cluster from its machines' states: the least alive one decides, since a gang is all or nothing."""
+
+def state_of(machines: Iterable[Instance]) -> ClusterState | None:
+    """The state of a cluster from its machines' states; None while they are on their way from one to another.
+
+    A gang is all or nothing: where its machines disagree for good, nothing is known but that something is wrong.
+    """
     states = {i.state for i in machines}
-    if not states or states <= {InstanceState.GONE}:
+    if states <= {InstanceState.GONE}:
         return ClusterState.ENDED
-    if states & {InstanceState.ENDING, InstanceState.GONE}:
-        return ClusterState.UNKNOWN if InstanceState.RUNNING in states else ClusterState.RUNNING
-    if InstanceState.STOPPING in states or states == {InstanceState.STOPPED}:
-        return ClusterState.STOPPED if states == {InstanceState.STOPPED} else ClusterState.RUNNING
+    if states & {InstanceState.ENDING, InstanceState.STOPPING}:
+        return None
+    if states == {InstanceState.STOPPED}:
+        return ClusterState.STOPPED
     return ClusterState.RUNNING if states <= {InstanceState.RUNNING, InstanceState.PENDING} else ClusterState.UNKNOWN

@@ -14,6 +14,7 @@ from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.spec import Spec
+from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
 from . import failover as fo
@@ -130,6 +131,11 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
     for launch in pending:
         driver.adopt(launch)
     driver.keep_state = has_cluster
+    try:
+        driver.keys = ClusterKeys.load(driver.keys_folder)
+    except KeyMaterialError as error:
+        log.warning("%s: %s", row.name, error)
+        cancelled = True  # machines that cannot be reached are of no use to anybody
     driver.state = RunState.CANCELLING if cancelled else RunState.LAUNCHING
     first = machine.restore([_attempt(launch) for launch in pending], cancelled=cancelled, elapsed=engine.clock.elapsed())
     found = _found(pending)

@@ -251,9 +251,9 @@ class LocalUnderTest(CloudUnderTest):
         known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
         options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null"]
         options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
+        place = ["-i", str(self.keys / "client"), "-p", str(instance.port), f"{self.login()}@{instance.host}"]
         return subprocess.run(
-            ["ssh", "-F", "none", *(word for o in options for word in ("-o", o))]
-            + ["-i", str(self.keys / "client"), "-p", str(instance.port), f"{self.login()}@{instance.host}", command],
+            ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command],
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -51,7 +51,7 @@ class Daemon:
         log.info("serving %s", self.root)
         ready()
         while not self.ending.is_set():
-            self._tick()
+            await self._tick()
             pause = lifecycle.TICK if self.service.machines.active else IDLE_TICK
             try:
                 await asyncio.wait_for(self.ending.wait(), pause)
@@ -63,9 +63,10 @@ class Daemon:
         self.service.store.close()
         log.info("ended")
 
-    def _tick(self) -> None:
+    async def _tick(self) -> None:
         if not self.root.is_dir():
-            log.warning("the state directory is gone")
+            log.warning("the state directory is gone: ending its machines")
+            await self.service.machines.abandon()
             self.ending.set()
             return
         self.service.tick()

@@ -110,6 +110,11 @@ class Lifecycle:
                 self._locks.pop(record["id"], None)
         processes.reap()
 
+    async def abandon(self) -> None:
+        """End what runs in all machines and write nothing down: the state directory is gone."""
+        for record in self.active:
+            await asyncio.to_thread(isolation.end, record["handle"], record["id"], self.root / "i" / record["id"])
+
     async def settle(self) -> None:
         """Wait until no machine is on its way from one state to another."""
         while self._tasks:

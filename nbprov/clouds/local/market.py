@@ -7,6 +7,7 @@ import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
@@ -234,7 +235,7 @@ def _rows(regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price,
                 for side, dollars in ((Side.ON_DEMAND, kind.hourly), (Side.SPOT, kind.spot)):
                     if dollars is None:
                         continue
-                    row = Row(region.name, zone, kind, side, usd(round(dollars * region.price, 6)))
+                    row = Row(region.name, zone, kind, side, usd(Decimal(str(dollars)) * Decimal(str(region.price))))
                     other = next((p for p in prices if p.matches(row)), None)
                     if other is not None:
                         row = Row(region.name, zone, kind, side, usd(other.hourly))

@@ -69,6 +69,7 @@ CLIENT_SILENCE_SECONDS = 180.0
 """A client pings every 20 s; one that is silent this long lost its connection without a word."""
 KERNEL_START_SECONDS = 90.0
 INSTALL_SECONDS = 900.0
+QUIET_LINES = ("Downloading", "Using cached", "Requirement already")
 GPU_SECONDS = 10.0
 STATUS_GPU_SECONDS = 5.0
 GPU_BUSY_PERCENT = 5.0
@@ -1125,7 +1126,9 @@ class Agent:
                 line = await process.stdout.readline()
                 if not line:
                     break
-                report("  " + line.decode("utf-8", "replace").rstrip())
+                text = line.decode("utf-8", "replace").strip()
+                if text and not text.startswith(QUIET_LINES):
+                    report("  " + text[:160])
             return await process.wait() == 0
         finally:
             timer.cancel()
