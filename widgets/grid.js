@@ -9,6 +9,8 @@ import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows } 
 export const ROW_PX = 26;
 const SPARE_ROWS = 4; // Drawn beyond each edge, so that a fast wheel shows no gap before the next frame.
 const PAGE_OVERLAP = 1;
+const PADDING_CH = 2.2;
+const FEW_ROWS = 8; // So many are seen at a glance: filter boxes would only be in the way.
 
 /**
  * @param {{ label: string, signal: AbortSignal, rows: number, onSelect: (rank: number) => void }} options
@@ -50,7 +52,10 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       return { cell, button };
     });
     head.replaceChildren(make("div", { role: "row", "aria-rowindex": 1, class: "nbprov-row" }, ...headers.map((h) => h.cell)));
-    element.style.setProperty("--nbprov-columns", table.columns.map((c) => `${columnWidth(c, nowMs) + 2}ch`).join(" "));
+    // Every row has the same definite width and the same shares of it, so cells stand under their headers.
+    const widths = table.columns.map((c) => columnWidth(c, nowMs) + PADDING_CH);
+    element.style.setProperty("--nbprov-columns", widths.map((w) => `minmax(${w.toFixed(1)}ch, ${w.toFixed(1)}fr)`).join(" "));
+    element.style.setProperty("--nbprov-width", `${Math.ceil(widths.reduce((sum, w) => sum + w, 0))}ch`);
   }
 
   function buildPool() {
@@ -160,6 +165,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       const direction = column.key === sorting.key ? sorting.direction : 0;
       headers[i]?.cell.setAttribute("aria-sort", direction === 0 ? "none" : direction > 0 ? "ascending" : "descending");
     });
+    foot.hidden = tools.element.hidden && table.total === table.rows;
     setText(foot, footText());
     draw(true);
   }
@@ -233,7 +239,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   /** @param {number} rows */
   function setRows(rows) {
     rowsInSight = rows;
-    scroller.style.setProperty("--nbprov-rows", String(Math.max(1, Math.min(rows, table.rows || 1))));
+    scroller.style.setProperty("--nbprov-rows", String(Math.max(1, rows)));
   }
 
   return {
@@ -247,6 +253,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       active = { row: 0, column: 0 };
       order = sortedRows(table, sorting);
       tools.show(table);
+      tools.element.hidden = table.rows <= FEW_ROWS;
       setRows(rowsInSight);
       buildHead();
       buildPool();

@@ -26,10 +26,9 @@ function render({ model, el }) {
   const buttons = makeButtons(signal, (type, name) => link.send(name ? { type: "down", name } : { type: /** @type {"launch"} */ (type) }));
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
   const attempts = makeAttempts(signal);
-  const summary = make("div", { class: "nbprov-summary", hidden: true });
   const error = make("pre", { class: "nbprov-error", hidden: true });
   const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
-  root.append(head.element, status, bar, summary, error, attempts.element, plan.element);
+  root.append(head.element, status, bar, error, attempts.element, plan.element);
 
   let state = model.get("state");
   const tick = () => {
@@ -46,10 +45,12 @@ function render({ model, el }) {
     clock.set(state.now + age);
     head.show(state);
     setText(status, state.message);
-    showLines(facts, state.is_final ? [] : [state.plan.consent, state.plan.guards && `guards: ${state.plan.guards}`]);
+    showLines(facts, state.is_final ? state.summary : [state.plan.consent, `guards: ${state.plan.guards}`]);
+    facts.classList.toggle("nbprov-summary", state.is_final);
+    // Told to screen readers all the same.
+    status.classList.toggle("nbprov-quiet", state.summary.some((line) => line.startsWith(state.message)));
     buttons.show(state);
     attempts.show(state.attempts);
-    showLines(summary, state.summary);
     setText(error, state.error);
     error.hidden = !state.error;
     plan.show(state);

@@ -127,8 +127,9 @@ export function filteredRows(table, order, filter) {
   });
 }
 
-const WIDEST_CH = 30;
+const WIDEST_CH = 24;
 const LOOKED_AT = 200;
+const LETTER_CH = 0.95; // Letters are on average narrower than the digit that `ch` measures.
 
 /**
  * How many characters wide a column is drawn.
@@ -136,9 +137,9 @@ const LOOKED_AT = 200;
  * @param {number} nowMs
  */
 export function columnWidth(column, nowMs) {
-  let widest = column.label.length + 2;
+  let widest = column.label.length + 1.5;
   if (column.kind === "text") {
-    for (const word of column.words) widest = Math.max(widest, word.length);
+    for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH);
   } else {
     let largest = 0;
     for (let row = 1; row < column.values.length; row++) {

@@ -124,9 +124,9 @@ class Explainer:
 def hardware_words(demand: Demand) -> str:
     """The hardware of a request in a few words: `A100:8 spot`."""
     request = demand.request
-    words = [str(request.accelerator) if request.accelerator else "", request.instance_type]
-    words += [_sizes(request.cpus, request.memory), "spot" if request.market is Market.SPOT else ""]
-    return " ".join(w for w in words if w) or "a default machine"
+    words = [str(request.accelerator) if request.accelerator else "", request.instance_type, _sizes(request.cpus, request.memory)]
+    named = " ".join(w for w in words if w) or "a default machine"
+    return f"{named} spot" if request.market is Market.SPOT else named
 
 
 def dropped_lines(dropped: Mapping[Rule, int], blocked: Mapping[Block, int], now: Instant) -> tuple[Dropped, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nbprov.catalog.devices import nominal_gb
 from nbprov.catalog.families import MEMORY_IS_TYPICAL
-from nbprov.catalog.select import GB_IN_GIB, GIB_SLACK
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
@@ -72,10 +72,10 @@ def _has_accelerator(asked: Accelerator, running: Candidate) -> bool:
         written = running.request.accelerator
         known = {offer.accelerator.casefold(), written.name.casefold() if written is not None else ""}
         return asked.name.casefold() in known
-    memory = offer.accelerator_memory_gib
-    if memory is None or memory < asked.memory_gib * GB_IN_GIB:
+    nominal = nominal_gb(offer.accelerator_memory_gib)
+    if nominal is None:
         return False
-    return asked.memory_at_least or memory <= asked.memory_gib * GIB_SLACK
+    return nominal >= asked.memory_gib if asked.memory_at_least else nominal == asked.memory_gib
 
 
 def _memory_is_met(request: Request, offer: Offer) -> bool:

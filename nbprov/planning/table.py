@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Ints = NDArray[Any]
 """Row numbers or codes."""
-Floats = NDArray[Any]
 Bools = NDArray[np.bool_]
 
 

@@ -18,9 +18,11 @@ from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys
 
-from . import failover as fo
+from . import signals
 from .async_cloud import AsyncCloud
+from .attempt import Attempt
 from .errands import MOST_PAUSE, Errands
+from .failover import Failover
 from .ledger import LaunchRow, LeaseLost, Ledger
 from .live import LiveCluster
 from .runlog import RunLog
@@ -46,7 +48,7 @@ class RunDriver:
     name: str
     spec: Spec
     plan: Plan
-    machine: fo.Failover
+    machine: Failover
     keys_folder: Path
     ledger: Ledger
     clouds: Callable[[str], AsyncCloud]
@@ -65,7 +67,7 @@ class RunDriver:
     started: float = 0.0
     rows: dict[str, LaunchRow] = field(default_factory=dict)
     clusters: dict[str, LiveCluster] = field(default_factory=dict)
-    _events: asyncio.Queue[fo.Event] = field(default_factory=asyncio.Queue)
+    _events: asyncio.Queue[signals.Event] = field(default_factory=asyncio.Queue)
     _tasks: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict)
     _wake_at: Seconds | None = None
     _times: dict[str, tuple[float, float | None]] = field(default_factory=dict)
@@ -77,12 +79,12 @@ class RunDriver:
 
     # ------------------------------------------------------------ the loop
 
-    async def drive(self, first: list[fo.Action] | None = None) -> None:
+    async def drive(self, first: list[signals.Action] | None = None) -> None:
         """Run until finished. `first` are the actions of a restored run; without them the run starts."""
         self.started = self.started or self.clock.now()
         try:
             if first is None:
-                self._handle(fo.Started())
+                self._handle(signals.Started())
             else:
                 self._carry_out(first)
             while not self.machine.finished:
@@ -92,14 +94,14 @@ class RunDriver:
         finally:
             await self._stop_tasks()
 
-    async def _next_event(self) -> fo.Event:
+    async def _next_event(self) -> signals.Event:
         timeout = None if self._wake_at is None else max(0.0, self._wake_at - self.clock.elapsed())
         try:
             return await asyncio.wait_for(self._events.get(), timeout)
         except TimeoutError:
-            return fo.Tick()
+            return signals.Tick()
 
-    def post(self, event: fo.Event) -> None:
+    def post(self, event: signals.Event) -> None:
         """Tell the failover of something. On the engine thread."""
         self._events.put_nowait(event)
 
@@ -109,10 +111,10 @@ class RunDriver:
         if self.state is RunState.LAUNCHING:
             self.state = RunState.CANCELLING
             self.message = "cancelling: ending what was made"
-        self.post(fo.Cancel())
+        self.post(signals.Cancel())
         self.on_change()
 
-    def _handle(self, event: fo.Event) -> None:
+    def _handle(self, event: signals.Event) -> None:
         before = {a.token: a.state for a in self.machine.attempts.values()}
         actions = self.machine.handle(event, self.clock.now(), self.clock.elapsed())
         with self.ledger.together():
@@ -120,17 +122,17 @@ class RunDriver:
         self._carry_out(actions)
         self.on_change()
 
-    def _write(self, before: dict[str, AttemptState], actions: list[fo.Action]) -> None:
+    def _write(self, before: dict[str, AttemptState], actions: list[signals.Action]) -> None:
         # One fsync for all that one event changed.
         for attempt in self.machine.attempts.values():
             if before.get(attempt.token) is attempt.state or attempt.token not in self.rows:
                 continue
             self._write_attempt(attempt)
         for action in actions:
-            if isinstance(action, fo.Remember):
+            if isinstance(action, signals.Remember):
                 self.ledger.remember(action.block)
 
-    def _write_attempt(self, attempt: fo.Attempt) -> None:
+    def _write_attempt(self, attempt: Attempt) -> None:
         token, state = attempt.token, attempt.state
         if attempt.ids and not self.rows[token].ids:
             self.rows[token] = replace(self.rows[token], ids=attempt.ids)
@@ -159,37 +161,37 @@ class RunDriver:
         self._times[row.token] = (row.created, None)
         self.on_change()
 
-    def _say(self, attempt: fo.Attempt, words: str) -> None:
+    def _say(self, attempt: Attempt, words: str) -> None:
         text = f"attempt {attempt.number}  {attempt.candidate.offer.place}  {attempt.candidate.offer.instance_type}  {words}"
         self.runlog.line(text)
         self.ledger.note(self.run_id, "attempt", text, attempt.token)
         if self.state is RunState.LAUNCHING:
             self.message = text
 
-    def _carry_out(self, actions: list[fo.Action]) -> None:
+    def _carry_out(self, actions: list[signals.Action]) -> None:
         self._wake_at = None
         errands = self._errands
         for action in actions:
             match action:
-                case fo.Submit(token):
+                case signals.Submit(token):
                     self._spawn(token, self._guarded(token, errands.submit(action)))
-                case fo.Follow(token):
+                case signals.Follow(token):
                     self._spawn(token, self._guarded(token, errands.follow(token)))
-                case fo.Prepare(token, phase):
+                case signals.Prepare(token, phase):
                     self._spawn(token, self._guarded(token, errands.prepare(token, phase)))
-                case fo.Resolve(token):
+                case signals.Resolve(token):
                     self._spawn(token, self._insistent(token, errands.resolve))
-                case fo.End(token):
+                case signals.End(token):
                     self._spawn(token, self._insistent(token, errands.end))
-                case fo.Abandon(token):
+                case signals.Abandon(token):
                     self._abandon(token)
-                case fo.HandOver(token):
+                case signals.HandOver(token):
                     self._hand_over(token)
-                case fo.Finish(state, failure):
+                case signals.Finish(state, failure):
                     self._finish(state, failure)
-                case fo.Wake(at):
+                case signals.Wake(at):
                     self._wake_at = at
-                case fo.Remember():
+                case signals.Remember():
                     pass
                 case _ as never:
                     assert_never(never)
@@ -210,11 +212,11 @@ class RunDriver:
             log.exception("run %s: attempt %s", self.run_id, token)
             failure = Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")
             if token not in self.rows:
-                self.post(fo.Withdrawn(token, failure))  # it never got as far as its intent
+                self.post(signals.Withdrawn(token, failure))  # it never got as far as its intent
             elif self.machine.attempts[token].ids:
-                self.post(fo.PhaseFailed(token, failure))
+                self.post(signals.PhaseFailed(token, failure))
             else:
-                self.post(fo.SubmitFailed(token, replace(failure, cause=Cause.UNKNOWN_OUTCOME)))
+                self.post(signals.SubmitFailed(token, replace(failure, cause=Cause.UNKNOWN_OUTCOME)))
 
     async def _insistent(self, token: str, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
         """What must not be given up, since a machine might stay behind, is begun again after a fault of ours (a locked ledger)."""
@@ -258,7 +260,7 @@ class RunDriver:
             self.ready.set_exception(error)
         if not self.finished.done():
             self.finished.set_result(self.state)
-        self.post(fo.Tick())
+        self.post(signals.Tick())
         self.on_change()
 
     # ------------------------------------------------------------ the end of a run

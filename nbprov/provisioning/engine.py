@@ -24,10 +24,12 @@ from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.loop import EngineThread
 from nbprov.runtime.publisher import Publisher
 
-from . import failover as fo
+from . import signals
 from .async_cloud import AsyncCloud
+from .attempt import Deadlines
 from .driver import RunDriver
 from .errands import AGENT_SECONDS
+from .failover import Failover
 from .guards import check_budget
 from .ledger import LEASE_SECONDS, ClusterRow, Ledger
 from .lifecycle import Lifecycle
@@ -92,10 +94,10 @@ class Engine:
             self._clouds[name] = AsyncCloud(self._find_cloud(name))
         return self._clouds[name]
 
-    def deadlines_of(self, candidate: Candidate) -> fo.Deadlines:
+    def deadlines_of(self, candidate: Candidate) -> Deadlines:
         """How long each phase may take on a candidate's cloud."""
         capabilities = self.cloud(candidate.offer.cloud).capabilities
-        return fo.Deadlines(capabilities.accept_deadline, capabilities.boot_deadline, capabilities.ssh_deadline, AGENT_SECONDS)
+        return Deadlines(capabilities.accept_deadline, capabilities.boot_deadline, capabilities.ssh_deadline, AGENT_SECONDS)
 
     # ------------------------------------------------------------ runs
 
@@ -104,7 +106,7 @@ class Engine:
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
         run_id = new_id()
-        machine = fo.Failover(
+        machine = Failover(
             candidates=plan.candidates,
             deadlines_of=self.deadlines_of,
             new_token=new_id,
@@ -115,7 +117,7 @@ class Engine:
         )
         return self._driver(run_id, name, spec, plan, machine, consent=plan.dearest.hourly if plan.dearest else 0)
 
-    def _driver(self, run_id: str, name: str, spec: Spec, plan: Plan, machine: fo.Failover, consent: Micros) -> RunDriver:
+    def _driver(self, run_id: str, name: str, spec: Spec, plan: Plan, machine: Failover, consent: Micros) -> RunDriver:
         return RunDriver(
             run_id=run_id,
             name=name,
@@ -153,7 +155,7 @@ class Engine:
         driver.state = RunState.LAUNCHING
         self.follow(driver)
 
-    def follow(self, driver: RunDriver, first: list[fo.Action] | None = None) -> asyncio.Task[None]:
+    def follow(self, driver: RunDriver, first: list[signals.Action] | None = None) -> asyncio.Task[None]:
         """Drive a run in the background. On the engine thread."""
         self.drivers[driver.run_id] = driver
         driver.ready.add_done_callback(lambda ready: self._keep(driver.run_id, ready))
@@ -166,7 +168,7 @@ class Engine:
             self.live.setdefault(run_id, ready.result())
             self.lifecycle.watch()
 
-    async def _drive(self, driver: RunDriver, first: list[fo.Action] | None) -> None:
+    async def _drive(self, driver: RunDriver, first: list[signals.Action] | None) -> None:
         try:
             await driver.drive(first)
         except Exception as error:
@@ -178,7 +180,7 @@ class Engine:
         self.lifecycle.watch()
         self.changed()
 
-    def restored_driver(self, run_id: str, name: str, spec: Spec, machine: fo.Failover) -> RunDriver:
+    def restored_driver(self, run_id: str, name: str, spec: Spec, machine: Failover) -> RunDriver:
         """A driver for a run whose kernel died. It has no keys yet: they are loaded where machines are to be reached."""
         return self._driver(run_id, name, spec, Plan(spec, ()), machine, consent=0)
 

@@ -14,7 +14,7 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate
 from nbprov.remote.errors import RemoteError
 
-from . import failover as fo
+from . import signals
 from .async_cloud import AsyncCloud, is_passing
 from .guards import guard_config
 from .launching import make_launch
@@ -45,7 +45,7 @@ class Errands:
 
     # ------------------------------------------------------------ creating
 
-    async def submit(self, action: fo.Submit) -> None:
+    async def submit(self, action: signals.Submit) -> None:
         """Ask the price again, commit the intent, send the create."""
         run, token = self._run, action.token
         cloud = self._cloud(token)
@@ -53,16 +53,16 @@ class Errands:
         if run.machine.is_unwanted(token):
             refusal = Failure(Cause.CANCELLED, "given up before it was sent")
         if refusal is not None:
-            run.post(fo.Withdrawn(token, refusal))
+            run.post(signals.Withdrawn(token, refusal))
             return
         self._intend(action, cloud)
         try:
             operation = await cloud.submit(self._filled(token))
         except CloudError as error:
-            run.post(fo.SubmitFailed(token, error.failure))
+            run.post(signals.SubmitFailed(token, error.failure))
             return
         self._note_operation(token, operation)
-        run.post(fo.Submitted(token))
+        run.post(signals.Submitted(token))
 
     async def _price_refusal(self, cloud: AsyncCloud, candidate: Candidate) -> Failure | None:
         quote = await cloud.quote(candidate)
@@ -79,7 +79,7 @@ class Errands:
             )
         return None
 
-    def _intend(self, action: fo.Submit, cloud: AsyncCloud) -> None:
+    def _intend(self, action: signals.Submit, cloud: AsyncCloud) -> None:
         run, now = self._run, self._run.clock.now()
         answer_by = now + cloud.capabilities.submit_seconds
         if action.again:
@@ -136,7 +136,7 @@ class Errands:
         while True:
             result = await self._poll(cloud, operation)
             if not isinstance(result, Pending):
-                self._run.post(fo.Polled(token, result))
+                self._run.post(signals.Polled(token, result))
                 return
             await asyncio.sleep(cloud.capabilities.poll_every)
 
@@ -156,11 +156,11 @@ class Errands:
         try:
             await self._phase(token, phase)
         except CloudError as error:
-            self._run.post(fo.PhaseFailed(token, error.failure))
+            self._run.post(signals.PhaseFailed(token, error.failure))
         except RemoteError as error:
-            self._run.post(fo.PhaseFailed(token, Failure(Cause.UNHEALTHY, error.message, error.code)))
+            self._run.post(signals.PhaseFailed(token, Failure(Cause.UNHEALTHY, error.message, error.code)))
         else:
-            self._run.post(fo.PhaseDone(token, phase))
+            self._run.post(signals.PhaseDone(token, phase))
 
     async def _phase(self, token: str, phase: AttemptState) -> None:
         run, cloud = self._run, self._cloud(token)
@@ -217,7 +217,7 @@ class Errands:
         if operation is None and cloud.capabilities.replayable and run.machine.may_start:
             operation = await self._replay(token, cloud)
         ids = await self._decided(operation, cloud) if operation is not None else await self._look_for(token, cloud)
-        run.post(fo.Resolved(token, ids))
+        run.post(signals.Resolved(token, ids))
 
     async def _replay(self, token: str, cloud: AsyncCloud) -> Operation | None:
         """Send the identical create again: a cloud that honours the token tells which operation the first one was.
@@ -280,7 +280,7 @@ class Errands:
             rest = [i for i in ours if i.state is not InstanceState.GONE]
             all_seen = len(made) >= run.rows[token].candidate.count and made <= seen
             if not rest and (all_seen or asked > sure_after):
-                run.post(fo.Gone(token))
+                run.post(signals.Gone(token))
                 return
             pause = await self._terminate(cloud, [i.id for i in rest if i.state is not InstanceState.ENDING], pause)
             await asyncio.sleep(pause)

@@ -42,35 +42,6 @@ from .signals import (
     Withdrawn,
 )
 
-__all__ = [
-    "Abandon",
-    "Action",
-    "Attempt",
-    "Cancel",
-    "Deadlines",
-    "End",
-    "Event",
-    "Failover",
-    "Finish",
-    "Follow",
-    "Gone",
-    "HandOver",
-    "PhaseDone",
-    "PhaseFailed",
-    "Polled",
-    "Prepare",
-    "Remember",
-    "Resolve",
-    "Resolved",
-    "Started",
-    "Submit",
-    "SubmitFailed",
-    "Submitted",
-    "Tick",
-    "Wake",
-    "Withdrawn",
-]
-
 SAME_TRIES = 5
 """A rate limit or a passing fault is met with the same request so often; then the candidate is left for this run."""
 BACKOFF_FIRST: Seconds = 1.0

@@ -17,7 +17,8 @@ from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
-from . import failover as fo
+from .attempt import Attempt
+from .failover import Failover
 from .ledger import LaunchRow, RunRow
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
             report.say(row.run_id, f"{row.name}: its kernel stopped before anything was created; nothing is left on the bill")
         engine.ledger.release(row.run_id)
         return
-    machine = fo.Failover(candidates=(), deadlines_of=engine.deadlines_of, new_token=lambda: "", may_start=False)
+    machine = Failover(candidates=(), deadlines_of=engine.deadlines_of, new_token=lambda: "", may_start=False)
     driver = engine.restored_driver(row.run_id, row.name, _spec_of(row), machine)
     for launch in pending:
         driver.adopt(launch)
@@ -154,8 +155,8 @@ def _spec_of(row: RunRow) -> Spec:
         return Spec(name=row.name)
 
 
-def _attempt(row: LaunchRow) -> fo.Attempt:
-    return fo.Attempt(row.token, row.candidate, row.number, row.slot, state=row.state, failure=row.failure, ids=row.ids)
+def _attempt(row: LaunchRow) -> Attempt:
+    return Attempt(row.token, row.candidate, row.number, row.slot, state=row.state, failure=row.failure, ids=row.ids)
 
 
 def _found(pending: list[LaunchRow]) -> str:
@@ -165,7 +166,7 @@ def _found(pending: list[LaunchRow]) -> str:
     )
 
 
-def _outcome(engine: Engine, row: RunRow, machine: fo.Failover, pending: list[LaunchRow]) -> str:
+def _outcome(engine: Engine, row: RunRow, machine: Failover, pending: list[LaunchRow]) -> str:
     ended = sum(a.state is AttemptState.GONE for a in machine.attempts.values())
     absent = sum(a.state in (AttemptState.ABSENT, AttemptState.REFUSED) for a in machine.attempts.values())
     parts = [f"{ended} ended and confirmed gone"] if ended else []

@@ -9,7 +9,7 @@ from dataclasses import replace
 from nbprov.model.spec import Mount, Origin, Spec
 
 from .nodes import Kind, Mapping, Mark, Node, Scalar, describe, is_null, quoted
-from .problems import Findings, Problem, SpecError
+from .problems import Findings
 from .values import as_mapping, join, text_of
 
 WORKDIR_TARGET = "~/sky_workdir"
@@ -147,6 +147,3 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         _local_source(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings)
     findings.raise_if_any()
     return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts))
-
-
-__all__ = ["Problem", "SpecError", "fill_paths", "read_mounts", "read_workdir"]

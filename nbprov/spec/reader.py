@@ -35,7 +35,7 @@ MAX_BYTES = 256 * 1024
 """A cell is written by a person; a file this large is data that belongs in `file_mounts`."""
 
 MAX_DEPTH = 32
-"""The deepest known task file nests 9 levels."""
+"""Far more than any field needs; keeps nested brackets from using up the stack."""
 
 MAX_NODES = 20_000
 """Nodes with all aliases expanded: keeps a few nested anchors from growing without end."""
@@ -83,7 +83,7 @@ def read(findings: Findings) -> list[Node]:
         column = error.position - (findings.text.rfind("\n", 0, error.position) + 1)
         at = Mark(findings.first_line + line, column + 1, error.position)
         _hide_secret_lines(findings)
-        findings.fail(at, "", "character", f"the character #x{ord(str(error.character)):04x} is not allowed in YAML", "delete it")
+        findings.fail(at, "", "character", f"the character #x{ord(findings.text[error.position]):04x} is not allowed in YAML", "delete it")
     return [node for node in documents if not is_null(node)]
 
 
@@ -176,7 +176,8 @@ class _Composer:
             items.append(self._node(event, f"{path}[{len(items)}]", depth + 1))
         return Sequence(tuple(items), at, self._mark(event.end_mark), 1 + sum(item.size for item in items))
 
-    def _mapping(self, at: Mark, path: str, depth: int) -> Mapping:
+    def _mapping(self, at: Mark, path: str, depth: int) -> Node:
+        unusable = False
         pairs: dict[str, tuple[Scalar, Node]] = {}
         merges: list[tuple[Scalar, Node]] = []
         while not isinstance(event := self._next(), MappingEndEvent):
@@ -185,6 +186,7 @@ class _Composer:
             where = f"{path}.{name}" if path else name
             value = self._node(self._next(), where, depth + 1)
             if not isinstance(key, Scalar):
+                unusable = True
                 self._findings.error(key.start, path, "key", "a key must be a word", "quote text that starts with `{` or `[`")
             elif key.text == "<<" and key.plain:
                 merges.append((key, value))
@@ -194,6 +196,10 @@ class _Composer:
                 self._findings.error(key.start, where, "repeated-key", message, "keep one of them")
             else:
                 pairs[name] = (key, value)
+        if unusable:
+            # Nothing inside can be trusted to stand where it was meant to: say it once, and hide by lines what might be secret.
+            _hide_secret_lines(self._findings)
+            return Scalar("", Kind.NULL, True, at, at)
         for key, value in merges:
             self._merge(pairs, key, value, path)
         size = 1 + sum(key.size + value.size for key, value in pairs.values())

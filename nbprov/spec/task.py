@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
-from nbprov.model.spec import Mount, Origin, Secret, Spec
+from nbprov.model.spec import Mount, Secret, Spec
 
 from . import scalars
 from .fields import OWN, Where
 from .guards import guards_of, read_budget
 from .mounts import read_mounts, read_workdir
 from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, is_null, quoted
-from .problems import Findings, Problem, SpecError
+from .problems import Findings
 from .reader import read
 from .resources import Resources, read_resources
 from .secrecy import REFERENCE, all_scalars, blotted, hide_secrets
@@ -61,8 +62,6 @@ def parse(text: str, ignore: frozenset[str] = frozenset(), *, first_line: int = 
 
 
 def _finished(spec: Spec, findings: Findings, source: str) -> Spec:
-    from dataclasses import replace
-
     return replace(spec, remarks=findings.finished_remarks(), source=source)
 
 
@@ -286,6 +285,3 @@ def _warn_of_copies(documents: list[Node], findings: Findings) -> None:
             if key.text in ("setup", "run", "envs") and any(v in s.text for s in all_scalars(node, set()) for v in values):
                 words = f"{key.text} holds a secret's value in the clear; write $NAME of the secret instead"
                 findings.warn(key.start, key.text, "secret-copied", words)
-
-
-__all__ = ["Origin", "Problem", "SpecError", "parse"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import TypeVar
 
 from .fields import ALIASES, Field, Use, Where, find, guess
@@ -120,8 +121,6 @@ def _choice_is_valid(field: Field, value: Node, path: str, findings: Findings) -
 
 def choice(node: Node, path: str, findings: Findings, words: tuple[str, ...]) -> str | None:
     """One of a few words, case ignored; None, and a problem with the nearest word, for anything else."""
-    from difflib import get_close_matches
-
     text = text_of(node, path, findings, wants=" or ".join(words))
     if text is None:
         return None

@@ -12,7 +12,7 @@ from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.places import Market
 from nbprov.model.spec import DEFAULT_DISK_GB, Accelerator, Autostop, Compare, Guards, Quantity, Request, Spec
 
-_SAFE = re.compile(r"[A-Za-z/~.][A-Za-z0-9_./~-]*(:[A-Za-z0-9_.+]+)*")
+_SAFE = re.compile(r"[0-9]+[hms]|[A-Za-z/~.][A-Za-z0-9_./~-]*(:[A-Za-z0-9_.+]+)*")
 _RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~", ".inf", ".nan"})
 _BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff][^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\n")
 
@@ -79,7 +79,7 @@ def to_yaml(spec: Spec) -> str:
     if spec.file_mounts:
         body["file_mounts"] = {mount.target: mount.source for mount in spec.file_mounts}
     if spec.guards.max_lifetime is not None:
-        body["max_lifetime"] = f"{int(spec.guards.max_lifetime)}s"
+        body["max_lifetime"] = _duration(spec.guards.max_lifetime)
     if spec.guards.budget is not None:
         body["budget"] = _money(spec.guards.budget)
     return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
@@ -95,7 +95,7 @@ def _resources(requests: tuple[Request, ...]) -> dict[str, Any]:
     if tiers == list(range(len(tiers))):
         return {**shared, "ordered": own}
     if any(tiers):
-        own = [{**item, "tier": tier} for item, tier in zip(own, tiers, strict=True)]
+        own = [{**item, "tier": tier} if tier else item for item, tier in zip(own, tiers, strict=True)]
     return {**shared, "any_of": own}
 
 
@@ -136,6 +136,11 @@ def _quantity(quantity: Quantity | None) -> str:
 
 def _float(value: float) -> str:
     return repr(float(value)).removesuffix(".0")
+
+
+def _duration(seconds: float) -> str:
+    unit, length = next((u, n) for u, n in (("h", 3600), ("m", 60), ("s", 1)) if seconds % n == 0 or u == "s")
+    return f"{int(seconds / length)}{unit}"
 
 
 def _money(micros: Micros | None) -> _Number | None:

@@ -21,6 +21,9 @@ START_STEP: Seconds = 0.01
 ALIVE_SECONDS: Seconds = 2.0
 """How long opening a connection on this computer may take."""
 
+LEAST_SECONDS: Seconds = 0.05
+"""What is left for an answer after a start that used up the whole time: enough for any answer of a daemon that lives."""
+
 KEPT_VARIABLES = (
     "PATH",
     "HOME",
@@ -36,7 +39,7 @@ KEPT_VARIABLES = (
 """What the daemon inherits besides `NBPROV_*` and `LC_*`: a kernel's environment holds secrets that have no business there."""
 
 REPEATABLE = frozenset({"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"})
-"""Calls that may be sent a second time to a new daemon when the old one went away in the middle."""
+"""Calls that are sent a second time when the connection broke: the daemon may have been killed, and asking twice does no harm."""
 
 
 class Client:
@@ -58,18 +61,18 @@ class Client:
             If the request went out and no answer came.
         """
         deadline = time.monotonic() + timeout
-        endpoint, link = self._connect(deadline, start)
         try:
-            with link:
-                link.settimeout(max(0.05, deadline - time.monotonic()))
-                return wire.exchange(link, endpoint, name, arguments or {})
-        except wire.AnswerLost:
-            if name not in REPEATABLE or wire.read_endpoint(self.folder) == endpoint:
+            return self._call_once(name, arguments or {}, deadline, start)
+        except wire.AnswerLost as error:
+            if name not in REPEATABLE or isinstance(error, wire.NoAnswer):
                 raise
+        return self._call_once(name, arguments or {}, deadline, start)
+
+    def _call_once(self, name: str, arguments: Mapping[str, Any], deadline: Seconds, start: bool) -> Any:
         endpoint, link = self._connect(deadline, start)
         with link:
-            link.settimeout(max(0.05, deadline - time.monotonic()))
-            return wire.exchange(link, endpoint, name, arguments or {})
+            link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
+            return wire.exchange(link, endpoint, name, arguments)
 
     def _connect(self, deadline: Seconds, start: bool) -> tuple[wire.Endpoint, Any]:
         endpoint = wire.read_endpoint(self.folder)
@@ -129,8 +132,6 @@ def daemon_environment(environ: Mapping[str, str] | None = None) -> dict[str, st
     """What a daemon inherits of the environment: places, language and our own settings; no credentials."""
     env = os.environ if environ is None else environ
     kept = {k: v for k, v in env.items() if k in KEPT_VARIABLES or k.startswith(("LC_", "NBPROV_"))}
-    import nbprov
-
     # The daemon is the same release as the adapter, wherever that was imported from.
-    kept["PYTHONPATH"] = str(Path(nbprov.__file__).resolve().parent.parent)
+    kept["PYTHONPATH"] = str(Path(__file__).resolve().parents[3])
     return kept

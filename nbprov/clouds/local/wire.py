@@ -37,6 +37,10 @@ class AnswerLost(ConnectionError):
     """The request was sent and no answer came: it may have been carried out."""
 
 
+class NoAnswer(AnswerLost):
+    """The request was sent and the time for an answer is over; the connection still stood."""
+
+
 class Refusal(Exception):
     """The daemon's own no: a code of its API and a message.
 
@@ -177,7 +181,7 @@ def exchange(link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapp
                 raise AnswerLost("the connection was closed before an answer came")
             received += piece
     except TimeoutError as error:
-        raise AnswerLost("no answer in time") from error
+        raise NoAnswer("no answer in time") from error
     except OSError as error:
         raise error if isinstance(error, AnswerLost) else AnswerLost(f"the connection broke: {error}") from error
     answer = json.loads(received)

@@ -12,15 +12,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.values import AgentConfig, GuardConfig
 from nbprov.remote.connection import Connection, wait_for_ssh
 from nbprov.remote.keys import ClusterKeys
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+TEST_SECONDS = 60.0
 
 
 def free_port() -> int:
@@ -32,7 +35,7 @@ def free_port() -> int:
 class Machine:
     """One sshd process whose sessions get `home` as their home and this test's Python as their `python3`."""
 
-    def __init__(self, folder: Path, keys: ClusterKeys, python: str = sys.executable) -> None:
+    def __init__(self, folder: Path, keys: ClusterKeys) -> None:
         self.folder, self.keys, self.home = folder, keys, folder / "home"
         self.port, self.marker = free_port(), f"nbprov-test-{os.getpid()}-{time.monotonic_ns()}"
         self.home.mkdir(parents=True)
@@ -40,7 +43,7 @@ class Machine:
         (folder / "host_key").chmod(0o600)
         (folder / "logins").write_text(keys.client_public + "\n")
         (folder / "bin").mkdir()
-        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n')
+        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         (folder / "bin" / "python3").chmod(0o755)
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -123,42 +126,61 @@ def shared_machine(tmp_path_factory: pytest.TempPathFactory, keys: ClusterKeys) 
         made.end()
 
 
-async def connect(machine: Machine) -> Connection:
-    return await wait_for_ssh("127.0.0.1", machine.port, machine.keys, 10)
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in a loop of its own."""
+    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
+    async def bounded() -> None:
+        async with asyncio.timeout(TEST_SECONDS):
+            await pyfuncitem.obj(**arguments)
 
-@pytest.fixture
-def run_async() -> Callable[[Coroutine[Any, Any, Any]], Any]:
-    """Run one coroutine in a loop of its own, at most a minute long."""
-
-    def run(coroutine: Coroutine[Any, Any, Any]) -> Any:
-        async def bounded() -> Any:
-            async with asyncio.timeout(60):
-                return await coroutine
-
-        return asyncio.run(bounded())
-
-    return run
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str, seconds: float = 20) -> None:
-    """Wait for something outside this process, looking often; fails by name."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
-    while True:
-        answer = condition()
-        if isinstance(answer, Awaitable):
-            answer = await answer
-        if answer:
-            return
-        assert loop.time() < end, f"not within {seconds} s: {what}"
-        await asyncio.sleep(0.03)
+    asyncio.run(bounded())
+    return True
 
 
 @contextlib.asynccontextmanager
-async def connected(machine: Machine) -> AsyncIterator[Connection]:
-    connection = await connect(machine)
+async def _connected(machine: Machine) -> AsyncIterator[Connection]:
+    connection = await wait_for_ssh("127.0.0.1", machine.port, machine.keys, 10)
     try:
         yield connection
     finally:
         await connection.close()
+
+
+@contextlib.asynccontextmanager
+async def _agent_on(machine: Machine, guards: GuardConfig | None = None) -> AsyncIterator[AgentClient]:
+    connection = await wait_for_ssh("127.0.0.1", machine.port, machine.keys, 10)
+    client = await AgentClient.start(connection, AgentConfig(guards=guards))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def _until(condition: Callable[[], bool], what: str, seconds: float = 20) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not condition():
+        assert loop.time() < end, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def connected() -> Callable[[Machine], contextlib.AbstractAsyncContextManager[Connection]]:
+    """A connection to a machine, closed at the end of the block."""
+    return _connected
+
+
+@pytest.fixture
+def agent_on() -> Callable[..., contextlib.AbstractAsyncContextManager[AgentClient]]:
+    """An agent's client on a machine, closed at the end of the block; the agent runs on."""
+    return _agent_on
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[None]]:
+    """Wait for something outside this process, looking often; fails by name."""
+    return _until

@@ -230,7 +230,11 @@ def test_tiers_of_nested_orders() -> None:
 def test_loops_run_item_accelerator_cloud_region_zone_spot() -> None:
     text = "{cloud: [aws, gcp], region: [a, b], accelerators: {L4, T4}, use_spot: prefer}"
     assert [words for _, words in wants(text)] == [
-        f"{gpu}:1 {market}@{cloud}/{region}" for gpu in ("L4", "T4") for cloud in ("aws", "gcp") for region in "ab" for market in ("spot ", "")
+        f"{gpu}:1 {market}@{cloud}/{region}"
+        for gpu in ("L4", "T4")
+        for cloud in ("aws", "gcp")
+        for region in "ab"
+        for market in ("spot ", "")
     ]
 
 

@@ -127,7 +127,8 @@ def test_the_whole_autostop_map() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["-1", "never", "1.5y", "[10]", "{idle_minutes: 1h}", "{idle_minutes: -1}", "{down: maybe}", "{wait_for: all}", "{minutes: 5}", "nan"]
+    "value",
+    ["-1", "never", "1.5y", "[10]", "{idle_minutes: 1h}", "{idle_minutes: -1}", "{down: maybe}", "{wait_for: all}", "{minutes: 5}", "nan"],
 )
 def test_bad_autostops(value: str) -> None:
     assert len(codes(f"resources: {{autostop: {value}}}")) == 1
@@ -162,7 +163,9 @@ def test_what_may_cost_money_or_data_is_a_warning(field: str, value: str) -> Non
     assert said(f"{field}: {value}", frozenset({field})) == [("note", field)]
 
 
-@pytest.mark.parametrize("text", ["race: 1", "race: false", "wait: 0", "engine: none", "prefer: cheapest", "resources: {network_tier: standard}"])
+@pytest.mark.parametrize(
+    "text", ["race: 1", "race: false", "wait: 0", "engine: none", "prefer: cheapest", "resources: {network_tier: standard}"]
+)
 def test_nothing_is_said_where_nothing_differs(text: str) -> None:
     assert parse(text).remarks == ()
 
@@ -328,7 +331,11 @@ def test_places_as_sets_lists_and_blocks() -> None:
 
 
 def test_every_field_of_the_table_is_recognised() -> None:
-    for where, template in [(Where.TASK, "{}: null"), (Where.RESOURCES, "resources: {{{}: null}}"), (Where.AUTOSTOP, "resources: {{autostop: {{{}: null}}}}")]:
+    for where, template in [
+        (Where.TASK, "{}: null"),
+        (Where.RESOURCES, "resources: {{{}: null}}"),
+        (Where.AUTOSTOP, "resources: {{autostop: {{{}: null}}}}"),
+    ]:
         for field in fields(where):
             remarks = parse(template.format(field.name)).remarks
             assert all(r.code == "spec.dropped" for r in remarks), field.name

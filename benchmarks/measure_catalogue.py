@@ -1,0 +1,58 @@
+"""The catalogue: made from its files, opened in a fresh process, asked when warm; and what a process that plans needs in memory."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from figures import Figure, Setting, figure, milliseconds
+
+from nbprov.catalog import Catalog, Query
+
+FRESH = 5
+REPEATS = 101
+
+_ASK = """
+import json, sys, time
+start = time.perf_counter()
+from nbprov.catalog import Catalog, Query
+catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
+offers = catalog.offers(Query(accelerator="A100"), limit=50)
+assert offers
+print(json.dumps((time.perf_counter() - start) * 1000))
+"""
+
+_PEAK = """
+import json, resource, sys
+from nbprov.catalog import Catalog
+from nbprov.model.spec import Compare, Quantity, Request, Spec
+from nbprov.planning import EnabledCloud, plan
+catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
+made = plan(Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),)), catalog, {name: EnabledCloud() for name in catalog.clouds()})
+assert made.candidates
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(json.dumps(peak / (1024 * 1024 if sys.platform == "darwin" else 1024)))
+"""
+
+
+def measure(setting: Setting) -> list[Figure]:
+    """Times in milliseconds, memory in MiB."""
+    folder = str(setting.catalogs or "")
+    cache = setting.home / "cache"
+    made = []
+    for _ in range(2):
+        shutil.rmtree(cache, ignore_errors=True)
+        made.append(float(setting.child(_ASK, folder)))
+    opened = [float(setting.child(_ASK, folder)) for _ in range(FRESH)]
+    catalog = Catalog.open(None if setting.catalogs is None else [setting.catalogs], cache=cache)
+    query = Query(accelerator="A100", count=8)
+    catalog.select(query)
+    figures = [
+        figure("first prices, fresh process, no cache", "ms", made),
+        figure("first prices, fresh process, cache present", "ms", opened),
+        figure(f"prices of A100:8 of {len(catalog)} rows, warm", "ms", milliseconds(lambda: catalog.offers(query, limit=50), REPEATS)),
+    ]
+    if sys.platform != "win32":
+        peaks = [float(setting.child(_PEAK, folder)) for _ in range(FRESH)]
+        figures.append(figure("peak memory of a process that plans cpus: 4+", "MiB", peaks))
+    return figures

@@ -1,0 +1,28 @@
+"""Samples, worlds and a ledger of the test's own for the tests of provisioning."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from nbprov.provisioning.ledger import Ledger
+from nbprov.runtime.clocks import ManualClock
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """A clock whose hands the test holds."""
+    return ManualClock()
+
+
+@pytest.fixture
+def ledger(nbprov_home: Path, clock: ManualClock) -> Iterator[Ledger]:
+    """A new ledger, held by `kernel-1`."""
+    made = Ledger(nbprov_home / "ledger.sqlite3", clock, "kernel-1")
+    yield made
+    made.close()

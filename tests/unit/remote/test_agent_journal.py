@@ -1,0 +1,94 @@
+"""The agent's journal: bounded, numbered, replayed from any number; nothing twice, and a gap is told."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nbprov.remote.agent import nbprov_agent
+from nbprov.remote.agent.nbprov_agent import Cursor, Journal
+
+sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
+
+
+def _drain(cursor: Cursor) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    while entries := cursor.read():
+        found += entries
+    return found
+
+
+def _check(entries: list[dict[str, object]], since: int, last: int) -> None:
+    """Every number after `since` comes exactly once, itself or inside a gap."""
+    expected = since + 1
+    for entry in entries:
+        if entry["k"] == "gap":
+            assert entry["from"] == expected
+            expected = int(str(entry["to"])) + 1
+        else:
+            assert entry["n"] == expected
+            expected += 1
+    assert expected == last + 1
+
+
+@settings(max_examples=60)
+@given(sizes, st.integers(0, 250), st.integers(0, 40))
+def test_replay_from_any_number_tells_everything_once(batches: list[list[int]], since: int, reopen_at: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Journal(Path(folder), 4000)
+        early = Cursor(journal, 0)
+        seen: list[dict[str, object]] = []
+        for number, batch in enumerate(batches):
+            journal.append(*({"k": "stdout", "text": "x" * size} for size in batch))
+            if number % 3 == 0:
+                seen += early.read()
+            if number == reopen_at:
+                journal = Journal(Path(folder), 4000)
+                early = Cursor(journal, early.number)
+        _check(seen + _drain(early), 0, journal.last)
+        since = min(since, journal.last)
+        _check(_drain(Cursor(journal, since)), since, journal.last)
+        assert journal.last == sum(map(len, batches))
+
+
+def test_the_journal_stays_within_its_bound_and_keeps_the_newest(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 20_000)
+    for number in range(5000):
+        journal.append({"k": "stdout", "text": f"line {number}\n"})
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 20_000
+    entries = _drain(Cursor(journal, 0))
+    assert entries[0]["k"] == "gap"
+    assert entries[-1]["text"] == "line 4999\n"
+    assert len(entries) > 100
+
+
+def test_a_line_torn_by_a_power_cut_is_dropped(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 20_000)
+    journal.append({"k": "stdout", "text": "whole"})
+    with journal.path(1).open("ab") as file:
+        file.write(b'{"n":2,"t":1,"k":"stdo')
+    again = Journal(tmp_path, 20_000)
+    again.append({"k": "stdout", "text": "after"})
+    assert [(entry["n"], entry["text"]) for entry in _drain(Cursor(again, 0))] == [(1, "whole"), (2, "after")]
+
+
+def test_an_entry_beyond_all_measure_is_replaced_by_a_word(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, 1000)
+    journal.append({"k": "display_data", "content": {"data": {"image/png": "x" * (nbprov_agent.ENTRY_LIMIT + 1)}}})
+    (entry,) = _drain(Cursor(journal, 0))
+    assert entry["k"] == "note"
+    assert "too large" in str(entry["text"])
+
+
+def test_the_agent_is_one_file_that_python_3_8_can_read() -> None:
+    source = Path(nbprov_agent.__file__).read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 8))
+    imported = {alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert "nbprov" not in imported
+    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not {"jupyter_client", "ipykernel", "zmq"} & {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}

@@ -1,0 +1,165 @@
+"""Connections to a real sshd: only to the right machine, and everything that goes over them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from nbprov.model.causes import Cause
+from nbprov.remote.connection import MAX_SESSIONS, Connection, wait_for_ssh
+from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
+from nbprov.remote.keys import ClusterKeys
+
+pytestmark = pytest.mark.machine
+
+
+async def test_a_stranger_with_another_host_key_is_refused_and_gets_nothing(shared_machine: Any, tmp_path: Path) -> None:
+    others = ClusterKeys.create(tmp_path / "others")
+    with pytest.raises(SshError) as caught:
+        await wait_for_ssh("127.0.0.1", shared_machine.port, others, 10)
+    assert caught.value.code is SshCode.HOST_KEY
+    assert caught.value.failure.cause is Cause.UNHEALTHY
+    assert not caught.value.may_pass
+
+
+async def test_a_key_that_may_not_log_in_is_named(shared_machine: Any, tmp_path: Path) -> None:
+    others = ClusterKeys.create(tmp_path / "others")
+    mixed = ClusterKeys(others.folder, others.client_public, shared_machine.keys.host_public)
+    with pytest.raises(SshError) as caught:
+        await Connection.open("127.0.0.1", shared_machine.port, mixed)
+    assert caught.value.code is SshCode.AUTH
+
+
+async def test_the_persons_own_known_hosts_and_keys_play_no_part(
+    shared_machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host *\n  ProxyCommand false\n  User nobody\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "no-agent"))
+    connection = await Connection.open("127.0.0.1", shared_machine.port, shared_machine.keys)
+    assert (await connection.run("echo in")).stdout == "in\n"
+    await connection.close()
+    assert sorted(path.name for path in (tmp_path / ".ssh").iterdir()) == ["config"]
+
+
+async def test_waiting_ends_soon_after_sshd_is_up(machine: Any, connected: Any) -> None:
+    machine.stop_listener()
+    waiting = asyncio.create_task(wait_for_ssh("127.0.0.1", machine.port, machine.keys, 20))
+    with pytest.raises(SshError) as caught:
+        await Connection.open("127.0.0.1", machine.port, machine.keys)
+    assert caught.value.code is SshCode.NOT_UP
+    assert caught.value.may_pass
+    machine.start()
+    connection = await waiting
+    assert connection.is_open
+    await connection.close()
+
+
+async def test_waiting_has_a_deadline(tmp_path: Path, keys: ClusterKeys) -> None:
+    started = time.monotonic()
+    with pytest.raises(SshError) as caught:
+        await wait_for_ssh("127.0.0.1", 1, keys, 0.3)
+    assert caught.value.failure.cause is Cause.TIMEOUT
+    assert time.monotonic() - started < 3
+
+
+async def test_run_tells_output_errors_exit_code_and_takes_input(shared_machine: Any, connected: Any) -> None:
+    async with connected(shared_machine) as connection:
+        done = await connection.run("cat; echo wrong >&2; exit 7", "in\n")
+        assert (done.exit_code, done.stdout, done.stderr) == (7, "in\n", "wrong\n")
+        with pytest.raises(RemoteError, match=r"the thing failed on the machine \(exit code 7\): wrong"):
+            done.check("the thing")
+
+
+async def test_variables_arrive_whole_and_show_on_no_command_line(shared_machine: Any, connected: Any) -> None:
+    value = "canary-4711 'quoted' \"double\" $HOME\nsecond line"
+    async with connected(shared_machine) as connection:
+        running = asyncio.create_task(connection.run('echo ready; read -r line; printf %s "$VALUE"', "go\n", {"VALUE": value}))
+        lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+        assert not [line for line in lines if "canary-4711" in line]
+        assert (await running).stdout == "ready\n" + value
+        with pytest.raises(RemoteError, match="not a name"):
+            await connection.run("true", env={"A;rm": "x"})
+
+
+async def test_a_command_that_takes_too_long_is_ended_there(shared_machine: Any, connected: Any, until: Any) -> None:
+    async with connected(shared_machine) as connection:
+        with pytest.raises(SshError) as caught:
+            await connection.run("exec sleep 987.5", deadline=0.3)
+        assert caught.value.code is SshCode.TIMEOUT
+        await until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "987.5"]], "the sleep ended")
+
+
+async def test_lines_stream_as_they_come(shared_machine: Any, connected: Any) -> None:
+    async with connected(shared_machine) as connection:
+        stream = connection.stream('echo one; echo two >&2; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo three; exit 5')
+        seen = []
+        async for name, line in stream:
+            seen.append((name, line))
+            if len(seen) == 2:
+                # Only now may the command go on: so the first lines came while it ran.
+                (shared_machine.home / "go").touch()
+        assert sorted(seen[:2]) == [("stderr", "two"), ("stdout", "one")]
+        assert seen[2:] == [("stdout", "three")]
+        assert stream.exit_code == 5
+
+
+async def test_a_connection_that_breaks_ends_a_stream_with_an_error(shared_machine: Any, connected: Any) -> None:
+    async with connected(shared_machine) as connection:
+        with pytest.raises(SshError) as caught:
+            async for _ in connection.stream("echo up; exec sleep 600"):
+                connection.abort()
+        assert caught.value.code is SshCode.LOST
+        assert not connection.is_open
+
+
+async def test_more_commands_than_sshd_allows_channels_wait_their_turn(shared_machine: Any, connected: Any) -> None:
+    async with connected(shared_machine) as connection:
+        done = await asyncio.gather(*(connection.run(f"sleep 0.05; echo {n}") for n in range(3 * MAX_SESSIONS)))
+        assert [int(one.stdout) for one in done] == list(range(3 * MAX_SESSIONS))
+
+
+async def test_a_folder_arrives_as_it_is(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+    source = tmp_path / "work"
+    (source / "sub" / "empty").mkdir(parents=True)
+    (source / "sub" / "böse name.txt").write_text("content")
+    (source / "run.sh").write_text("#!/bin/sh\n")
+    (source / "run.sh").chmod(0o755)
+    (source / "link").symlink_to("run.sh")
+    (source / "large").write_bytes(b"0123456789" * 300_000)
+    (source / "junk.tmp").write_text("x")
+    (source / ".nbprovignore").write_text("*.tmp\n")
+    seen: list[int] = []
+    async with connected(shared_machine) as connection:
+        copied = await connection.copy_in(source, "~/place for it", progress=seen.append)
+    there = shared_machine.home / "place for it"
+    assert (copied.files, copied.bytes) == (4, 3_000_000 + 7 + 10 + 6)
+    assert sorted(p.relative_to(there).as_posix() for p in there.rglob("*")) == [
+        ".nbprovignore", "large", "link", "run.sh", "sub", "sub/böse name.txt", "sub/empty",
+    ]  # fmt: skip
+    assert (there / "large").read_bytes() == (source / "large").read_bytes()
+    assert (there / "run.sh").stat().st_mode & 0o111
+    assert (there / "link").is_symlink()
+    assert len(seen) > 3
+
+
+async def test_a_file_becomes_its_target_or_goes_into_a_folder(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text("{}")
+    async with connected(shared_machine) as connection:
+        await connection.copy_in(tmp_path / "settings.json", "~/conf/renamed.json")
+        await connection.copy_in(tmp_path / "settings.json", "conf/")
+    assert sorted(path.name for path in (shared_machine.home / "conf").iterdir()) == ["renamed.json", "settings.json"]
+
+
+async def test_a_place_that_cannot_be_written_is_named(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x" * 5_000_000)
+    async with connected(shared_machine) as connection:
+        with pytest.raises(CopyError, match="/proc/nowhere"):
+            await connection.copy_in(tmp_path / "file", "/proc/nowhere/file")
+        assert (await connection.run("echo still here")).stdout == "still here\n"
