@@ -17,7 +17,7 @@ function render({ model, el }) {
   const controller = new AbortController();
   const { signal } = controller;
   const clock = makeClock();
-  const root = makeRoot(el, "Clusters");
+  const root = makeRoot(el, "Clusters", signal);
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const body = make("tbody");
@@ -76,6 +76,8 @@ function makeCluster(first, signal, send) {
   state.append(badge.element, why);
   name.className = "nbprov-strong";
   guards.className = "nbprov-guards";
+  place.className = "nbprov-place";
+  commands.className = "nbprov-commands";
   let asked = "";
   /** @type {ClusterState} */
   let shown = first;

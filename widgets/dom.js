@@ -59,13 +59,23 @@ export function makeBadge() {
 }
 
 /**
- * The outermost element of a panel. Lab leaves keys pressed inside it alone.
+ * The outermost element of a panel. Plain keys pressed inside it are its own: Lab would move and insert cells. Lab's attribute
+ * for this is not enough, because some of its shortcuts match the focused element before the attribute is come upon.
  * @param {HTMLElement} host
  * @param {string} label
+ * @param {AbortSignal} signal
  */
-export function makeRoot(host, label) {
+export function makeRoot(host, label, signal) {
   const root = make("section", { class: "nbprov-root", "data-lm-suppress-shortcuts": "true", "aria-label": label });
   host.replaceChildren(root);
+  root.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key === "Escape") leave(root);
+      if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+    },
+    { signal },
+  );
   return root;
 }
 

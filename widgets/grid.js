@@ -1,7 +1,7 @@
 // The virtualised price grid: only the rows in sight are in the page, whatever the table's length.
 
 import { count } from "./format.js";
-import { leave, make, setText } from "./dom.js";
+import { make, setText } from "./dom.js";
 import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
@@ -206,7 +206,6 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       active = { row: Math.max(-1, Math.min(end.row, move[0])), column: Math.max(0, Math.min(end.column, move[1])) };
       showActive();
     } else if ((event.key === "Enter" || event.key === " ") && row >= 0) select(row);
-    else if (event.key === "Escape") leave(element);
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -234,7 +233,13 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     scroller.scrollTop = 0;
     refresh();
   });
-  signal.addEventListener("abort", () => cancelAnimationFrame(frame));
+  // Lab takes cells that are out of sight out of the page, and with that their scroll position.
+  const resized = new ResizeObserver(scrolled);
+  resized.observe(scroller);
+  signal.addEventListener("abort", () => {
+    cancelAnimationFrame(frame);
+    resized.disconnect();
+  });
 
   /** @param {number} rows */
   function setRows(rows) {

@@ -12,14 +12,16 @@ import { makeConfirmed } from "./confirm.js";
 const ROWS_WAITING = 8;
 const ROWS_RUNNING = 6;
 const TICK_MS = 1000;
-const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "", "reason"];
+const COLUMNS = ["#", "place", "type", "market", "$/h", "state", "elapsed", "timeline", "reason"];
+/** @type {Record<string, string>} */
+const CLASSES = { "#": "nbprov-number", "$/h": "nbprov-number", elapsed: "nbprov-number", place: "nbprov-place", timeline: "nbprov-when", reason: "nbprov-reason" };
 
 /** @type {import("@anywidget/types").Render<import("./types").Traits<RunState>>} */
 function render({ model, el }) {
   const controller = new AbortController();
   const { signal } = controller;
   const clock = makeClock();
-  const root = makeRoot(el, "Provision");
+  const root = makeRoot(el, "Provision", signal);
   const head = makeHead();
   const status = makeStatus();
   const facts = make("div", { class: "nbprov-facts" });
@@ -95,7 +97,8 @@ function makeHead() {
      * @param {number} now
      */
     tick(state, now) {
-      setText(spent, `${usd(costAt(state.cost, state.hourly, state.now, now))} so far`);
+      const isOver = state.is_final && !state.hourly;
+      setText(spent, `${usd(costAt(state.cost, state.hourly, state.now, now))}${isOver ? "" : " so far"}`);
     },
   };
 }
@@ -188,8 +191,7 @@ function makePlan(signal, onSelect) {
 /** @param {AbortSignal} signal */
 function makeAttempts(signal) {
   const body = make("tbody");
-  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: c === "$/h" || c === "elapsed" || c === "#" ? "nbprov-number" : "" }, c)));
-  head.children[7]?.setAttribute("aria-label", "timeline");
+  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)));
   const table = make("table", { class: "nbprov-list", "aria-label": "Attempts" }, make("thead", {}, head), body);
   const element = make("div", { class: "nbprov-scroll", hidden: true }, table);
   /** @type {Map<string, ReturnType<typeof makeAttempt>>} */
@@ -219,14 +221,13 @@ function makeAttempts(signal) {
  */
 function makeAttempt(first, signal) {
   const badge = makeBadge();
-  const cells = COLUMNS.map((c) => make("td", { class: c === "$/h" || c === "elapsed" || c === "#" ? "nbprov-number" : "" }));
+  const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
   const [number, place, kind, market, price, state, elapsed, line, reason] = /** @type {HTMLElement[] & { length: 9 }} */ (cells);
   const bar = make("div", { class: "nbprov-span" });
   line.append(make("div", { class: "nbprov-line", "aria-hidden": "true" }, bar));
   state.append(badge.element);
   const more = make("button", { type: "button", class: "nbprov-toggle", "aria-expanded": "false" });
   reason.append(more);
-  reason.className = "nbprov-reason";
   const raw = make("div", { class: "nbprov-raw" });
   const advice = make("div", { class: "nbprov-advice" });
   const detail = make("tr", { class: "nbprov-detail", hidden: true }, make("td"), make("td", { colspan: COLUMNS.length - 1 }, raw, advice));

@@ -139,7 +139,7 @@ const LETTER_CH = 0.95; // Letters are on average narrower than the digit that `
 export function columnWidth(column, nowMs) {
   let widest = column.label.length + 1.5;
   if (column.kind === "text") {
-    for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH);
+    for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
   } else {
     let largest = 0;
     for (let row = 1; row < column.values.length; row++) {

@@ -2,26 +2,73 @@
 
 from __future__ import annotations
 
+import atexit
+import os
+import threading
+
+from .books import Cost, Tried
 from .cluster import Cluster, Done
+from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay
+from .prices import Prices
 from .run import Run
-from .session import Cost, DoesNotFit, Prices, Session
+from .session import Session
 
-__all__ = ["Cluster", "Cost", "DoesNotFit", "Done", "Prices", "Run", "Session", "close", "session"]
+__all__ = [
+    "CloudTrouble",
+    "Cluster",
+    "Cost",
+    "DoesNotFit",
+    "Done",
+    "LaunchUnderWay",
+    "Prices",
+    "Run",
+    "Session",
+    "Tried",
+    "close",
+    "current",
+    "session",
+]
 
+_lock = threading.Lock()
 _session: Session | None = None
+_parents: list[Session] = []
 
 
 def session() -> Session:
-    """The session of this process, made on first use."""
+    """The session of this process, made on first use and ended with the interpreter."""
     global _session
-    if _session is None:
-        _session = Session()
+    with _lock:
+        if _session is None:
+            _session = Session()
+            atexit.register(close)
+        return _session
+
+
+def current() -> Session | None:
+    """The session of this process, if there is one by now."""
     return _session
 
 
 def close() -> None:
     """End the session of this process, if there is one: leases are given up, machines and their guards go on."""
     global _session
+    with _lock:
+        ended, _session = _session, None
+    if ended is not None:
+        atexit.unregister(close)
+        ended.close()
+
+
+def _begin_anew_in_a_child() -> None:
+    # A fork has neither the engine's thread nor a right to the ledger's connection. Closing that here could harm the parent's
+    # file, so it is kept and never touched again.
+    global _session, _lock
+    _lock = threading.Lock()
     if _session is not None:
-        _session.close()
+        _parents.append(_session)
         _session = None
+        atexit.unregister(close)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_anew_in_a_child)

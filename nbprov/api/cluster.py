@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import concurrent.futures
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
+from nbprov.model.errors import Interrupted, NotFound
 from nbprov.runtime.waiting import Waitable
+
+from .errors import readably
 
 if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
@@ -18,18 +22,52 @@ if TYPE_CHECKING:
 
 
 class Done(Waitable[None]):
-    """Something that is under way and ends in nothing: `wait()` or `await` it."""
+    """Something that is under way and ends in nothing: `wait()` or `await` it.
+
+    Parameters
+    ----------
+    what
+        What goes on, for the line that an interrupted wait leaves: `ending dev`.
+    """
+
+    def __init__(self, future: concurrent.futures.Future[None], what: str) -> None:
+        super().__init__(future)
+        self.what = what
+
+    def wait(self, timeout: Seconds | None = None) -> None:
+        """Block until it ends.
+
+        Raises
+        ------
+        CloudTrouble
+            If the cloud refused, with the cause.
+        Interrupted
+            On Ctrl-C; what was asked for goes on.
+        """
+        try:
+            super().wait(timeout)
+        except KeyboardInterrupt:
+            raise Interrupted(f"{self.what} goes on in the background; %clusters shows how far it is") from None
+
+    def __repr__(self) -> str:
+        return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
 class Cluster:
     """A cluster by its name. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run.
+
+    Attributes
+    ----------
+    was_started
+        It was stopped, and the call that gave this handle started it again.
     """
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session, name: str, *, was_started: bool = False) -> None:
         self._session = session
         self.name = name
+        self.was_started = was_started
 
     def view(self) -> ClusterView:
         """State, place, machines, guards and cost so far, from the ledger."""
@@ -86,6 +124,8 @@ class Cluster:
         ------
         RemoteError
             If it ends with a code other than 0.
+        Interrupted
+            On Ctrl-C; the script is ended too.
         """
         from nbprov.machines.cells import bash_cell
 
@@ -104,7 +144,7 @@ class Cluster:
         return self._session.wait_remote(self.name, lambda live: job_log(live, job, last=last))
 
     def wait_job(self, job: str = "run", timeout: Seconds | None = None) -> int:
-        """Block until a job ends; returns its exit code."""
+        """Block until a job ends; returns its exit code. An interrupt ends the wait, not the job."""
         from nbprov.machines.jobs import wait_job
 
         return self._session.wait_remote(self.name, lambda live: wait_job(live, job), timeout)
@@ -126,17 +166,23 @@ class Cluster:
     def down(self) -> Done:
         """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left."""
         engine = self._session.engine
-        return Done(engine.thread.call(engine.lifecycle.down(engine.cluster(self.name))))
+        return self._begin(engine.lifecycle.down(engine.cluster(self.name)), "ending")
 
     def stop(self) -> Done:
-        """Stop it and keep its disks, where its cloud can."""
+        """Stop it and keep its disks, where its cloud can. Returns at once."""
         engine = self._session.engine
-        return Done(engine.thread.call(engine.lifecycle.stop(engine.cluster(self.name))))
+        return self._begin(engine.lifecycle.stop(engine.cluster(self.name)), "stopping")
 
     def start(self) -> Done:
-        """Start it again after a stop."""
+        """Start it again after a stop. Returns at once."""
         engine = self._session.engine
-        return Done(engine.thread.call(engine.lifecycle.start(engine.cluster(self.name))))
+        return self._begin(engine.lifecycle.start(engine.cluster(self.name)), "starting")
+
+    def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
+        return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 
     def __repr__(self) -> str:
-        return f"<Cluster {self.name}>"
+        try:
+            return f"<Cluster {self.name}: {self.state.value}>"
+        except NotFound:
+            return f"<Cluster {self.name}: ended>"

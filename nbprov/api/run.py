@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from nbprov.provisioning.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .cluster import Cluster
+from .errors import readable
 from .given import Given
 
 if TYPE_CHECKING:
@@ -42,12 +45,16 @@ class Run(Waitable[Cluster]):
         self._driver = driver
         self._given = given
         self._folder = folder
+        self._lock = threading.Lock()
         self._launched = False
         self._work = ""
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
         driver.on_change = self._changed
+        if self.plan.chosen is None:
+            self._driver.state = RunState.FAILED
+            self._future.set_exception(self._unavailable())
 
     @property
     def name(self) -> str:
@@ -81,36 +88,36 @@ class Run(Waitable[Cluster]):
         ------
         NameTaken
             If a live cluster or launch has this name by now.
+        Unavailable
+            If no candidate fits, or the run was given up before.
         """
-        if self._launched:
-            return self
-        if self.plan.chosen is None:
-            raise self.unavailable()
-        self._launched = True
-        try:
-            wait_for(self._session.engine.thread.call(self._begin()))
-        except NbprovError as error:
-            self._launched = False
-            self._fail(error)
-            raise
+        if self._claim():
+            try:
+                wait_for(self._session.engine.thread.call(self._begin()))
+            except NbprovError as error:
+                self._fail(error)
+                raise
+        elif self._error is not None and not self._launched:
+            raise self._error
         return self
 
     def launch_soon(self) -> None:
         """As `launch`, from a button: never blocks, never raises; what goes wrong is shown."""
-        if not self._launched and self.plan.chosen is not None:
-            self._launched = True
+        if self._claim():
             self._session.engine.thread.call(self._begin_or_fail())
 
-    def unavailable(self) -> NbprovError:
-        """The error of a plan without candidates."""
-        from nbprov.provisioning.outcome import Unavailable
-
-        return Unavailable.of(self.view())
+    def _claim(self) -> bool:
+        """Whether this call is the one that launches: a button and a cell may both try."""
+        with self._lock:
+            if self._launched or self._future.done():
+                return False
+            self._launched = True
+            return True
 
     async def _begin_or_fail(self) -> None:
         try:
             await self._begin()
-        except NbprovError as error:
+        except Exception as error:
             self._fail(error)
 
     async def _begin(self) -> None:
@@ -120,8 +127,6 @@ class Run(Waitable[Cluster]):
         self._changed()
 
     async def _bring_up(self) -> None:
-        import asyncio
-
         from nbprov.machines.bringup import bring_up
 
         try:
@@ -129,15 +134,19 @@ class Run(Waitable[Cluster]):
             engine = self._session.engine
             engine.live[live.run_id] = live
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
-        except (NbprovError, Exception) as error:
-            self._fail(error)
+        except asyncio.CancelledError:
+            self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
+            raise
+        except Exception as error:
+            self._fail(readable(error))
             return
-        self._report("")
+        self._work = ""
         self._future.set_result(self._session.cluster(self.name))
         self._changed()
 
     def _fail(self, error: BaseException) -> None:
         self._error = error
+        self._work = ""
         if not self._future.done():
             self._future.set_exception(error)
         self._changed()
@@ -150,13 +159,25 @@ class Run(Waitable[Cluster]):
         """Give the launch up: what was made is ended and confirmed. Returns at once; does nothing to a cluster that is ready."""
         if self._launched:
             self._session.engine.thread.soon(self._driver.cancel)
-        elif not self._future.done():
-            self._driver.state = RunState.CANCELLED
-            self._driver.message = "not launched; nothing was created"
-            from nbprov.provisioning.outcome import Unavailable
-
-            self._fail(Unavailable(f"{self.name}: not launched; nothing was created", code="provision.cancelled"))
+        else:
+            self._withdraw("not launched; nothing was created")
         return self
+
+    def supersede(self) -> None:
+        """Close a run that waits for Launch, since a later one took its name; does nothing to any other."""
+        if not self._launched:
+            self._withdraw("not launched; a later cell has taken its place")
+
+    def _withdraw(self, why: str) -> None:
+        from nbprov.provisioning.outcome import Unavailable
+
+        if self._future.done():
+            return
+        self._driver.state = RunState.CANCELLED
+        self._driver.message = why
+        self._fail(Unavailable(f"{self.name}: {why}", code="provision.cancelled"))
+
+    # ------------------------------------------------------------ waiting
 
     def wait(self, timeout: Seconds | None = None) -> Cluster:
         """Block until the cluster is set up.
@@ -171,36 +192,74 @@ class Run(Waitable[Cluster]):
             If `setup` failed; the cluster is kept, under its guards.
         Interrupted
             On Ctrl-C: by default the launch is cancelled, and its message says what is being ended.
+        TimeoutError
+            After `timeout` seconds; the launch goes on.
         """
-        if not self._launched and not self._future.done():
-            raise UsageError(
-                f"{self.name} waits for Launch", hint="press Launch in its panel, or call run.launch()", code="run.not-launched"
-            )
+        self._refuse_endless_wait()
         try:
             return super().wait(timeout)
         except KeyboardInterrupt:
             raise self.interrupt() from None
 
-    def wait_without_cancelling(self) -> None:
-        """Block until the cluster is set up or could not be; an interrupt leaves the launch alone."""
-        before, self.on_interrupt = self.on_interrupt, DETACH
+    async def _polled(self) -> Cluster:
+        # A kernel turns its stop button into a cancellation of the awaiting cell. As with a task, to cancel who awaits is to cancel
+        # what is awaited, unless the run was told to detach; `asyncio.shield(run)` keeps it from that too.
+        self._refuse_endless_wait()
         try:
-            self.wait()
-        finally:
-            self.on_interrupt = before
+            return await super()._polled()
+        except asyncio.CancelledError as error:
+            said = self.interrupt()
+            # Not an exception of our own: `asyncio.timeout` knows only the original.
+            error._render_traceback_ = said._render_traceback_  # type: ignore[attr-defined]
+            raise
+
+    def _refuse_endless_wait(self) -> None:
+        if not self._launched and not self._future.done():
+            raise UsageError(
+                f"{self.name} waits for Launch",
+                hint="press Launch in its panel, or call launch() on the run, then run this cell again",
+                code="run.not-launched",
+            )
+
+    def wait_detached(self) -> None:
+        """Block until the cluster is set up or could not be; an interrupt leaves the launch alone. Raises as `wait`."""
+        self._refuse_endless_wait()
+        try:
+            super().wait()
+        except KeyboardInterrupt:
+            raise self._left_alone() from None
 
     @property
     def launched(self) -> bool:
-        """Whether Launch was pressed or called."""
+        """Whether it was agreed to."""
         return self._launched
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether machines are being got, or got rid of."""
+        return self._launched and not self._driver.finished.done()
+
+    @property
+    def cancels_on_interrupt(self) -> bool:
+        """Whether an interrupt of a wait would, as things are, end what was launched."""
+        return self.on_interrupt == CANCEL and self.state in (RunState.LAUNCHING, RunState.CANCELLING)
+
     def interrupt(self) -> Interrupted:
-        """What a Ctrl-C during a wait does; returns the error to raise."""
-        if self.on_interrupt == DETACH or self.state is RunState.READY:
-            return Interrupted(f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it")
-        alive = sum(bool(a.state and not a.state.is_final) for a in self._driver.attempts())
+        """Do what a Ctrl-C during a wait does; returns the error to raise."""
+        if not self._launched:
+            self.cancel()
+            return Interrupted(f"{self.name}: interrupted before Launch; nothing was created")
+        if not self.cancels_on_interrupt:
+            return self._left_alone()
+        alive = sum(not a.state.is_final for a in self._driver.attempts())
         self.cancel()
-        return Interrupted(f"{self.name}: cancelled; {alive or 'no'} attempt{'' if alive == 1 else 's'} being ended and confirmed")
+        what = f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed" if alive else "nothing of it is on the bill"
+        return Interrupted(f"{self.name}: cancelled; {what}")
+
+    def _left_alone(self) -> Interrupted:
+        if self.state is RunState.READY:
+            return Interrupted(f"{self.name}: its machine runs and its setup goes on; %nbprov down {self.name} ends it")
+        return Interrupted(f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it")
 
     def settled(self, timeout: Seconds | None = None) -> RunState:
         """Block until nothing of the run is pending: losers and half-made machines are confirmed gone."""

@@ -11,6 +11,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.spec import fill_paths
 
 from .cells import agent_of
 from .variables import node_environment
@@ -48,6 +49,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Mapping[str, str], folder
     SetupFailed
         With the last lines of the first node's setup that failed.
     """
+    spec = fill_paths(spec, env)
     if spec.workdir or spec.file_mounts:
         report("copying files")
         await asyncio.gather(*(_copy(node, spec, Path(folder)) for node in live.nodes))

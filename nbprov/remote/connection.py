@@ -8,7 +8,7 @@ import ipaddress
 import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +39,11 @@ LAST_RETRY: Seconds = 1.0
 LINES_AHEAD = 1000
 """Lines read ahead of whoever consumes a stream, before the machine is made to wait."""
 
+CLOSE_SECONDS: Seconds = 1.0
+"""How long a channel's farewell is waited for."""
+
+# The machine itself ends what overstays: sshd passes signals on for some users only, and ends nothing when a channel closes.
+_BOUNDED = 'command -v timeout >/dev/null 2>&1 && exec timeout -k 5 "$0" sh -c "$1"; exec sh -c "$1"'
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -174,13 +179,28 @@ class Connection:
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    process = await self._ssh.create_process(command, encoding=None)
+                    process = await self._new_process(self._ssh, command)
             except (OSError, asyncssh.Error, TimeoutError) as error:
                 raise SshError(SshCode.LOST, f"no channel to {self.host} port {self.port}: {error or 'no answer in time'}") from error
             try:
                 yield process
             finally:
                 process.close()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await process.wait_closed()
+
+    async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
+        import asyncssh
+
+        while True:
+            try:
+                return await ssh.create_process(command, encoding=None)
+            except asyncssh.ChannelOpenError:
+                # sshd counts a session until its process has gone, which is a little after its channel has.
+                if self._lost.is_set():
+                    raise
+                await asyncio.sleep(FIRST_RETRY)
 
     async def run(
         self,
@@ -190,25 +210,24 @@ class Connection:
         *,
         deadline: Seconds = RUN_SECONDS,
     ) -> Completed:
-        """Run a command in the user's shell there and collect what it says.
+        """Run a command with `sh` there and collect what it says.
 
         Parameters
         ----------
         env
             Variables for the command. They travel inside the connection, not on a command line.
         deadline
-            Seconds allowed; then the command is sent SIGTERM and `SshError` (time out) raised.
+            Seconds allowed; then `SshError` (time out) is raised, and the machine ends the command.
         """
         data = stdin.encode() if isinstance(stdin, str) else stdin or b""
         if env:
             prelude = _exports(env)
             command, data = f'eval "$(head -c {len(prelude)})"\n{command}', prelude + data
-        async with self.channel(command) as process:
+        async with self.channel(f"exec sh -c {shlex.quote(_BOUNDED)} {deadline + 1:.0f} {shlex.quote(command)}") as process:
             try:
                 async with asyncio.timeout(deadline):
                     stdout, stderr = await process.communicate(data)
             except TimeoutError:
-                process.terminate()
                 raise SshError(SshCode.TIMEOUT, f"a command did not end within {deadline:g} s") from None
             if self._lost.is_set() and process.returncode is None:
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} broke")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -175,8 +176,10 @@ class LocalUnderTest(CloudUnderTest):
     name = "local"
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="nbl"))
-        self.keys = Path(tempfile.mkdtemp(prefix="nbk"))
+        # In the suite's own folder, whose leftovers are found and named at its end.
+        base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
+        self.folder = Path(tempfile.mkdtemp(prefix="l", dir=base))
+        self.keys = Path(tempfile.mkdtemp(prefix="k", dir=base))
         self.values: dict[str, Any] = {"accept": 0.02, "hidden": 0, "end": 0, "price": 1.0}
         self.extra: list[str] = []
         self.write()

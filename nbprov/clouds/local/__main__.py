@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .client import Client
+from .client import START_STEP, Client
+from .daemon import lock
 from .wire import Refusal, Unreachable, state_dir
 
 ANSWER_SECONDS = 30.0
@@ -19,21 +21,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Say what runs, or end it."""
     parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.local", description=__doc__)
     parser.add_argument("verb", choices=("status", "stop"))
-    parser.add_argument("--dir", type=Path, default=state_dir(), help="the state directory")
+    parser.add_argument("--dir", type=Path, help="the state directory")
     options = parser.parse_args(arguments)
-    client = Client(options.dir)
+    folder: Path = options.dir or state_dir()
+    client = Client(folder)
     try:
         if options.verb == "stop":
-            ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=False)
+            # Machines outlive a daemon that was killed: then a new one ends them.
+            left = any((folder / "i").glob("*"))
+            ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left)
+            _await_end(folder)
             print(f"ended {ended} machines and the daemon")
         else:
             print(json.dumps(client.call("describe", timeout=ANSWER_SECONDS, start=False), indent=2))
     except Unreachable:
-        print(f"no daemon runs for {options.dir}")
+        print(f"no daemon runs for {folder}")
     except Refusal as refusal:
         print(refusal, file=sys.stderr)
         return 1
     return 0
+
+
+def _await_end(folder: Path) -> None:
+    """Wait until the daemon has let go of its directory; it answers a moment before."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while time.monotonic() < deadline and (folder / "daemon.lock").exists():
+        held = lock(folder)
+        if held is not None:
+            held.close()
+            return
+        time.sleep(START_STEP)
 
 
 if __name__ == "__main__":

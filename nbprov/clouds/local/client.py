@@ -69,10 +69,16 @@ class Client:
         return self._call_once(name, arguments or {}, deadline, start)
 
     def _call_once(self, name: str, arguments: Mapping[str, Any], deadline: Seconds, start: bool) -> Any:
-        endpoint, link = self._connect(deadline, start)
-        with link:
-            link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
-            return wire.exchange(link, endpoint, name, arguments)
+        while True:
+            endpoint, link = self._connect(deadline, start)
+            try:
+                with link:
+                    link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
+                    return wire.exchange(link, endpoint, name, arguments)
+            except wire.Refusal as refusal:
+                # A new daemon took the old one's place between our look and our call; it did nothing yet.
+                if refusal.code != wire.STRANGER or wire.read_endpoint(self.folder) == endpoint:
+                    raise
 
     def _connect(self, deadline: Seconds, start: bool) -> tuple[wire.Endpoint, Any]:
         endpoint = wire.read_endpoint(self.folder)

@@ -81,14 +81,14 @@ class Daemon:
         if path is not None:
             wire.private_dir(path.parent)
             path.unlink(missing_ok=True)
+            # Published before it is served: a caller who reaches this daemon with the secret of the last one finds a new one when it looks again.
+            wire.write_endpoint(self.root, wire.Endpoint("unix", path=str(path), cookie=self.cookie, pid=os.getpid()))
             server = await system.serve_unix(self._serve, path, wire.LINE_BYTES)
             path.chmod(0o600)
-            endpoint = wire.Endpoint("unix", path=str(path), cookie=self.cookie, pid=os.getpid())
-        else:
-            server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=wire.LINE_BYTES)
-            port = int(server.sockets[0].getsockname()[1])
-            endpoint = wire.Endpoint("tcp", port=port, cookie=self.cookie, pid=os.getpid())
-        wire.write_endpoint(self.root, endpoint)
+            return server
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=wire.LINE_BYTES)
+        port = int(server.sockets[0].getsockname()[1])
+        wire.write_endpoint(self.root, wire.Endpoint("tcp", port=port, cookie=self.cookie, pid=os.getpid()))
         return server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -112,7 +112,7 @@ class Daemon:
         try:
             request = json.loads(line)
             if not secrets.compare_digest(str(request["cookie"]), self.cookie):
-                raise wire.Refusal("Unauthorized", "the caller does not know this daemon's secret")
+                raise wire.Refusal(wire.STRANGER, "the caller does not know this daemon's secret")
             if request["protocol"] != wire.PROTOCOL:
                 raise wire.Refusal(
                     "UnknownCall", "the daemon that runs is of another release; end it with python -m nbprov.clouds.local stop"
@@ -145,10 +145,10 @@ def lock(root: Path) -> IO[bytes] | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon of a state directory; at once done where one runs already."""
     parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.local.daemon", description=__doc__)
-    parser.add_argument("--dir", type=Path, default=wire.state_dir(), help="the state directory")
+    parser.add_argument("--dir", type=Path, help="the state directory")
     parser.add_argument("--foreground", action="store_true", help="stay the child of whoever started it")
     options = parser.parse_args(arguments)
-    root: Path = options.dir.absolute()
+    root: Path = (options.dir or wire.state_dir()).absolute()
     wire.private_dir(root)
     if options.foreground or system.IS_WINDOWS:
         return _run(root, lambda: None)

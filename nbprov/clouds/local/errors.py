@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbprov.model.causes import Cause, CloudError, Failure, Scope
 
 from .market import MarketError
-from .wire import AnswerLost, Refusal, Unreachable
+from .wire import STRANGER, AnswerLost, Refusal, Unreachable
 
 CAUSES: dict[str, Cause] = {
     "InsufficientCapacity": Cause.CAPACITY,
@@ -22,6 +22,7 @@ CAUSES: dict[str, Cause] = {
     "InvalidMarket": Cause.BAD_REQUEST,
     "IdempotentParameterMismatch": Cause.BAD_REQUEST,
     "UnknownCall": Cause.BAD_REQUEST,
+    STRANGER: Cause.TRANSIENT,
     "RateExceeded": Cause.RATE_LIMIT,
     "InternalError": Cause.TRANSIENT,
     "Unavailable": Cause.TRANSIENT,

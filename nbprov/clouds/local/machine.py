@@ -183,7 +183,7 @@ class Machine:
 
     def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         """What the inside must not see (other machines, our keys and ledger), and what of it it needs all the same (its Python)."""
-        hidden = {p.resolve() for p in (self.root, nbprov_home()) if p.is_dir()}
+        hidden = {p.resolve() for p in (self.root, *_private_places()) if p.is_dir()}
         veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
         named = [sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), str(Path(__file__).parent), *_host_packages()]
         needed = {Path(p).resolve() for p in named} | {Path(p) for p in named}
@@ -215,6 +215,13 @@ def remove_tree(folder: Path) -> None:
             shutil.rmtree(path)
 
     shutil.rmtree(folder, onerror=unlock)
+
+
+def _private_places() -> tuple[Path, ...]:
+    try:
+        return (nbprov_home(),)
+    except RuntimeError:
+        return ()  # This user has no home, so nothing of ours is in it.
 
 
 def _shell() -> str:

@@ -37,7 +37,7 @@ CAPABILITIES = Capabilities(
     boot_deadline=30.0,
     ssh_deadline=20.0,
     poll_every=0.05,
-    default_families=("cpu",),
+    default_families=("sim-cpu",),
     notes={
         "login": "the account that runs the notebook",
         "ports": "every port of a machine is reachable from this computer and from nowhere else",

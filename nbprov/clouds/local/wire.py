@@ -22,6 +22,8 @@ DIR_VARIABLE = "NBPROV_LOCAL_DIR"
 TRANSPORT_VARIABLE = "NBPROV_LOCAL_TRANSPORT"
 ENDPOINT_FILE = "endpoint.json"
 PROTOCOL = 1
+STRANGER = "UnknownCaller"
+"""Code of the answer to a caller who does not know the daemon's secret; nothing was done."""
 
 SOCKET_PATH_BYTES = 100
 """macOS allows 104 bytes for the path of a unix socket, its final zero included; some room is left."""
@@ -69,10 +71,19 @@ class Endpoint:
 
 
 def state_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """The state directory of the `local` cloud: `NBPROV_LOCAL_DIR`, else `local` in nbprov's home."""
+    """The state directory of the `local` cloud: `NBPROV_LOCAL_DIR`, else `local` in nbprov's home.
+
+    Raises
+    ------
+    Unreachable
+        If neither is named and this user has no home.
+    """
     env = os.environ if environ is None else environ
     named = env.get(DIR_VARIABLE)
-    return Path(named).expanduser().absolute() if named else home(env) / "local"
+    try:
+        return Path(named).expanduser().absolute() if named else home(env) / "local"
+    except RuntimeError as error:
+        raise Unreachable(f"{error} Set {DIR_VARIABLE}.") from None
 
 
 def private_dir(path: Path) -> Path:

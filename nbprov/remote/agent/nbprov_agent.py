@@ -397,35 +397,43 @@ def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
     return [shell, "-c", reset + '_nbprov=$(cat <&%d); %seval "unset _nbprov; $_nbprov"' % (copy, close), name], copy
 
 
+async def open_pipe() -> tuple[asyncio.StreamReader, int]:
+    """A pipe of our own, its writing end for a child: with asyncio's, `wait` lasts until whatever inherited them has ended too."""
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader()
+    await asyncio.get_event_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0))
+    return reader, writing
+
+
 async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask: int) -> None:
     """Run a job or a shell to its end in a process group of its own."""
     try:
         folder = working_folder(cwd)
         command, descriptor = script_command(script, str(task.meta["name"]), umask)
+        (outs, out), (errs, err) = await open_pipe(), await open_pipe()
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
                 pass_fds=(descriptor,),
                 start_new_session=True,
                 env=child_environment(env),
                 cwd=folder,
             )
         finally:
-            os.close(descriptor)
+            for number in (descriptor, out, err):
+                os.close(number)
     except (OSError, Refused) as error:
         task.journal.append({"k": "stderr", "text": f"nbprov: {error}\n"})
         task.end("failed", 127)
         return
-    assert process.stdout is not None
-    assert process.stderr is not None
     task.begin(process.pid)
     task.cancel = lambda: keep(asyncio.ensure_future(end_process(task, process)))
     if task.is_cancelled:
         task.cancel()
-    outputs = [Output("stdout", process.stdout, task.journal), Output("stderr", process.stderr, task.journal)]
+    outputs = [Output("stdout", outs, task.journal), Output("stderr", errs, task.journal)]
     pumps = [keep(asyncio.ensure_future(output.pump())) for output in outputs]
     code = await process.wait()
     for _ in range(10):
@@ -683,7 +691,7 @@ class Activity:
         marker = os.environ.get("NBPROV_INSTANCE", "")
         self.marker = b"NBPROV_INSTANCE=" + marker.encode() if marker else b""
         self.marked: dict[tuple[int, int], bool] = {}
-        self.before: tuple[float, dict[int, int]] = (boottime(), {})
+        self.before: tuple[float, dict[int, int]] | None = None
         self.sessions, self.cores = 0, 0.0
         self.gpu_percent: float | None = None
         self.gpus: list[str] = []
@@ -707,13 +715,16 @@ class Activity:
         ours = {pid: process for pid, process in every.items() if self.is_ours(process)}
         self.marked = {key: value for key, value in self.marked.items() if key[0] in every}
         self.sessions = sum(1 for process in ours.values() if self.is_session(process, every) and process.session not in bridges)
-        earlier_time, earlier = self.before
         now = boottime()
-        if now - earlier_time >= CPU_SECONDS:
-            ticks = {pid: process.ticks for pid, process in ours.items() if pid != os.getpid()}
-            used = sum(count - earlier.get(pid, 0) for pid, count in ticks.items() if pid in earlier or count < 100)
-            self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - earlier_time)) if earlier else 0.0
-            self.before = (now, ticks)
+        if self.before is not None and now - self.before[0] < CPU_SECONDS:
+            return
+        ticks = {pid: process.ticks for pid, process in ours.items() if pid != os.getpid()}
+        if self.before is not None:
+            since, earlier = self.before
+            # A process that is new and has used much already was there before, and only now became known as ours.
+            used = sum(count - earlier.get(pid, 0) for pid, count in ticks.items() if pid in earlier or count < 200)
+            self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - since))
+        self.before = (now, ticks)
 
     def is_session(self, process: Process, every: dict[int, Process]) -> bool:
         parent = every.get(process.parent)
@@ -1507,11 +1518,12 @@ class KernelHost:
 
     FORWARDED = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
 
-    def __init__(self, out: int) -> None:
+    def __init__(self, out: int, folder: Path) -> None:
         self.out = out
         self.client: Any = None
         self.process: asyncio.subprocess.Process | None = None
-        self.place = tempfile.mkdtemp(prefix="nbprov-")  # short: the path of a unix socket may have about 100 bytes only
+        # The path of a unix socket may have about 100 bytes only.
+        self.place = tempfile.mkdtemp(prefix="nbprov-", dir=str(folder) if len(str(folder)) < 60 else None)
         self.tail = b""
         self.cell, self.message = "", ""
         self.reply: Json | None = None
@@ -1561,6 +1573,7 @@ class KernelHost:
         write_connection_file(path, ip=os.path.join(self.place, "k"), transport="ipc", key=os.urandom(32).hex().encode())
         os.umask(int(frame["umask"]))
         env = {**os.environ, **frame["env"], "JPY_PARENT_PID": str(os.getpid())}
+        errors, error = await open_pipe()
         self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -1569,11 +1582,13 @@ class KernelHost:
             path,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=error,
             start_new_session=True,
             env=env,
             cwd=frame["cwd"],
         )
+        os.close(error)
+        self.vital(self.keep_tail(errors))
         self.vital(self.watch(self.process))
         self.client = AsyncKernelClient(connection_file=path)
         self.client.load_connection_file()
@@ -1587,14 +1602,16 @@ class KernelHost:
         info = {"python": platform.python_version(), "executable": sys.executable, "ipykernel": ipykernel_version}
         self.tell({"ev": "ready", "info": {**info, "pid": self.process.pid}})
 
-    async def watch(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stderr is not None
+    async def keep_tail(self, errors: asyncio.StreamReader) -> None:
         while True:
-            data = await process.stderr.read(4096)
+            data = await errors.read(4096)
             if not data:
-                break
+                return
             self.tail = (self.tail + data)[-4000:]
+
+    async def watch(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
+        await asyncio.sleep(0.05)  # its last words may still be in the pipe
         words = "killed, most likely because the memory ran out" if code == -9 else "exit code %d" % code
         last = self.tail.decode("utf-8", "replace").strip().splitlines()
         self.tell({"ev": "dead", "why": words + (": " + last[-1] if last else "")})
@@ -1652,11 +1669,11 @@ class KernelHost:
         self.finished.set()
 
 
-def kernel_host() -> int:
+def kernel_host(folder: Path) -> int:
     be_killed_first()
     out = os.dup(1)
     os.dup2(2, 1)  # what libraries print must not get between the frames
-    asyncio.run(KernelHost(out).main())
+    asyncio.run(KernelHost(out, folder).main())
     return 0
 
 
@@ -1672,7 +1689,7 @@ def main(arguments: list[str]) -> int:
         return serve(folder)
     if arguments[0] == "connect":
         return connect(folder)
-    return kernel_host()
+    return kernel_host(folder)
 
 
 if __name__ == "__main__":

@@ -52,8 +52,11 @@ def test_sweep_ends_children_that_left_their_session(marker: str) -> None:
 
 def test_sweep_finds_descendants_without_the_marker(marker: str) -> None:
     pid = spawn(marker, "env -i /bin/sleep 62 >/dev/null & echo ready; exec >/dev/null; wait")
-    found = processes.of_machine(marker, [(pid, processes.started(pid))])
-    assert "sleep" in {p.title for p in found}
+    root = (pid, processes.started(pid))
+    deadline = time.monotonic() + 5
+    while "sleep" not in {p.title for p in processes.of_machine(marker, [root])}:
+        assert time.monotonic() < deadline
+    assert processes.end_all(marker, [root]) == []
 
 
 def test_sweep_finds_an_orphan_without_the_marker_that_works_in_the_folder(marker: str, tmp_path: Path) -> None:

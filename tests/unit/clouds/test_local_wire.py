@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_caller_without_the_secret_is_refused(local: LocalUnderTest, monkeypat
     stranger = wire.Endpoint("tcp", port=endpoint.port, cookie="guess")
     with wire.connect(stranger, 2) as link, pytest.raises(wire.Refusal) as raised:
         wire.exchange(link, stranger, "describe", {})
-    assert raised.value.code == "Unauthorized"
+    assert raised.value.code == wire.STRANGER
 
 
 @pytest.mark.parametrize("line", [b"\n", b"not json\n", b"{}\n", b'{"cookie": 1}\n', b"[]\n", b"no end"])
@@ -96,3 +97,27 @@ def test_terminal_command_says_what_runs_and_ends_it(local: LocalUnderTest) -> N
     assert '"running": 1' in subprocess.run(command, capture_output=True, text=True, check=True).stdout
     ended = subprocess.run([*command[:3], "stop", *command[4:]], capture_output=True, text=True, check=True)
     assert "ended 1 machines" in ended.stdout
+
+
+def test_a_caller_with_the_secret_of_the_last_daemon_looks_again(local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local.cloud.check().enabled
+    endpoint = wire.read_endpoint(local.folder)
+    assert endpoint is not None
+    seen = iter([replace(endpoint, cookie="of the last one")])
+    monkeypatch.setattr(wire, "read_endpoint", lambda _: next(seen, endpoint))
+    assert local.accepted(local.cloud.submit(local.launch()))
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbprov.clouds.local import make
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("NBPROV_HOME", "NBPROV_LOCAL_DIR", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    told = make().check()
+    assert not told.enabled
+    assert told.problem is not None
+    assert "NBPROV_LOCAL_DIR" in told.problem.message

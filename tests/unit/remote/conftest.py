@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ class Machine:
         (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         (folder / "bin" / "python3").chmod(0o755)
         self.process: subprocess.Popen[bytes] | None = None
+        # Short, because unix sockets go there.
+        self.temporary = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp"))
 
     @property
     def agent_folder(self) -> Path:
@@ -63,13 +66,18 @@ class Machine:
             "StrictModes": "no",
             "UseDNS": "no",
             "LogLevel": "ERROR",
-            "SetEnv": f"HOME={self.home} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+            "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
         }
         config = self.folder / "sshd_config"
         config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.process = subprocess.Popen([SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(config)])
+        for _ in range(500):
+            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 5):
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
 
     def stop_listener(self) -> None:
         if self.process is not None:
@@ -89,6 +97,12 @@ class Machine:
 
     def end(self) -> None:
         self.stop_listener()
+        try:
+            self.end_processes()
+        finally:
+            shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def end_processes(self) -> None:
         for _ in range(50):
             pids = self.processes()
             if not pids:

@@ -112,9 +112,13 @@ async def test_lines_stream_as_they_come(shared_machine: Any, connected: Any) ->
 
 async def test_a_connection_that_breaks_ends_a_stream_with_an_error(shared_machine: Any, connected: Any) -> None:
     async with connected(shared_machine) as connection:
-        with pytest.raises(SshError) as caught:
+
+        async def abort_at_first_line() -> None:
             async for _ in connection.stream("echo up; exec sleep 600"):
                 connection.abort()
+
+        with pytest.raises(SshError) as caught:
+            await abort_at_first_line()
         assert caught.value.code is SshCode.LOST
         assert not connection.is_open
 

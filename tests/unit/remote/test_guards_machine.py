@@ -58,16 +58,16 @@ async def test_a_running_job_or_cell_is_not_idle(machine: Any, agent_on: Any, un
 
 
 async def test_an_ssh_session_of_a_person_counts_unless_told_otherwise(machine: Any, agent_on: Any, connected: Any, until: Any) -> None:
-    async with connected(machine) as person, person.channel("exec sleep 605"):
-        async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
-            await until(lambda: bool(_sleeper()), "the session began")
-            await client.job_output((await client.run_job("sleep 0.2")).id).wait()
-            before = (await client.status()).age
-            while (status := await client.status()).age < before + 2:
-                assert status.ending is None
-            assert status.active == ("1 ssh",)
-            await client.set_guards(GuardConfig(POWEROFF, idle_seconds=1, wait_for="jobs"))
-            await until((machine.home / "off").exists, "poweroff under wait_for: jobs")
+    guards = GuardConfig(POWEROFF, idle_seconds=1)
+    async with connected(machine) as person, person.channel("exec sleep 605"), agent_on(machine, guards) as client:
+        await until(lambda: bool(_sleeper()), "the session began")
+        await client.job_output((await client.run_job("sleep 0.2")).id).wait()
+        before = (await client.status()).age
+        while (status := await client.status()).age < before + 2:
+            assert status.ending is None
+        assert status.active == ("1 ssh",)
+        await client.set_guards(GuardConfig(POWEROFF, idle_seconds=1, wait_for="jobs"))
+        await until((machine.home / "off").exists, "poweroff under wait_for: jobs")
 
 
 def _sleeper() -> list[psutil.Process]:

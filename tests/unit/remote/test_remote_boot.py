@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import stat
 import subprocess
 import time
@@ -43,7 +45,10 @@ def _guard(home: Path) -> list[int]:
 
 def _end(pids: list[int]) -> None:
     for pid in pids:
-        os.killpg(pid, 9)
+        with contextlib.suppress(ProcessLookupError):
+            group = os.getpgid(pid)
+            if group != os.getpgid(0):
+                os.killpg(group, signal.SIGKILL)
 
 
 def test_it_puts_keys_in_place_and_may_run_again(tmp_path: Path, keys: ClusterKeys) -> None:

@@ -1,0 +1,73 @@
+"""What the ledger tells of the past: costs and attempts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nbprov.model.clock import Instant
+from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.money import Micros
+from nbprov.model.offers import Candidate
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run has cost so far, failed attempts included.
+
+    Attributes
+    ----------
+    simulated
+        Nobody pays it.
+    """
+
+    name: str
+    run_id: str
+    started: Instant
+    state: RunState
+    cost: Micros
+    attempts: int
+    simulated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One attempt of a run.
+
+    Attributes
+    ----------
+    reason
+        Why it failed; empty where it did not.
+    """
+
+    number: int
+    state: AttemptState
+    candidate: Candidate
+    reason: str
+    token: str
+
+
+def costs(ledger: Ledger) -> list[Cost]:
+    """What each run has cost, newest first."""
+    found = []
+    for run in ledger.runs():
+        launches = ledger.launches(run.run_id)
+        simulated = bool(launches) and all(is_simulated(x.candidate) for x in launches)
+        found.append(Cost(run.name, run.run_id, run.created, run.state, ledger.cost(run.run_id), len(launches), simulated))
+    return found
+
+
+def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
+    """The attempts of the latest run (of this name), in the order in which they were begun."""
+    run = next((r for r in ledger.runs() if not name or r.name == name), None)
+    if run is None:
+        return []
+    return [Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token) for x in ledger.launches(run.run_id)]
+
+
+def is_simulated(candidate: Candidate) -> bool:
+    """Whether nobody pays for it."""
+    return candidate.offer.source.startswith("simulated")

@@ -1,0 +1,29 @@
+"""The `local` cloud's shipped market answers a spec that asks for little, as every cloud's does."""
+
+from __future__ import annotations
+
+import pytest
+
+from nbprov.catalog import Catalog
+from nbprov.clouds.local import make
+from nbprov.clouds.local.market import parse as parse_market
+from nbprov.clouds.local.market import shipped
+from nbprov.clouds.local.prices import offer, table
+from nbprov.planning import EnabledCloud, plan
+from nbprov.spec import parse
+
+
+@pytest.mark.parametrize(
+    ("resources", "instance_type"),
+    [
+        ("{infra: local}", "sim-cpu-8"),
+        ("{infra: local, cpus: 2+}", "sim-cpu-2"),
+        ("{infra: local, cpus: 4+, memory: 16+}", "sim-cpu-4"),
+        ("{infra: local, accelerators: A100}", "sim-a100-1"),
+    ],
+)
+def test_a_small_wish_finds_its_cheapest_machine(resources: str, instance_type: str) -> None:
+    offers = [offer(row, "local") for row in table(parse_market(shipped(), "2026-01-01"))]
+    chosen = plan(parse(f"resources: {resources}"), Catalog.open([], offers), {"local": EnabledCloud("me", make().capabilities)}).chosen
+    assert chosen is not None
+    assert chosen.offer.instance_type == instance_type
