@@ -89,7 +89,7 @@ export function makeStatus() {
  * @param {HTMLElement} root
  */
 export function leave(root) {
-  const cell = root.closest(".jp-Cell, .jp-OutputArea");
+  const cell = root.closest(".jp-Cell");
   if (cell instanceof HTMLElement && cell.tabIndex >= 0) cell.focus();
   else if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
 }

@@ -54,7 +54,13 @@ class Run(Waitable[Cluster]):
         driver.on_change = self._changed
         if self.plan.chosen is None:
             self._driver.state = RunState.FAILED
-            self._future.set_exception(self._unavailable())
+            self._error = self._nothing_fits()
+            self._future.set_exception(self._error)
+
+    def _nothing_fits(self) -> NbprovError:
+        from nbprov.provisioning.outcome import Unavailable
+
+        return Unavailable.of(self._driver.view())
 
     @property
     def name(self) -> str:
@@ -95,11 +101,17 @@ class Run(Waitable[Cluster]):
             try:
                 wait_for(self._session.engine.thread.call(self._begin()))
             except NbprovError as error:
-                self._fail(error)
+                self._not_begun(error)
                 raise
         elif self._error is not None and not self._launched:
             raise self._error
         return self
+
+    def _not_begun(self, error: BaseException) -> None:
+        # Nothing was written and nothing was asked of a cloud, so there is nothing to settle.
+        self._launched = False
+        self._driver.state = RunState.FAILED
+        self._fail(error)
 
     def launch_soon(self) -> None:
         """As `launch`, from a button: never blocks, never raises; what goes wrong is shown."""
@@ -118,7 +130,7 @@ class Run(Waitable[Cluster]):
         try:
             await self._begin()
         except Exception as error:
-            self._fail(error)
+            self._not_begun(error)
 
     async def _begin(self) -> None:
         engine = self._session.engine
@@ -262,8 +274,16 @@ class Run(Waitable[Cluster]):
         return Interrupted(f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it")
 
     def settled(self, timeout: Seconds | None = None) -> RunState:
-        """Block until nothing of the run is pending: losers and half-made machines are confirmed gone."""
-        return wait_for(self._driver.finished, timeout)
+        """Block until nothing of the run is pending: losers and half-made machines are confirmed gone.
+
+        Returns at once where nothing was launched. An interrupt ends the wait alone.
+        """
+        if not self._launched:
+            return self.state
+        try:
+            return wait_for(self._driver.finished, timeout)
+        except KeyboardInterrupt:
+            raise Interrupted(f"{self.name}: it goes on in the background; %clusters shows how far it is") from None
 
     @property
     def settled_future(self) -> concurrent.futures.Future[RunState]:
@@ -272,7 +292,7 @@ class Run(Waitable[Cluster]):
 
     @property
     def error(self) -> BaseException | None:
-        """What the run ended in where it did not end in a cluster."""
+        """What it ended in where it did not end in a cluster."""
         return self._error
 
     def view(self) -> RunView:
@@ -283,7 +303,7 @@ class Run(Waitable[Cluster]):
         error = "\n".join(self._error.render()) if isinstance(self._error, NbprovError) else str(self._error or "")
         return replace(
             view,
-            needs_launch=not self._launched and not self._future.done() and self.plan.chosen is not None,
+            needs_launch=not self._launched and not self._future.done(),
             cluster=self._session.cluster_view(row) if row is not None else None,
             message=self._work or view.message,
             error=error,
@@ -295,6 +315,10 @@ class Run(Waitable[Cluster]):
         return lambda: self._listeners.discard(listener)
 
     def _changed(self) -> None:
+        # Called on the engine thread while it is under way, and on any other before.
+        self._session.engine.thread.soon(self._tell)
+
+    def _tell(self) -> None:
         self._session.engine.changed()
         for listener in tuple(self._listeners):
             listener()

@@ -1,33 +1,32 @@
-"""One session a process: the engine, the catalogue, the enabled clouds, and the verbs over them."""
+"""One session a process: the verbs that get, use and end machines, over those that only look."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
 import os
+import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, ClusterView
-from nbprov.model.errors import NbprovError, UsageError
-from nbprov.model.launches import CheckResult
-from nbprov.model.money import Micros
-from nbprov.model.offers import Block, Candidate, Offer, Plan
+from nbprov.model.clusters import ClusterState, ClusterView, RunState
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
+from nbprov.model.offers import Block
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
-from .cluster import Cluster
+from . import books
+from .books import Cost, Tried
+from .cluster import Cluster, Done
+from .errors import DoesNotFit, LaunchUnderWay, readably
 from .given import Ask, collect, nobody
+from .planner import Planner
 from .run import Run
 
 if TYPE_CHECKING:
-    from nbprov.catalog import Catalog, Query
-    from nbprov.planning import EnabledCloud
-    from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
 
@@ -38,26 +37,11 @@ DEMO_VARIABLE = "NBPROV_DEMO"
 
 DEFAULT_NAME = "cluster"
 
-
-class DoesNotFit(NbprovError):
-    """A running cluster has this name and is not what the spec asks for."""
-
-    code = "cluster.does-not-fit"
+_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
+_OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What one run has cost so far."""
-
-    name: str
-    run_id: str
-    started: float
-    state: str
-    cost: Micros
-    attempts: int
-
-
-class Session:
+class Session(Planner):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
@@ -69,139 +53,8 @@ class Session:
     """
 
     def __init__(self, home: Path | None = None, *, demo: bool | None = None) -> None:
-        self._home = home
-        self._engine: Engine | None = None
-        self._checks: dict[str, CheckResult] = {}
-        self.demo = os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo
+        super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
-
-    @property
-    def engine(self) -> Engine:
-        """The engine; its thread and ledger are opened on first use."""
-        if self._engine is None:
-            from nbprov.provisioning.engine import Engine
-
-            self._engine = Engine(self._home)
-        return self._engine
-
-    def close(self) -> None:
-        """Give up leases and stop the engine's thread. Machines go on."""
-        if self._engine is not None:
-            self._engine.shut_down()
-            self._engine = None
-
-    # ------------------------------------------------------------ clouds and catalogue
-
-    def check(self, clouds: Sequence[str] | None = None, *, fresh: bool = True) -> list[CheckResult]:
-        """Ask each cloud, in parallel, whether it can be used. At most 5 s each.
-
-        Raises
-        ------
-        NotFound
-            If a named cloud has no adapter.
-        """
-        names = list(clouds) if clouds is not None else list(registry.names())
-        wanted = [n for n in names if fresh or n not in self._checks]
-
-        async def all_checks() -> list[CheckResult]:
-            return list(await asyncio.gather(*(self.engine.cloud(n).check() for n in wanted)))
-
-        if wanted:
-            for result in wait_for(self.engine.thread.call(all_checks())):
-                self._checks[result.cloud] = result
-        return [self._checks[n] for n in names]
-
-    def enabled(self, spec: Spec) -> tuple[dict[str, EnabledCloud], dict[str, str]]:
-        """The clouds that may be used for a spec, and why each other may not."""
-        from nbprov.planning import EnabledCloud, reason
-
-        named = {r.cloud for r in spec.requests}
-        adapters = {n: self.engine.cloud(n) for n in registry.names()}
-        wanted = [n for n, c in adapters.items() if n in named or self.demo or not (c.capabilities.named_only or named - {""})]
-        usable, unusable = {}, {}
-        for result in self.check(wanted, fresh=False):
-            if result.enabled:
-                usable[result.cloud] = EnabledCloud(result.account, adapters[result.cloud].capabilities)
-            else:
-                unusable[result.cloud] = reason(result)
-                self._checks.pop(result.cloud)  # asked again next time: the person may have set it up meanwhile
-        return usable, unusable
-
-    def catalog(self, clouds: Sequence[str] = ()) -> Catalog:
-        """The price catalogue, with the live offers of these clouds in it."""
-        from nbprov.catalog import default_catalog
-
-        offers: list[Offer] = []
-        for name in clouds:
-            live = self.engine.cloud(name).adapter.offers()
-            offers += live or ()
-        base = default_catalog()
-        return base.with_offers(offers) if offers else base
-
-    # ------------------------------------------------------------ prices and plans
-
-    def prices(self, accelerator: str = "", *, query: Query | None = None, live: bool = False) -> Prices:
-        """What is on sale.
-
-        Parameters
-        ----------
-        accelerator
-            `A100` or `A100:8`; case does not matter, a fragment of one name will do.
-        query
-            Further conditions.
-        live
-            Ask every cloud that is set up for its prices now, where it can tell.
-
-        Raises
-        ------
-        UnknownName, AmbiguousName
-            If no kind, or more than one, has this name; with close names.
-        """
-        from nbprov.catalog import Query
-        from nbprov.catalog.query import names
-
-        query = query or Query()
-        wanted = set(names(query.cloud))
-        catalog = self.catalog(
-            [
-                name
-                for name in registry.names()
-                if name in wanted or self.demo or (live and not self.engine.cloud(name).capabilities.named_only)
-            ]
-        )
-        if accelerator:
-            kind, _, count = accelerator.partition(":")
-            query = replace(query, accelerator=catalog.resolve_accelerator(kind), count=_count(count, accelerator))
-        return Prices(catalog, query)
-
-    def parse(self, text: str, *, ignore: Sequence[str] = ()) -> Spec:
-        """Read a spec. Raises `SpecError` with every problem at once."""
-        from nbprov.spec import parse
-
-        return parse(text, ignore=frozenset(ignore))
-
-    def plan(self, spec: Spec | str) -> Plan:
-        """The ordered candidates of a spec; nothing is created.
-
-        Raises
-        ------
-        SpecError, PlanError
-            If the spec cannot be read, or names a place or type that does not exist.
-        """
-        from nbprov.planning import plan
-
-        if isinstance(spec, str):
-            spec = self.parse(spec)
-        usable, unusable = self.enabled(spec)
-        return plan(
-            spec,
-            self.catalog(list(usable)),
-            usable,
-            disabled=unusable,
-            blocks=self.engine.ledger.blocks(),
-            now=self.engine.clock.now(),
-            demo=self.demo,
-        )
 
     # ------------------------------------------------------------ provisioning
 
@@ -243,7 +96,7 @@ class Session:
             spec = self.parse(spec, ignore=ignore)
         if race < 1:
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
-        name = name or spec.name or DEFAULT_NAME
+        name = self.name_of(spec, name)
         existing = self._existing(spec, name)
         if existing is not None:
             return existing
@@ -251,21 +104,41 @@ class Session:
         plan = self.plan(spec)
         driver = self.engine.prepare_run(name, spec, plan, race=race, hedge=hedge if race > 1 else 0.0)
         run = Run(self, driver, given, folder or os.getcwd())
+        earlier = self.runs.get(name)
+        if earlier is not None:
+            earlier.supersede()
         self.runs[name] = run
         return run
 
+    @staticmethod
+    def name_of(spec: Spec, name: str = "") -> str:
+        """The name of a spec's cluster: the given one, the spec's own, or a default.
+
+        Raises
+        ------
+        UsageError
+            If a given name is none.
+        """
+        if name and not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{name!r} cannot be a cluster's name",
+                hint="use letters, digits and . _ -; begin and end with a letter or digit",
+                code="cluster.name",
+            )
+        return name or spec.name or DEFAULT_NAME
+
     def _existing(self, spec: Spec, name: str) -> Run | Cluster | None:
         from nbprov.planning import fits
+        from nbprov.spec import to_yaml
 
         run = self.runs.get(name)
-        if run is not None and run.state.value in ("launching", "cancelling"):
-            return run
-        row = self.engine.ledger.cluster(name)
-        if row is None or row.state in (ClusterState.ENDED, ClusterState.ENDING):
-            return None
-        self._observe(row)
-        row = self.engine.ledger.cluster(name)
-        if row is None or row.state in (ClusterState.ENDED, ClusterState.ENDING):
+        if run is not None and run.state in (RunState.LAUNCHING, RunState.CANCELLING):
+            if run.state is RunState.LAUNCHING and to_yaml(run.spec) == to_yaml(spec):
+                return run
+            doing = "is being launched from another spec" if run.state is RunState.LAUNCHING else "is being cancelled"
+            raise LaunchUnderWay(f"{name} {doing}", hint=f"use another name, or end it first: %nbprov down {name}")
+        row = self._observed(name)
+        if row is None:
             return None
         differences = fits(spec, self.cluster_view(row))
         if differences:
@@ -273,14 +146,20 @@ class Session:
                 f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
                 hint=f"use another name, or end it first: %nbprov down {name}",
             )
-        cluster = Cluster(self, name)
-        if row.state is ClusterState.STOPPED:
-            cluster.start().wait()
+        if row.state is not ClusterState.STOPPED:
+            return Cluster(self, name)
+        cluster = Cluster(self, name, was_started=True)
+        cluster.start().wait()
         return cluster
 
-    def _observe(self, row: ClusterRow) -> None:
+    def _observed(self, name: str) -> ClusterRow | None:
+        """The live cluster of this name, compared with its cloud's list just now."""
         engine = self.engine
-        wait_for(engine.thread.call(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud))))
+        row = engine.ledger.cluster(name)
+        if row is not None and row.state not in _OVER:
+            wait_for(engine.thread.call(readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))))
+            row = engine.ledger.cluster(name)
+        return None if row is None or row.state in _OVER else row
 
     # ------------------------------------------------------------ clusters
 
@@ -288,6 +167,26 @@ class Session:
         """The live cluster of this name. Raises `NotFound`, naming those there are."""
         self.engine.cluster(name)
         return Cluster(self, name)
+
+    def down(self, name: str) -> Done:
+        """End the cluster of this name, or give up its launch. Returns at once; done when the cloud's list says that nothing is left.
+
+        Raises
+        ------
+        NotFound
+            If there is neither.
+        """
+        run = self.runs.get(name)
+        if run is None or run.state not in (RunState.LAUNCHING, RunState.CANCELLING):
+            return self.cluster(name).down()
+        run.cancel()
+
+        async def settled() -> None:
+            state = await asyncio.wrap_future(run.settled_future)
+            if state is RunState.READY:  # it was quicker than the cancellation
+                await readably(self.engine.lifecycle.down(self.engine.cluster(name)))
+
+        return Done(self.engine.thread.call(settled()), f"ending {name}")
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
@@ -312,7 +211,7 @@ class Session:
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=row.reason,
-            simulated=row.candidate.offer.source.startswith("simulated"),
+            simulated=books.is_simulated(row.candidate),
         )
 
     def _spec_of(self, source: str) -> Spec:
@@ -324,10 +223,14 @@ class Session:
     def start_remote(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         """Run a coroutine with the live cluster, its connections open; cancelling the future interrupts the remote side.
 
+        Blocks until a launch of this name that is under way has ended; an interrupt of that leaves the launch alone.
+
         Raises
         ------
         UsageError
             If the cluster's run waits for Launch.
+        Unavailable, SetupFailed
+            If that launch fails.
         NotFound
             If no live cluster has this name.
         """
@@ -336,17 +239,30 @@ class Session:
             return await work(await self.engine.attach(name))
 
         run = self.runs.get(name)
-        if run is not None and not run.done:
-            run.wait_without_cancelling()
+        if run is not None and not run.done and (run.launched or self.engine.ledger.cluster(name) is None):
+            run.wait_detached()
         self.engine.cluster(name)
-        return self.engine.thread.call(attached())
+        return self.engine.thread.call(readably(attached()))
 
     def wait_remote(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
-        """As `start_remote`, and block for the result; an interrupt cancels it."""
+        """As `start_remote`, and block for the result; an interrupt, or the end of `timeout`, cancels it.
+
+        Raises
+        ------
+        CloudTrouble
+            If the machine cannot be reached.
+        Interrupted
+            On Ctrl-C.
+        TimeoutError
+            After `timeout` seconds.
+        """
         future = self.start_remote(name, work)
         try:
             return wait_for(future, timeout)
         except KeyboardInterrupt:
+            future.cancel()
+            raise Interrupted(f"interrupted on {name}; the machine and its variables are still there") from None
+        except TimeoutError:
             future.cancel()
             raise
 
@@ -362,18 +278,11 @@ class Session:
 
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
-        ledger = self.engine.ledger
-        return [
-            Cost(r.name, r.run_id, r.created, r.state.value, ledger.cost(r.run_id), len(ledger.launches(r.run_id))) for r in ledger.runs()
-        ]
+        return books.costs(self.engine.ledger)
 
-    def attempts(self, name: str = "") -> list[tuple[str, Candidate, str, str]]:
-        """The attempts of the latest run (of this name): state, candidate, failure, token."""
-        ledger = self.engine.ledger
-        run = next((r for r in ledger.runs() if not name or r.name == name), None)
-        if run is None:
-            return []
-        return [(x.state.value, x.candidate, x.failure.sentence() if x.failure else "", x.token) for x in ledger.launches(run.run_id)]
+    def attempts(self, name: str = "") -> list[Tried]:
+        """The attempts of the latest run (of this name)."""
+        return books.attempts(self.engine.ledger, name)
 
     def sweep(self, *, end: bool = False) -> list[str]:
         """List machines of ours that the ledger does not know, on every enabled cloud; with `end` end them whatever their age."""
@@ -386,45 +295,5 @@ class Session:
                 if not self.engine.cloud(name).capabilities.named_only or name in self.engine.ledger.live_clouds():
                     await end_orphans(self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
 
-        wait_for(self.engine.thread.call(look()))
+        wait_for(self.engine.thread.call(readably(look())))
         return list(report.lines.values())
-
-
-def _count(text: str, written: str) -> float | None:
-    if not text:
-        return None
-    try:
-        count = float(text)
-    except ValueError:
-        count = 0.0
-    if not 0 < count < float("inf"):
-        raise UsageError(f"{written!r}: the count after the colon is a positive number", hint="write A100:8, or A100 for any count")
-    return count
-
-
-class Prices:
-    """The answer to a price question: a sequence of offers, cheapest first, built when looked at.
-
-    Examples
-    --------
-    >>> nbprov.prices("A100:8").to_frame()  # doctest: +SKIP
-    """
-
-    def __init__(self, catalog: Catalog, query: Query) -> None:
-        self.catalog = catalog
-        self.query = query
-        self.rows = catalog.select(query)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, index: int) -> Offer:
-        return self.catalog.offer(int(self.rows[index]))
-
-    def offers(self, limit: int | None = None) -> list[Offer]:
-        """The offers, cheapest first."""
-        return self.catalog.offers(self.query, limit)
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an offer. Prices are in US dollars an hour a node."""
-        return self.catalog.to_frame(self.rows)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import html
 import uuid
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Level, Spec
 
 from .panels import LiveDisplay, Panel, host
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.engine import Engine
+
+FLUSH_SECONDS = 1.0
+"""How long the end of a cell may wait for what is due to be shown: it is microseconds' work unless the engine is stuck."""
 
 
 class Line:
@@ -21,7 +27,7 @@ class Line:
         self._publish(text, update=False)
 
     def renew(self, text: str) -> None:
-        """Replace the line where it stands."""
+        """Replace the line where it stands; in a terminal, where nothing can be replaced, nothing happens."""
         self._publish(text, update=True)
 
     def _publish(self, text: str, *, update: bool) -> None:
@@ -34,35 +40,78 @@ class Line:
         shell.display_pub.publish(data=data, metadata={}, transient={"display_id": self._id}, update=update)
 
 
-def keep_up_to_date(
-    display: LiveDisplay[Any], snapshot: Callable[[], Any], is_final: Callable[[], bool], publish: Any
-) -> Callable[[], None]:
-    """A listener that sends new snapshots through the publisher and renews the saved output once the story has ended.
+class Follower:
+    """Keeps one display true to what it shows, through the engine's publisher.
 
     Parameters
     ----------
-    publish
-        The engine's `Publisher`.
+    snapshot
+        What to show now. Called on the engine's thread.
+    stage
+        What the saved output should tell apart: it is renewed whenever this changes. None while things are in motion: a saved
+        output is not renewed then, since that draws the panel anew under the reader's hand.
+    is_over
+        Nothing more can happen to what is shown.
     """
-    frozen = False
 
-    def send() -> None:
-        nonlocal frozen
-        display.update(snapshot())
-        if is_final() and not frozen:
-            frozen = True
-            display.freeze()
+    _open: set[Follower] = set()  # noqa: RUF012 - all of the process, on purpose
 
-    return lambda: publish.mark(display.display_id, send)
+    def __init__(
+        self,
+        display: LiveDisplay[Any],
+        snapshot: Callable[[], Any],
+        stage: Callable[[Any], Hashable | None],
+        is_over: Callable[[Any], bool],
+        engine: Engine,
+    ) -> None:
+        self._display, self._snapshot, self._stage, self._is_over = display, snapshot, stage, is_over
+        self._engine = engine
+        self._saved = stage(display.panel.view)
+        self._unsubscribe = engine.subscribe(self.changed)
+        self._open.add(self)
+
+    def changed(self) -> None:
+        """Say that something may have changed. From any thread."""
+        self._engine.publisher.mark(self._display.display_id, self._send)
+
+    def _send(self) -> None:
+        view = self._snapshot()
+        self._display.update(view)
+        stage = self._stage(view)
+        if stage is not None and stage != self._saved:
+            self._saved = stage
+            self._display.freeze()
+        if self._is_over(view):
+            self._unsubscribe()
+            self._open.discard(self)
+
+    @classmethod
+    def flush(cls) -> None:
+        """Show at once what is due. At the end of a cell that nobody looks at: the notebook may be saved right after."""
+        for follower in tuple(cls._open):
+            follower.changed()
+            follower._engine.publisher.forget(follower._display.display_id)
+        engines = {follower._engine for follower in cls._open}
+        for engine in engines:
+            engine.thread.call(_nothing()).result(FLUSH_SECONDS)
+
+
+async def _nothing() -> None:
+    """Ends once the engine's thread has done what it was asked before."""
 
 
 def show(panel: Panel[Any]) -> LiveDisplay[Any]:
     """Show a panel in the running cell; where only lines can be shown, print them."""
     display = LiveDisplay(panel)
     display.show()
-    for line in display.take_lines():
-        print(line)
+    print_lines(display)
     return display
+
+
+def print_lines(display: LiveDisplay[Any]) -> None:
+    """Print what has changed where no live panel shows it."""
+    for line in display.take_lines():
+        print(line, flush=True)
 
 
 def say_remarks(spec: Spec) -> None:

@@ -1,0 +1,65 @@
+"""A `local` cloud of a measure's own: its market, and its end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from nbprov.clouds.local import __main__ as command
+from nbprov.clouds.local import wire
+from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.market import MARKET_FILE
+
+START_SECONDS = 10.0
+
+_MARKET = """
+[[regions]]
+name = "bench"
+zones = [{zones}]
+
+[[types]]
+name = "bench-gpu-{count}"
+accelerator = "A100"
+count = {count}
+vcpus = 8
+memory_gib = 64
+hourly = 1.0
+"""
+
+_NOTHING_LEFT = """
+[[stock]]
+region = "bench"
+left = 0
+"""
+
+
+def market(places: int, *, refuses: bool, count: int = 1) -> str:
+    """A market of so many zones with one type, in which no call takes longer than it must; with `refuses` none has a machine left.
+
+    Examples
+    --------
+    >>> "bench-001" in market(2, refuses=True)
+    True
+    """
+    zones = ", ".join(f'"bench-{number:03d}"' for number in range(places))
+    return _MARKET.format(zones=zones, count=count) + (_NOTHING_LEFT if refuses else "")
+
+
+@contextlib.contextmanager
+def local_cloud(home: Path, sold: str) -> Iterator[Path]:
+    """The state directory of a running local cloud with this market, for kernels and engines whose home is `home`.
+
+    At the end its machines and its daemon are gone.
+    """
+    folder = wire.private_dir(home / "local")
+    (folder / MARKET_FILE).write_text(sold, encoding="utf-8")
+    Client(folder).call("describe", timeout=START_SECONDS)
+    try:
+        yield folder
+    finally:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = command.main(["stop", "--dir", str(folder)])
+        if code:
+            raise RuntimeError(f"the local cloud did not end: {said.getvalue()}")
