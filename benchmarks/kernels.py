@@ -97,6 +97,17 @@ class Kernel:
                 return
 
 
+def _await_ready(client: BlockingKernelClient, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            return client.wait_for_ready(timeout=READY_SECONDS)
+        except RuntimeError:
+            # The client takes a kernel that is still compiling its imports for dead: it misses heartbeats.
+            if process.poll() is not None or time.monotonic() > end:
+                raise
+
+
 @contextmanager
 def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator[Kernel]:
     """A kernel that believes a person looks at it, with nbprov's home in `home` and IPython's own settings out of the way."""
@@ -118,7 +129,7 @@ def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator
         client.load_connection_file(connection)
         client.start_channels()
         try:
-            client.wait_for_ready(timeout=READY_SECONDS)
+            _await_ready(client, process)
             kernel = Kernel(client)
             kernel.run("pass")
             yield kernel

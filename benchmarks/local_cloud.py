@@ -28,6 +28,16 @@ memory_gib = 64
 hourly = 1.0
 """
 
+_STUCK = """
+[[stock]]
+zone = "{last}"
+left = 1
+
+[[faults]]
+zone = "{last}"
+do = "stuck"
+"""
+
 _NOTHING_LEFT = """
 [[stock]]
 region = "bench"
@@ -35,16 +45,26 @@ left = 0
 """
 
 
-def market(places: int, *, refuses: bool, count: int = 1) -> str:
-    """A market of so many zones with one type, in which no call takes longer than it must; with `refuses` none has a machine left.
+def market(places: int, *, refuses: bool, sticks: bool = False, count: int = 1) -> str:
+    """A market of so many zones with one type, in which no call takes longer than it must.
+
+    Parameters
+    ----------
+    refuses
+        No zone has a machine left.
+    sticks
+        But for the last, which has one that never comes up.
+    count
+        Accelerators of the type.
 
     Examples
     --------
     >>> "bench-001" in market(2, refuses=True)
     True
     """
-    zones = ", ".join(f'"bench-{number:03d}"' for number in range(places))
-    return _MARKET.format(zones=zones, count=count) + (_NOTHING_LEFT if refuses else "")
+    zones = [f"bench-{number:03d}" for number in range(places)]
+    text = _MARKET.format(zones=", ".join(f'"{zone}"' for zone in zones), count=count)
+    return text + (_STUCK.format(last=zones[-1]) if sticks else "") + (_NOTHING_LEFT if refuses else "")
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from figures import Figure, Setting, figure, milliseconds
+from figures import PEAK, Figure, Setting, figure, milliseconds
 
 from nbprov.catalog import Catalog, Query
 
@@ -22,37 +22,44 @@ assert offers
 print(json.dumps((time.perf_counter() - start) * 1000))
 """
 
-_PEAK = """
-import json, resource, sys
+_PLAN = (
+    PEAK
+    + """
+import json, sys
 from nbprov.catalog import Catalog
 from nbprov.model.spec import Compare, Quantity, Request, Spec
 from nbprov.planning import EnabledCloud, plan
 catalog = Catalog.open([sys.argv[1]] if sys.argv[1] else None)
 made = plan(Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),)), catalog, {name: EnabledCloud() for name in catalog.clouds()})
 assert made.candidates
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps(peak / (1024 * 1024 if sys.platform == "darwin" else 1024)))
+print(json.dumps(peak_mib()))
 """
+)
 
 
 def measure(setting: Setting) -> list[Figure]:
     """Times in milliseconds, memory in MiB."""
     folder = str(setting.catalogs or "")
     cache = setting.home / "cache"
+    setting.child(_ASK, folder)  # compiles what no process has imported before
     made = []
     for _ in range(2):
         shutil.rmtree(cache, ignore_errors=True)
         made.append(float(setting.child(_ASK, folder)))
-    opened = [float(setting.child(_ASK, folder)) for _ in range(FRESH)]
+    opened = [float(setting.child(_ASK, folder)) for _ in range(setting.takes(FRESH))]
     catalog = Catalog.open(None if setting.catalogs is None else [setting.catalogs], cache=cache)
     query = Query(accelerator="A100", count=8)
     catalog.select(query)
     figures = [
         figure("first prices, fresh process, no cache", "ms", made),
         figure("first prices, fresh process, cache present", "ms", opened),
-        figure(f"prices of A100:8 of {len(catalog)} rows, warm", "ms", milliseconds(lambda: catalog.offers(query, limit=50), REPEATS)),
+        figure(
+            f"prices of A100:8 of {len(catalog)} rows, warm",
+            "ms",
+            milliseconds(lambda: catalog.offers(query, limit=50), setting.takes(REPEATS)),
+        ),
     ]
     if sys.platform != "win32":
-        peaks = [float(setting.child(_PEAK, folder)) for _ in range(FRESH)]
+        peaks = [float(setting.child(_PLAN, folder)) for _ in range(setting.takes(FRESH))]
         figures.append(figure("peak memory of a process that plans cpus: 4+", "MiB", peaks))
     return figures

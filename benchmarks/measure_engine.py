@@ -6,22 +6,25 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from figures import Figure, Setting, figure
 from local_cloud import local_cloud, market
 
-from nbprov.api import Run, Session
+from nbprov.catalog import Catalog
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.local import make
-from nbprov.model.errors import NbprovError
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.model.clusters import RunState
+from nbprov.planning import EnabledCloud, plan
+from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.ledger import Ledger
+from nbprov.spec import parse
 
 PLACES = 50
 FRESH = 5
 TARGET_MS = 25.0
-MOST_COMMITS = 3.0
-"""What the ledger promises: at most three fsyncs an attempt. Each commit of a WAL with synchronous=FULL is one."""
+MOST_SECONDS = 60.0
 
 SPEC = "resources: {accelerators: A100, infra: local}"
 TIMED = frozenset({"quote", "submit", "poll", "list"})
@@ -55,30 +58,60 @@ class Stopwatch:
 
 def measure(setting: Setting) -> list[Figure]:
     """Milliseconds an attempt beyond the adapter's calls, and commits an attempt."""
-    over, commits, answers = [], [], []
-    with local_cloud(setting.home, market(PLACES, refuses=True)):
-        for number in range(setting.takes(FRESH)):
-            taken = _refused_everywhere(setting.home / f"engine-{number}", setting.home / "local")
-            over.append(taken[0])
-            commits.append(taken[1])
-            answers.append(taken[2])
+    with local_cloud(setting.home, market(PLACES, refuses=True)) as folder:
+        homes = [setting.home / f"engine-{number}" for number in range(setting.takes(FRESH))]
+        takes = [_refused_everywhere(home, Stopwatch(LocalCloud(folder))) for home in homes]
+    over, commits, answers = zip(*takes, strict=True)
     return [
         figure("engine, an attempt, beyond the cloud's own answers", "ms", over, TARGET_MS),
-        figure("engine, an attempt: commits to the ledger", "commits", commits, MOST_COMMITS + 0.5),
+        figure("engine, an attempt: commits to the ledger", "commits", commits, shown=True),
         figure("the local cloud's own answers to an attempt", "ms", answers),
     ]
 
 
-def _refused_everywhere(home: Path, cloud_folder: Path) -> tuple[float, float, float]:
+class Commits:
+    """Counts the commits of a ledger that wrote something: in WAL with synchronous=FULL each of these is one fsync."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, ledger: Ledger) -> Ledger:
+        """Count this ledger's from now on."""
+        connection = ledger.store._connection
+        written = connection.total_changes
+
+        def trace(statement: str) -> None:
+            nonlocal written
+            if statement == "COMMIT" and connection.total_changes != written:
+                written = connection.total_changes
+                self.count += 1
+
+        connection.set_trace_callback(trace)
+        return ledger
+
+
+def _refused_everywhere(home: Path, watch: Stopwatch) -> tuple[float, float, float]:
     """Overhead (ms), commits and the cloud's own time (ms), each an attempt."""
-    from nbprov.clouds.local.provisioner import LocalCloud
+    commits = Commits()
+    adapter = cast(Cloud, watch)
+    engine = Engine(home, clouds=lambda name: adapter, wrap_ledger=commits.watch)
+    try:
+        driver = _run(engine, adapter)
+        watch.seconds, commits.count = 0.0, 0
+        start = time.perf_counter()
+        engine.thread.call(engine.launch(driver, envs={}, folder="")).result()
+        state = driver.finished.result(MOST_SECONDS)
+        passed = time.perf_counter() - start
+    finally:
+        engine.shut_down()
+    attempts = len(driver.attempts())
+    if state is not RunState.FAILED or attempts != PLACES:
+        raise RuntimeError(f"the launch ended as {state.value} after {attempts} attempts, not as failed after {PLACES}")
+    return (passed - watch.seconds) * 1000 / attempts, commits.count / attempts, watch.seconds * 1000 / attempts
 
-    watch = Stopwatch(LocalCloud(cloud_folder))
-    commits = 0
 
-    def count(statement: str) -> None:
-        nonlocal commits
-        commits += statement == "COMMIT"
-
-    session = Session(home)
-    return (0.0, 0.0, 0.0)
+def _run(engine: Engine, adapter: Cloud) -> RunDriver:
+    spec = parse(SPEC)
+    catalog = Catalog.open([]).with_offers(adapter.offers() or ())
+    made = plan(spec, catalog, {adapter.name: EnabledCloud("bench", adapter.capabilities)})
+    return engine.prepare_run("bench", spec, made, race=1, hedge=0.0)

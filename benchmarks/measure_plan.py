@@ -44,18 +44,19 @@ def measure(setting: Setting) -> list[Figure]:
         "cpus: 4+": Spec(requests=(Request(cpus=Quantity(Compare.AT_LEAST, 4)),)),
     }
     figures = []
+    repeats = setting.takes(REPEATS)
     for name, spec in specs.items():
         made = plan(spec, catalog, enabled)
         found = f"{len(made.candidates)} candidates"
-        figures.append(_timed(f"plan {name} ({found})", spec, catalog, enabled, ()))
+        figures.append(_timed(f"plan {name} ({found})", spec, catalog, enabled, (), repeats))
         blocks = tuple(_block(c.offer) for c in made.candidates[:BLOCKS])
-        figures.append(_timed(f"plan {name}, {len(blocks)} blocks", spec, catalog, enabled, blocks))
+        figures.append(_timed(f"plan {name}, {len(blocks)} blocks", spec, catalog, enabled, blocks, repeats))
     live = tuple(
         Offer("sim", "north", f"north-{i}", "sim-1", "A100", 8.0, 8.0, 64.0, Market.ON_DEMAND, 1_000_000 * i) for i in range(1, 31)
     )
     beside = {**enabled, "sim": EnabledCloud("me")}
     spec = specs["accelerators: A100:8"]
-    takes = milliseconds(lambda: plan(spec, catalog.with_offers(live), beside), REPEATS)
+    takes = milliseconds(lambda: plan(spec, catalog.with_offers(live), beside), repeats)
     figures.append(figure("plan accelerators: A100:8, 30 fresh live offers", "ms", takes, TARGET_MS))
     return figures
 
@@ -82,5 +83,5 @@ def _block(offer: Offer) -> Block:
     )
 
 
-def _timed(name: str, spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], blocks: tuple[Block, ...]) -> Figure:
-    return figure(name, "ms", milliseconds(lambda: plan(spec, catalog, enabled, blocks=blocks), REPEATS), TARGET_MS)
+def _timed(name: str, spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], blocks: tuple[Block, ...], repeats: int) -> Figure:
+    return figure(name, "ms", milliseconds(lambda: plan(spec, catalog, enabled, blocks=blocks), repeats), TARGET_MS)

@@ -48,6 +48,7 @@ def story(notebook: Any, home: Path, out: Any = sys.stdout) -> None:
         notebook,
         timeout=CELL_SECONDS,
         kernel_name="python3",
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],
         resources={"metadata": {"path": str(HERE)}},
         on_cell_start=before,
         on_cell_executed=after,

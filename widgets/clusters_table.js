@@ -9,8 +9,18 @@ import { makeConfirmed } from "./confirm.js";
 /** @typedef {import("./types").ClustersState} ClustersState */
 
 const TICK_MS = 1000;
-const COLUMNS = ["name", "state", "place", "type", "nodes", "uptime", "cost so far", "$/h", "guards", "confirmed", ""];
-const NUMBERS = new Set(["nodes", "uptime", "cost so far", "$/h"]);
+const COLUMNS = ["name", "state", "place", "type", "nodes", "uptime", "cost so far", "$/h", "guards", "commands"];
+/** @type {Record<string, string>} */
+const CLASSES = {
+  name: "nbprov-strong",
+  place: "nbprov-place",
+  nodes: "nbprov-number nbprov-nodes",
+  uptime: "nbprov-number",
+  "cost so far": "nbprov-number",
+  "$/h": "nbprov-number",
+  guards: "nbprov-guards",
+  commands: "nbprov-commands",
+};
 
 /** @type {import("@anywidget/types").Render<import("./types").Traits<ClustersState>>} */
 function render({ model, el }) {
@@ -21,8 +31,7 @@ function render({ model, el }) {
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const body = make("tbody");
-  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: NUMBERS.has(c) ? "nbprov-number" : "" }, c)));
-  head.lastElementChild?.setAttribute("aria-label", "commands");
+  const head = make("tr", {}, ...COLUMNS.map((c) => make("th", { scope: "col", class: CLASSES[c] ?? "" }, c)));
   const table = make("table", { class: "nbprov-list", "aria-label": "Clusters" }, make("thead", {}, head), body);
   const list = make("div", { class: "nbprov-scroll" }, table);
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
@@ -69,15 +78,15 @@ function render({ model, el }) {
  * @param {(message: import("./types").ToKernel) => void} send
  */
 function makeCluster(first, signal, send) {
-  const cells = COLUMNS.map((c) => make("td", { class: NUMBERS.has(c) ? "nbprov-number" : "" }));
-  const [name, state, place, kind, nodes, uptime, cost, hourly, guards, confirmed, commands] = /** @type {HTMLElement[] & { length: 11 }} */ (cells);
+  const cells = COLUMNS.map((c) => make("td", { class: CLASSES[c] ?? "" }));
+  const [name, state, place, kind, nodes, uptime, cost, hourly, guards, commands] = /** @type {HTMLElement[] & { length: 10 }} */ (cells);
   const badge = makeBadge();
   const why = make("div", { class: "nbprov-why" });
-  state.append(badge.element, why);
-  name.className = "nbprov-strong";
-  guards.className = "nbprov-guards";
-  place.className = "nbprov-place";
-  commands.className = "nbprov-commands";
+  const confirmed = make("div", { class: "nbprov-why" });
+  state.append(badge.element, why, confirmed);
+  const where = make("div");
+  const guardsBelow = make("div", { class: "nbprov-why nbprov-narrow" });
+  place.append(where, guardsBelow);
   let asked = "";
   /** @type {ClusterState} */
   let shown = first;
@@ -120,11 +129,12 @@ function makeCluster(first, signal, send) {
       setText(name, cluster.name);
       badge.show(cluster.look);
       setText(why, cluster.reason);
-      setText(place, cluster.place);
-      setText(kind, cluster.market === "spot" ? `${cluster.instance_type} spot` : cluster.instance_type);
+      setText(where, cluster.place);
+      setText(kind, `${cluster.nodes > 1 ? `${cluster.nodes} × ` : ""}${cluster.instance_type}${cluster.market === "spot" ? " spot" : ""}`);
       setText(nodes, String(cluster.nodes));
       setText(hourly, cluster.hourly ? usd(cluster.hourly) : DASH);
       setText(guards, cluster.guards);
+      setText(guardsBelow, cluster.guards);
       update();
     },
     /** The kernel refused: the buttons can be pressed again. */
@@ -140,7 +150,7 @@ function makeCluster(first, signal, send) {
     tick(cluster, at, now) {
       setText(uptime, duration((cluster.ended ?? now) - cluster.started));
       setText(cost, usd(costAt(cluster.cost, cluster.hourly, at, now)) + (cluster.simulated ? "*" : ""));
-      setText(confirmed, cluster.confirmed === null ? DASH : `${duration(now - cluster.confirmed)} ago`);
+      setText(confirmed, cluster.confirmed === null ? "not confirmed yet" : `confirmed ${duration(now - cluster.confirmed)} ago`);
     },
   };
 }

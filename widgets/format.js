@@ -80,6 +80,8 @@ export function costAt(cost, hourly, at, now) {
   return cost + (hourly * Math.max(0, now - at)) / 3600;
 }
 
+const LONGEST_GUESS = 3600; // Seconds without a word from the kernel after which costs no longer grow: it may have ended, and its guards acted.
+
 /**
  * The kernel's clock as the browser can tell it: the browser's own may be set wrong, so only its pace is used.
  * @param {() => number} pace seconds, from any start
@@ -93,6 +95,6 @@ export function makeClock(pace = () => performance.now() / 1000) {
       base = now;
       at = pace();
     },
-    now: () => base + pace() - at,
+    now: () => base + Math.min(pace() - at, LONGEST_GUESS),
   };
 }

@@ -49,6 +49,16 @@ class Done(Waitable[None]):
         except KeyboardInterrupt:
             raise Interrupted(f"{self.what} goes on in the background; %clusters shows how far it is") from None
 
+    def when_failed(self, tell: Callable[[BaseException], None]) -> None:
+        """Call a function with the error, should it end in one; on the engine's thread."""
+
+        def ended(future: concurrent.futures.Future[None]) -> None:
+            error = None if future.cancelled() else future.exception()
+            if error is not None:
+                tell(error)
+
+        self._future.add_done_callback(ended)
+
     def __repr__(self) -> str:
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 

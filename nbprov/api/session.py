@@ -7,6 +7,7 @@ import concurrent.futures
 import os
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -196,7 +197,7 @@ class Session(Planner):
         """A ledger row with its machines, guards and cost."""
         ledger = self.engine.ledger
         run = ledger.run(row.run_id)
-        spec = self._spec_of(run.spec) if run is not None else Spec()
+        spec = _spec_of(run.spec) if run is not None else Spec()
         return ClusterView(
             name=row.name,
             cluster_id=row.cluster_id,
@@ -213,12 +214,6 @@ class Session(Planner):
             reason=row.reason,
             simulated=books.is_simulated(row.candidate),
         )
-
-    def _spec_of(self, source: str) -> Spec:
-        try:
-            return self.parse(source)
-        except NbprovError:
-            return Spec()
 
     def start_remote(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         """Run a coroutine with the live cluster, its connections open; cancelling the future interrupts the remote side.
@@ -297,3 +292,14 @@ class Session(Planner):
 
         wait_for(self.engine.thread.call(readably(look())))
         return list(report.lines.values())
+
+
+@lru_cache(maxsize=256)
+def _spec_of(source: str) -> Spec:
+    # Every change of a cluster asks for its guards again; reading YAML each time would keep the engine's thread busy.
+    from nbprov.spec import parse
+
+    try:
+        return parse(source)
+    except NbprovError:
+        return Spec()

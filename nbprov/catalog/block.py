@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
 
-from .build import row_of_offer
 from .store import COLUMNS, NUMBERS, STRINGS, Store
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ class LiveBlock:
 
     def __init__(self, offers: Sequence[Offer], store: Store) -> None:
         import numpy as np
+
+        from .build import row_of_offer
 
         rows = sorted(set(map(row_of_offer, offers)), key=_sort_key)
         self.rows = len(rows)

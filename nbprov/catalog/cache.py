@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .build import build
 from .errors import CatalogError
 from .store import FORMAT, Store
 
@@ -43,6 +42,8 @@ def load(files: Files, folder: Path) -> Store:
     place = _place(folder, content)
     store = _open(place) if content != known else None
     if store is None:
+        from .build import build  # needed only where there is no cache: a kernel's first table does without the readers
+
         data = build(files)
         if _write(place, data):
             _prune(folder, place)

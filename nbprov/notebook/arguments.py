@@ -53,6 +53,11 @@ class MagicParser(argparse.ArgumentParser):
             raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
         return self.parse_args(words)
 
+    def option(self, flag: str) -> argparse.Action | None:
+        """What a long flag that wants a value stands for; None for one that wants none, or is none."""
+        action = self._option_string_actions.get(flag)
+        return action if action is not None and action.nargs != 0 else None
+
     def flags(self) -> list[str]:
         """All long flags, for completion."""
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
@@ -75,6 +80,22 @@ def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
     return pairs
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
+    return int(text)
+
+
+def _dollars(text: str) -> float:
+    try:
+        amount = float(text.removeprefix("$"))
+    except ValueError:
+        amount = -1.0
+    if not 0 < amount < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of dollars above 0")
+    return amount
+
+
 def provision_parser() -> MagicParser:
     """The line of `%%provision`."""
     parser = MagicParser(
@@ -88,7 +109,9 @@ def provision_parser() -> MagicParser:
         "--wait", "-w", action="store_true", help="block until the cluster is set up, and show its failure as the cell's error"
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
-    parser.add_argument("--race", type=int, default=1, metavar="N", help="try up to N places at once; the first that is ready is kept")
+    parser.add_argument(
+        "--race", type=_at_least_one, default=1, metavar="N", help="try up to N places at once; the first that is ready is kept"
+    )
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="value for an env or secret that the spec leaves open"
     )
@@ -109,7 +132,7 @@ def prices_parser() -> MagicParser:
     parser.add_argument("--region", action="append", default=[], metavar="REGION", help="only this region (may be repeated)")
     parser.add_argument("--spot", action="store_true", help="only the spot market")
     parser.add_argument("--on-demand", action="store_true", help="only the on-demand market")
-    parser.add_argument("--max-price", type=float, default=None, metavar="USD", help="at most so many dollars an hour a node")
+    parser.add_argument("--max-price", type=_dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
     parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
     return parser
 

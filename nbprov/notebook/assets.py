@@ -23,6 +23,7 @@ _BLOCK_COMMENT = re.compile(r"/\*.*?\*/[ \t]*", re.DOTALL)
 _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
 _EDGES = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
+_AROUND = re.compile(r"\s*([{};])\s*")
 _EMPTY_LINES = re.compile(r"\n{2,}")
 
 
@@ -59,4 +60,5 @@ def module(names: tuple[str, ...]) -> str:
 @cache
 def style() -> str:
     """The style of all panels."""
-    return _slim(_BLOCK_COMMENT.sub("", _read(STYLE)))
+    text = _BLOCK_COMMENT.sub("", _read(STYLE))
+    return _AROUND.sub(r"\1", text).replace(": ", ":").strip()

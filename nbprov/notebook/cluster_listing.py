@@ -6,8 +6,7 @@ from typing import Any
 
 from nbprov.api import session
 
-from .provisioning import cluster_table
-from .shown import keep_up_to_date, show
+from .provisioning import show_clusters
 
 
 def list_clusters(shell: Any, *, ended: bool) -> None:
@@ -21,7 +20,4 @@ def list_clusters(shell: Any, *, ended: bool) -> None:
         shown.update(v.cluster_id for v in views)
         return views
 
-    display = show(cluster_table(snapshot()))
-    engine = here.engine
-    engine.thread.soon(engine.lifecycle.watch)
-    engine.subscribe(keep_up_to_date(display, snapshot, lambda: not here.clusters(), engine.publisher))
+    show_clusters(snapshot(), snapshot)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import datetime
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api import session
 from nbprov.model.causes import RULES
-from nbprov.model.clock import iso, short_duration
+from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
+from nbprov.model.launches import CheckResult
 from nbprov.model.money import format_usd
 
 from .arguments import HelpWanted, MagicParser
+from .options import options_of
 from .rendering.tables import Column, text_table
+from .rendering.words import ATTEMPT_LOOKS, RUN_LOOKS, cost_words, nodes_words, per_hour, place_words, utc_words
 
 Configure = Callable[[MagicParser], object]
 Act = Callable[[Any, argparse.Namespace, str | None], Any]
@@ -38,7 +41,7 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     UsageError
         If there is no such command, with the closest one.
     """
-    word, _, rest = line.strip().partition(" ")
+    word, rest = [*line.split(maxsplit=1), "", ""][:2]
     if word in ("", "--help", "-h", "help"):
         print(overview())
         return None
@@ -51,16 +54,22 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
 
         near = get_close_matches(word, [*COMMANDS, *LATER], n=1)
         raise UsageError(
-            f"%nbprov has no command {word!r}", hint=f"did you mean {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}"
+            f"%nbprov has no command {word!r}", hint=f"did you mean %nbprov {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}"
         )
-    parser = MagicParser(f"%nbprov {word}", command.summary)
-    command.configure(parser)
     try:
-        arguments = parser.parse_line(rest)
+        arguments = parser_of(word).parse_line(rest)
     except HelpWanted as wanted:
         print(wanted)
         return None
     return command.act(shell, arguments, cell)
+
+
+def parser_of(word: str) -> MagicParser:
+    """The parser of one command's line."""
+    command = COMMANDS[word]
+    parser = MagicParser(f"%nbprov {word}", command.summary)
+    command.configure(parser)
+    return parser
 
 
 def overview() -> str:
@@ -86,53 +95,70 @@ def _print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
 def _check(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     for result in session().check(arguments.cloud or None):
         mark = "enabled " if result.enabled else "disabled"
-        print(f"{result.cloud:<10} {mark}  {result.account} {result.credential}".rstrip())
+        print(f"{result.cloud:<10} {mark}  {_account_words(result)}".rstrip())
         if result.problem is not None:
             print(f"           {result.problem.sentence()}\n           next: {RULES[result.problem.cause].advice}")
         for detail in result.details:
             print(f"           {detail}")
 
 
+def _account_words(result: CheckResult) -> str:
+    account = f"account {result.account}" if result.account else ""
+    credential = f"credentials: {result.credential}" if result.credential else ""
+    return ", ".join(word for word in (account, credential) if word)
+
+
 def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .panels import PriceTable
-    from .shown import say_remarks, show
+    from .provisioning import BODY_LINE, show_plan
+    from .shown import say_remarks
 
     if cell is None:
-        raise UsageError("%%nbprov plan wants the YAML in the cell", hint="write %%nbprov plan, then the spec below it")
-    spec = session().parse(cell)
+        raise UsageError("%nbprov plan wants a spec", hint="write %%nbprov plan (two percent signs), and the YAML below it")
+    spec = session().parse(cell, ignore=arguments.ignore, first_line=BODY_LINE)
     say_remarks(spec)
-    plan = session().plan(spec)
-    show(PriceTable(plan, title=f"plan: {len(plan.candidates):,} candidates"))
-    for note in plan.notes:
-        print(f"note: {note}")
-    for dropped in plan.dropped:
-        print(f"left out: {dropped.count:,} offers: {dropped.words}")
+    show_plan(session(), spec, "plan; nothing is created")
 
 
 def _attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     rows = [
-        [str(number), str(candidate.offer.place), candidate.offer.instance_type, f"{format_usd(candidate.hourly)}/h", state, reason]
-        for number, (state, candidate, reason, _token) in enumerate(session().attempts(arguments.name), 1)
+        [
+            str(tried.number),
+            place_words(tried.candidate.offer.place),
+            nodes_words(tried.candidate.count) + tried.candidate.offer.instance_type,
+            tried.candidate.offer.market.value,
+            per_hour(tried.candidate.hourly),
+            str(ATTEMPT_LOOKS[tried.state]),
+            tried.reason,
+        ]
+        for tried in session().attempts(arguments.name)
     ]
-    _print_table(["#", "place", "type", "price", "state", "reason"], rows, "no attempts yet")
+    whose = f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet"
+    _print_table(["#", "place", "type", "market", "price", "state", "reason"], rows, whose)
 
 
 def _blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here = session()
     if arguments.clear:
-        print(f"{here.clear_blocks()} blocks forgotten")
+        count = here.clear_blocks()
+        print(f"{count} block{'' if count == 1 else 's'} forgotten")
         return
     now = here.engine.clock.now()
     rows = [[b.words(), RULES[b.cause].words, short_duration(b.expires - now), b.message] for b in here.blocks()]
-    _print_table(["blocked", "because", "for", "the cloud said"], rows, "nothing is blocked")
+    _print_table(["blocked", "because", "for another", "the cloud said"], rows, "nothing is blocked")
 
 
 def _costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     costs = session().costs()
-    rows = [[c.name, iso(c.started), c.state, str(c.attempts), format_usd(c.cost)] for c in costs]
+    rows = [
+        [c.name, utc_words(c.started), str(RUN_LOOKS[c.state]), str(c.attempts), format_usd(c.cost) + ("*" if c.simulated else "")]
+        for c in costs
+    ]
     _print_table(["name", "started", "state", "attempts", "cost"], rows, "nothing has been launched yet")
-    if rows:
-        print(f"total {format_usd(sum(c.cost for c in costs))}")
+    if not rows:
+        return
+    print(f"you pay {format_usd(sum(c.cost for c in costs if not c.simulated))} in all, disks and traffic not counted")
+    if any(c.simulated for c in costs):
+        print(f"* simulated: shown as if it were paid, {format_usd(sum(c.cost for c in costs if c.simulated))} in all; you pay $0 of it")
 
 
 def _sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -155,39 +181,37 @@ def _catalog(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
 
 
 def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    for name in _names(arguments):
-        started = datetime.datetime.now(datetime.UTC)
-        cluster = session().cluster(name)
-        cost_of = cluster.view
-        cluster.down().wait()
-        seconds = (datetime.datetime.now(datetime.UTC) - started).total_seconds()
-        print(f"{name}: ended, confirmed by the cloud's list after {short_duration(seconds)}; {_cost_line(name, cost_of)}")
-
-
-def _cost_line(name: str, view: Callable[[], Any]) -> str:
-    costs = {c.name: c for c in reversed(session().costs())}
-    return f"it cost {format_usd(costs[name].cost)}" if name in costs else "its cost is in %nbprov costs"
+    here, started = session(), time.monotonic()
+    # All at once: what is asked for last would be billed while the first is being confirmed.
+    for name, done in [(name, here.down(name)) for name in _names(arguments)]:
+        done.wait()
+        cost = next((cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name), "nothing")
+        print(f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}")
 
 
 def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    for name in _names(arguments):
-        session().cluster(name).stop().wait()
+    here = session()
+    for name, done in [(name, here.cluster(name).stop()) for name in _names(arguments)]:
+        done.wait()
         print(f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it")
 
 
 def _start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    for name in _names(arguments):
-        session().cluster(name).start().wait()
+    here = session()
+    for name, done in [(name, here.cluster(name).start()) for name in _names(arguments)]:
+        done.wait()
         print(f"{name}: running")
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
+    live = [view.name for view in session().clusters()]
     if arguments.all:
-        return [view.name for view in session().clusters()]
+        if not live:
+            print("no cluster is live")
+        return live
     if not arguments.names:
-        live = ", ".join(view.name for view in session().clusters()) or "none is live"
-        raise UsageError("which cluster?", hint=f"live clusters: {live}; --all means all of yours")
-    return list(arguments.names)
+        raise UsageError("which cluster?", hint=f"live clusters: {', '.join(live)}; --all means all of them" if live else "none is live")
+    return list(dict.fromkeys(arguments.names))
 
 
 def _autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -216,19 +240,30 @@ def _logs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     print(session().cluster(arguments.name).logs(arguments.job, last=arguments.last), end="")
 
 
-def _watch_provision_log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+def _log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here = session()
     run = next((r for r in here.engine.ledger.runs() if not arguments.name or r.name == arguments.name), None)
     if run is None:
-        print("nothing has been launched yet")
+        print(f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet")
         return
     path = here.engine.home / "logs" / f"{run.run_id}.log"
-    print(path.read_text(encoding="utf-8") if path.exists() else f"{run.name}: its provision log is gone", end="")
+    print(path.read_text(encoding="utf-8") if path.exists() else f"{run.name}: its provision log is gone\n", end="")
+
+
+def _config(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    options = options_of(shell)
+    rows = [[name, str(getattr(options, name)), str(trait.help)] for name, trait in sorted(options.traits(config=True).items())]
+    _print_table(["option", "value", "what it does"], rows, "no options")
+    print("change one with %config Nbprov.NAME = VALUE")
 
 
 def _clusters_argument(parser: MagicParser) -> None:
     parser.add_argument("names", nargs="*", help="the clusters")
     parser.add_argument("--all", action="store_true", help="all of yours")
+
+
+def _plan_arguments(parser: MagicParser) -> None:
+    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
 
 
 def _one_cluster(parser: MagicParser) -> None:
@@ -245,7 +280,7 @@ COMMANDS: dict[str, Command] = {
     "check": Command(
         "ask each cloud whether it can be used", _check, lambda p: p.add_argument("cloud", nargs="*", help="only these clouds")
     ),
-    "plan": Command("%%nbprov plan: show what the YAML in the cell would try, and create nothing", _plan),
+    "plan": Command("%%nbprov plan: show what the YAML in the cell would try, and create nothing", _plan, _plan_arguments),
     "attempts": Command(
         "the attempts of the latest launch and why each failed", _attempts, lambda p: p.add_argument("name", nargs="?", default="")
     ),
@@ -253,19 +288,20 @@ COMMANDS: dict[str, Command] = {
         "what is blocked, why, for how long", _blocks, lambda p: p.add_argument("--clear", action="store_true", help="forget all blocks")
     ),
     "costs": Command("what every launch has cost so far", _costs),
-    "log": Command("the provision log of the latest launch", _watch_provision_log, lambda p: p.add_argument("name", nargs="?", default="")),
+    "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
     "logs": Command("the output of a job", _logs, _logs_arguments),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
     "start": Command("start stopped clusters", _start, _clusters_argument),
-    "down": Command("end clusters, and confirm it by the cloud's list", _down, _clusters_argument),
+    "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _clusters_argument),
     "sweep": Command(
         "list machines of yours that the ledger does not know",
         _sweep,
         lambda p: p.add_argument("--end", action="store_true", help="end them, whatever their age"),
     ),
     "catalog": Command("the price catalogue: rows, age and source a cloud", _catalog),
+    "config": Command("the options and what they do", _config),
 }
 
 LATER: dict[str, str] = {
@@ -274,5 +310,4 @@ LATER: dict[str, str] = {
     "history": "until then %nbprov costs and %nbprov attempts show the ledger",
     "dashboard": "until then %clusters is live",
     "watch": "until then run the %%provision cell again",
-    "config": "until then %config Nbprov shows the options",
 }

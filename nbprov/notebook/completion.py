@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
 if TYPE_CHECKING:
+    import argparse
+
     from nbprov.catalog import Catalog
+
+    from .arguments import MagicParser
 
 _MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
 _MOST = 200
@@ -23,9 +28,11 @@ def match(context: Any) -> dict[str, Any]:
     found = _MAGICS.match(first)
     if found is None:
         return {"completions": [], "suppress": False}
-    word, completions = _complete(found.group(1), context, first)
+    word, offered = _complete(found.group(1), context, first)
+    # Nobody has to know that it is written A100: case does not matter to the magics either.
+    fitting = [text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())]
     return {
-        "completions": [SimpleCompletion(text=text, type="nbprov") for text in completions if text.startswith(word)][:_MOST],
+        "completions": [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]],
         "matched_fragment": word,
         "suppress": True,
         "do_not_suppress": set(),
@@ -43,35 +50,50 @@ def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
 
 
 def _line_words(magic: str, before: str, word: str) -> list[str]:
+    previous = before[: len(before) - len(word)].split()[1:]
+    if magic == "nbprov":
+        from .commands import COMMANDS
+
+        if not previous:
+            return sorted(COMMANDS)
+    parser = _parser(magic, previous)
+    if parser is None:
+        return []
+    if word.startswith("-"):
+        return parser.flags()
+    action = parser.option(previous[-1]) if previous else None
+    if action is not None:
+        return _option_values(action, previous)
+    if magic == "prices":
+        return _catalog().accelerators()
+    # A cluster that is to be made has no name yet, but one that is there can be asked for again.
+    return _cluster_names() if magic in ("on", "nbprov", "provision") else []
+
+
+def _parser(magic: str, previous: list[str]) -> MagicParser | None:
     from . import arguments
 
+    if magic == "nbprov":
+        from .commands import COMMANDS, parser_of
+
+        return parser_of(previous[0]) if previous[0] in COMMANDS else None
     parsers = {
         "provision": arguments.provision_parser,
         "prices": arguments.prices_parser,
         "on": arguments.on_parser,
         "clusters": arguments.clusters_parser,
     }
-    if word.startswith("-") and magic in parsers:
-        return parsers[magic]().flags()
-    previous = before[: len(before) - len(word)].split()
-    if magic == "prices":
-        return _prices_words(previous)
-    if magic == "on":
-        return _cluster_names()
-    if magic == "nbprov":
-        from .commands import COMMANDS
-
-        return sorted(COMMANDS) if len(previous) < 2 else _cluster_names()
-    return []
+    return parsers[magic]()
 
 
-def _prices_words(previous: list[str]) -> list[str]:
-    last = previous[-1] if previous else ""
-    if last == "--cloud":
+def _option_values(option: argparse.Action, previous: list[str]) -> list[str]:
+    if option.dest == "cloud":
         return _catalog().clouds()
-    if last == "--region":
-        return _regions(_catalog().clouds())
-    return _catalog().accelerators()
+    if option.dest == "region":
+        named = [value for flag, value in pairwise(previous) if flag == "--cloud"]
+        clouds = _catalog().clouds()
+        return _regions([cloud for cloud in clouds if cloud in named] or clouds)
+    return [str(choice) for choice in option.choices or ()]
 
 
 def _yaml_words(context: Any) -> tuple[str, list[str]]:
@@ -109,6 +131,7 @@ def _regions(clouds: Iterable[str]) -> list[str]:
 def _cluster_names() -> list[str]:
     # Never opens a ledger for a completion: without a session there are no clusters to speak of.
     api = sys.modules.get("nbprov.api")
-    if api is None:
+    here = api.current() if api is not None else None
+    if here is None:
         return []
-    return [view.name for view in api.session().clusters()] + [name for name, run in api.session().runs.items() if not run.done]
+    return [view.name for view in here.clusters()] + [name for name, run in here.runs.items() if not run.done]

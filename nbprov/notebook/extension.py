@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
+import logging
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model import paths
@@ -13,6 +14,17 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
 _MARK = "_nbprov_extension"
+_LOG = "nbprov"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What was put into a shell. Kept by the shell, since a module that autoreload renews has other functions."""
+
+    magics: Any
+    matcher: Any
+    after_cell: Any
+    log: logging.Handler
 
 
 def load(shell: InteractiveShell) -> None:
@@ -25,16 +37,18 @@ def load(shell: InteractiveShell) -> None:
     """
     _refuse_broken_kernel()
     if getattr(shell, _MARK, None) is not None:
-        return  # loaded already: %reload_ext and autoreload come here
+        return  # loaded already: autoreload comes here
     from .completion import match
+    from .logfile import LogFile
     from .magics import Nbprov
 
     magics: Any = Nbprov(shell=shell)
+    loaded = _Loaded(magics, match, _show_what_is_due, LogFile(paths.home() / "logs" / "nbprov.log"))
     shell.register_magics(magics)
-    shell.configurables.append(magics)
-    shell.Completer.custom_matchers.append(match)
-    setattr(shell, _MARK, magics)
-    atexit.register(close_session)
+    shell.Completer.custom_matchers.append(loaded.matcher)
+    shell.events.register("post_run_cell", loaded.after_cell)
+    logging.getLogger(_LOG).addHandler(loaded.log)
+    setattr(shell, _MARK, loaded)
     if _anything_left():
         from .greeting import greet
 
@@ -43,28 +57,42 @@ def load(shell: InteractiveShell) -> None:
 
 def unload(shell: InteractiveShell) -> None:
     """Take the magics and the completer away again. Machines and their guards go on."""
-    magics: Any = getattr(shell, _MARK, None)
-    if magics is None:
+    loaded: _Loaded | None = getattr(shell, _MARK, None)
+    if loaded is None:
         return
-    from .completion import match
-
-    if match in shell.Completer.custom_matchers:
-        shell.Completer.custom_matchers.remove(match)
+    if loaded.matcher in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(loaded.matcher)
+    shell.events.unregister("post_run_cell", loaded.after_cell)
     for kind in ("line", "cell"):
-        for name in magics.magics[kind]:
-            shell.magics_manager.magics[kind].pop(name, None)
-    if magics in shell.configurables:
-        shell.configurables.remove(magics)
+        for name, function in loaded.magics.magics[kind].items():
+            # Another extension may have taken the name meanwhile; then it is that one's.
+            if shell.magics_manager.magics[kind].get(name) == function:
+                del shell.magics_manager.magics[kind][name]
+    if loaded.magics in shell.configurables:
+        shell.configurables.remove(loaded.magics)
+    logging.getLogger(_LOG).removeHandler(loaded.log)
+    loaded.log.close()
     delattr(shell, _MARK)
-    close_session()
-    atexit.unregister(close_session)
+    _close_session()
 
 
-def close_session() -> None:
-    """Give leases up and stop the engine, if there is one. At a kernel's orderly end the next kernel then need not wait."""
-    api = sys.modules.get("nbprov.api")
+def _close_session() -> None:
+    shown, api = sys.modules.get("nbprov.notebook.shown"), sys.modules.get("nbprov.api")
+    if shown is not None:
+        shown.Follower.drop_all()
     if api is not None:
         api.close()
+
+
+def _show_what_is_due(result: Any = None) -> None:
+    """At the end of each cell: where nobody looks on, what it changed must be in the notebook when it is saved."""
+    shown = sys.modules.get("nbprov.notebook.shown")
+    if shown is None:
+        return
+    from .panels import host
+
+    if host.current() is host.Host.STATIC:
+        shown.Follower.flush()
 
 
 def _refuse_broken_kernel() -> None:
@@ -79,7 +107,6 @@ def _refuse_broken_kernel() -> None:
 
 
 def _anything_left() -> bool:
-    from nbprov.provisioning.ledger.store import has_live_rows
+    from nbprov.provisioning.leftovers import has_live_rows
 
-    path = paths.home() / "ledger.sqlite3"
-    return path.exists() and has_live_rows(path)
+    return has_live_rows(paths.home() / "ledger.sqlite3")

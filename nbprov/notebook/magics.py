@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
-from traitlets import Bool, Float, observe
+from traitlets import Bool, Float, TraitError, default, observe, validate
 
-from .arguments import HelpWanted, clusters_parser, on_parser, prices_parser, provision_parser
+from nbprov.model.errors import UsageError
+
+from .arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
 
 
 @magics_class
@@ -18,18 +22,34 @@ class Nbprov(Magics):
         False,
         help="Apply nest_asyncio for your own nested loops. Nothing in nbprov needs it: its engine has a thread and a loop of its own.",
     ).tag(config=True)
-    demo = Bool(False, help="Let the simulated `local` cloud into every plan, not only into those that name it.").tag(config=True)
+    demo = Bool(help="Let the simulated `local` cloud into every plan, not only into those that name it.").tag(config=True)
     hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(config=True)
 
-    @observe("nest_asyncio")
-    def _nest(self, change: Any) -> None:
-        if change["new"]:
+    @default("demo")
+    def _demo_default(self) -> bool:
+        return os.environ.get("NBPROV_DEMO") == "1"
+
+    @validate("nest_asyncio")
+    def _apply_nesting(self, proposal: Any) -> bool:
+        # Validated, not observed, and refused in the words of traitlets: then the option stays off.
+        if proposal["value"]:
             from .nesting import apply
 
-            apply()
+            try:
+                apply()
+            except UsageError as error:
+                raise TraitError(f"{error.message}; {error.hint}") from None
+        return bool(proposal["value"])
+
+    @validate("hedge")
+    def _check_hedge(self, proposal: Any) -> float:
+        seconds = float(proposal["value"])
+        if not 0 <= seconds < float("inf"):
+            raise TraitError(f"hedge is a number of seconds from 0 on, not {seconds:g}")
+        return seconds
 
     @observe("demo")
-    def _demo(self, change: Any) -> None:
+    def _demo_changed(self, change: Any) -> None:
         from nbprov.api import session
 
         session().demo = bool(change["new"])
@@ -38,53 +58,49 @@ class Nbprov(Magics):
     @cell_magic
     def provision(self, line: str, cell: str) -> Any:
         """Get machines as the YAML in the cell says: `%%provision [NAME]`; see `%%provision --help`."""
-        try:
-            arguments = provision_parser().parse_line(line)
-        except HelpWanted as wanted:
-            print(wanted)
-            return None
-        from .provisioning import provision_cell
 
-        return provision_cell(self.shell, arguments, cell, hedge=self.hedge)
+        def act(arguments: Any) -> None:
+            from .provisioning import provision_cell
+
+            provision_cell(self.shell, arguments, cell, hedge=self.hedge)
+
+        return _with_arguments(provision_parser(), line, act)
 
     @no_var_expand
     @line_magic
     def prices(self, line: str) -> Any:
         """What is on sale, cheapest first: `%prices [GPU[:N]]`; see `%prices --help`."""
-        try:
-            arguments = prices_parser().parse_line(line)
-        except HelpWanted as wanted:
-            print(wanted)
-            return None
-        from .price_listing import list_prices
 
-        return list_prices(self.shell, arguments)
+        def act(arguments: Any) -> Any:
+            from .price_listing import list_prices
+
+            return list_prices(self.shell, arguments)
+
+        return _with_arguments(prices_parser(), line, act)
 
     @no_var_expand
     @line_magic
     def clusters(self, line: str) -> Any:
         """The clusters of this user; see `%clusters --help`."""
-        try:
-            arguments = clusters_parser().parse_line(line)
-        except HelpWanted as wanted:
-            print(wanted)
-            return None
-        from .cluster_listing import list_clusters
 
-        return list_clusters(self.shell, ended=arguments.all)
+        def act(arguments: Any) -> None:
+            from .cluster_listing import list_clusters
+
+            list_clusters(self.shell, ended=arguments.all)
+
+        return _with_arguments(clusters_parser(), line, act)
 
     @no_var_expand
     @cell_magic
     def on(self, line: str, cell: str) -> Any:
         """Run the cell on a cluster: `%%on NAME`; see `%%on --help`."""
-        try:
-            arguments = on_parser().parse_line(line)
-        except HelpWanted as wanted:
-            print(wanted)
-            return None
-        from .remote_cell import run_cell
 
-        return run_cell(self.shell, arguments, cell)
+        def act(arguments: Any) -> None:
+            from .remote_cell import run_cell
+
+            run_cell(self.shell, arguments, cell)
+
+        return _with_arguments(on_parser(), line, act)
 
     @no_var_expand
     @line_cell_magic
@@ -93,3 +109,13 @@ class Nbprov(Magics):
         from .commands import run_command
 
         return run_command(self.shell, line, cell)
+
+
+def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -> Any:
+    """Do what a line asks for; print the help instead where it asks for that."""
+    try:
+        arguments = parser.parse_line(line)
+    except HelpWanted as wanted:
+        print(wanted)
+        return None
+    return act(arguments)

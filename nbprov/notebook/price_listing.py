@@ -48,4 +48,4 @@ def list_prices(shell: Any, arguments: argparse.Namespace) -> PriceResult:
     )
     prices = session().prices(arguments.accelerator, query=query, live=arguments.live)
     what = arguments.accelerator or "everything"
-    return PriceResult(prices, f"prices of {what}: {len(prices):,} offers")
+    return PriceResult(prices, f"prices of {what}: {len(prices):,} offers" if len(prices) else f"prices of {what}")

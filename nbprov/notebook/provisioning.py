@@ -3,57 +3,133 @@
 from __future__ import annotations
 
 import argparse
+import keyword
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from importlib.metadata import version
 from typing import Any
 
-from nbprov.api import Cluster, Run, session
+from nbprov.api import Cluster, Run, Session, session
 from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.model.money import format_usd
+from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import SLICE
 
 from .arguments import key_values
-from .panels import ClustersTable, LiveDisplay, PriceTable, RunPanel, host
-from .shown import Line, keep_up_to_date, say_remarks, show
+from .buttons import Buttons
+from .panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, host
+from .rendering.words import cost_words, is_simulated
+from .shown import Follower, Line, print_lines, say_remarks, show
+
+BODY_LINE = 2
+"""The number of a cell's first line below its magic, as an editor counts."""
 
 
-def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedge: Seconds) -> Any:
+def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedge: Seconds) -> None:
     """Plan the cell's spec, show the panel, and launch where that was agreed to.
 
-    Returns None: the panel is the output, and the handle is the variable named like the cluster.
+    The panel is the output, and the handle is the variable named like the cluster; it is there however the cell ends.
     """
-    interactive = host.is_interactive() and hasattr(shell, "kernel")
-    result = session().provision(
-        text,
+    here = session()
+    spec = here.parse(text, ignore=arguments.ignore, first_line=BODY_LINE)
+    say_remarks(spec)
+    if arguments.dry_run:
+        show_plan(here, spec, f"plan of {here.name_of(spec, arguments.name)}; nothing is created")
+        return
+    result = here.provision(
+        spec,
         arguments.name,
         race=arguments.race,
         hedge=hedge,
         env=key_values(arguments.env, "%%provision"),
-        ignore=arguments.ignore,
-        ask=_prompt if interactive else _nobody,
+        ask=_prompt if can_ask(shell) else _nobody,
     )
+    _store(shell, result)
     if isinstance(result, Cluster):
-        _show_existing(shell, result)
+        _show_existing(result)
         return
-    run = result
-    say_remarks(run.spec)
-    if arguments.dry_run:
-        show(PriceTable(run.plan, title=f"plan of {run.name}; nothing is created", now=time.time()))
-        return
-    run.on_interrupt = arguments.on_interrupt
-    shell.user_ns[_variable(run.name)] = run
-    if run.plan.chosen is None:
-        raise run.unavailable()
+    _launch(shell, result, arguments)
+
+
+def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
+    if run.is_under_way:
+        print(f"{run.name} is being launched already; this panel follows it")
+    else:
+        run.on_interrupt = arguments.on_interrupt
+    if run.error is not None:
+        raise run.error
     display = _show_run(run)
-    if arguments.yes or not interactive:
+    has_buttons = display.where is host.Host.WIDGETS
+    if not run.launched and (arguments.yes or (not has_buttons and _agreed(shell, run))):
         run.launch()
-    if arguments.wait or not interactive:
+    if run.launched and (arguments.wait or not has_buttons):
+        _wait(run, display)
+    elif arguments.wait:
+        _wait_for_press(run)
         _wait(run, display)
 
 
-def _variable(name: str) -> str:
-    return name if name.isidentifier() else "".join(c if c.isalnum() else "_" for c in name)
+def _agreed(shell: Any, run: Run) -> bool:
+    """Whether the run may be launched where there is no button to press.
+
+    Raises
+    ------
+    UsageError
+        If it costs money and there is nobody to ask.
+    """
+    dearest = run.plan.dearest
+    most = f"{format_usd(dearest.hourly)}/h" if dearest is not None else "$0/h"
+    if can_ask(shell) and not hasattr(shell, "kernel"):
+        answer = input(f"launch {run.name}? It may take up to {most}. [y/N] ")
+        if answer.strip().lower() in ("y", "yes"):
+            return True
+        print(f"{run.name}: not launched; {run.name}.launch() does it later")
+        return False
+    if all(is_simulated(candidate.offer) for candidate in (run.plan.chosen, dearest) if candidate is not None):
+        return True
+    raise UsageError(
+        f"{run.name} may take up to {most}, and nobody is here to press Launch",
+        hint="%%provision --yes agrees to it; max_hourly_cost and budget in the spec cap it",
+        code="run.needs-consent",
+    )
+
+
+def can_ask(shell: Any) -> bool:
+    """Whether a question would reach a person: a notebook that somebody looks at, or a terminal."""
+    return host.is_interactive() if hasattr(shell, "kernel") else sys.stdin is not None and sys.stdin.isatty()
+
+
+def show_plan(here: Session, spec: Spec, title: str) -> None:
+    """Show what a spec would try, and what was left out and why."""
+    plan = here.plan(spec)
+    show(PriceTable(plan, title=title, now=time.time()))
+    for note in plan.notes:
+        print(f"note: {note}")
+    for dropped in plan.dropped:
+        print(f"left out: {dropped.count:,} offers: {dropped.words}")
+
+
+def variable_of(name: str) -> str:
+    """The variable that holds the handle of a cluster.
+
+    Examples
+    --------
+    >>> variable_of("dev"), variable_of("my-gpu.2"), variable_of("8gpus"), variable_of("class")
+    ('dev', 'my_gpu_2', '_8gpus', 'class_')
+    """
+    made = "".join(c if c.isalnum() else "_" for c in name)
+    made = f"_{made}" if made[:1].isdigit() else made
+    return f"{made}_" if keyword.iskeyword(made) else made
+
+
+def _store(shell: Any, result: Run | Cluster) -> None:
+    variable = variable_of(result.name)
+    shell.user_ns[variable] = result
+    if variable != result.name:
+        print(f"the handle of {result.name} is the variable {variable}")
 
 
 def _nobody(name: str, hidden: bool) -> str | None:
@@ -66,81 +142,106 @@ def _prompt(name: str, hidden: bool) -> str | None:
     return getpass(f"{name}: ") if hidden else input(f"{name}: ")
 
 
-def _show_existing(shell: Any, cluster: Cluster) -> None:
+# ---------------------------------------------------------------- what is there already
+
+
+def _show_existing(cluster: Cluster) -> None:
     view = cluster.view()
-    shell.user_ns[_variable(cluster.name)] = cluster
-    print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
-    show(cluster_table([view]))
+    if cluster.was_started:
+        print(f"{cluster.name} was stopped and fits: it is started again")
+    else:
+        print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
+    show_clusters([view])
 
 
-def cluster_table(views: Any) -> ClustersTable:
-    """A clusters table whose buttons act."""
-    return ClustersTable(views, on_stop=_act("stop"), on_start=_act("start"), on_down=_act("down"))
+def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None:
+    """A clusters table whose buttons act; live where there is a way to look again."""
+    buttons = Buttons()
+    panel = ClustersTable(views, on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down)
+    buttons.panel = panel
+    display = show(panel)
+    if snapshot is not None:
+        engine = session().engine
+        engine.thread.soon(engine.lifecycle.watch)
+        Follower(display, snapshot, _clusters_stage, _all_ended, engine)
 
 
-def _act(verb: str) -> Callable[[str], None]:
-    def act(name: str) -> None:
-        getattr(session().cluster(name), verb)()
+def _clusters_stage(view: ClustersView) -> Hashable:
+    return tuple((c.cluster_id, c.state, c.reason) for c in view.clusters)
 
-    return act
+
+def _all_ended(view: ClustersView) -> bool:
+    return all(c.state is ClusterState.ENDED for c in view.clusters)
+
+
+# ---------------------------------------------------------------- a run
 
 
 def _show_run(run: Run) -> LiveDisplay[Any]:
-    panel = RunPanel(run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=_act("down"))
-    display: LiveDisplay[Any] = LiveDisplay(panel)
-    display.show()
-    engine = session().engine
-    changed = keep_up_to_date(display, run.view, lambda: run.done and (run.settled_future.done() or not run.launched), engine.publisher)
-    # The engine tells of the cluster's later life as well, so that a panel shows that its machine has ended.
-    engine.subscribe(changed)
-    run.settled_future.add_done_callback(lambda _: changed())
-    for line in display.take_lines():
-        print(line)
+    buttons = Buttons()
+    panel = RunPanel(run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=buttons.down)
+    buttons.panel = panel
+    display: LiveDisplay[Any] = show(panel)
+    follower = Follower(display, run.view, lambda view: _run_stage(run, view), lambda view: _run_is_over(run, view), session().engine)
+    run.settled_future.add_done_callback(lambda _: follower.changed())
     return display
+
+
+def _run_stage(run: Run, view: RunView) -> Hashable | None:
+    if run.launched and not run.done:
+        return None
+    pending = sum(not a.state.is_final for a in view.attempts)
+    cluster = view.cluster
+    return view.state, view.needs_launch, view.error, pending, cluster and (cluster.state, cluster.reason)
+
+
+def _run_is_over(run: Run, view: RunView) -> bool:
+    return run.done and not run.is_under_way and (view.cluster is None or view.cluster.state is ClusterState.ENDED)
 
 
 def _wait(run: Run, display: LiveDisplay[Any]) -> None:
     """Block until the run is set up, printing what changes where no panel shows it."""
     try:
-        if not run.launched:
-            _wait_for_press(run)
-        while not run.done:
+        # Where nobody looks on, the kernel may end with this cell: losers of a race are seen out.
+        while not run.done or (run.is_under_way and display.where is not host.Host.WIDGETS):
             time.sleep(SLICE)
-            _print_lines(display)
+            print_lines(display)
         display.update(run.view())
-        _print_lines(display)
+        print_lines(display)
         run.wait()
     except KeyboardInterrupt:
         raise _interrupted(run) from None
 
 
 def _wait_for_press(run: Run) -> None:
-    from importlib.metadata import version
-
     if version("ipykernel").split(".")[0] == "6":
         raise UsageError(
             "with ipykernel 6 no button can be pressed while a cell runs",
             hint="%%provision --wait --yes launches at once; without --wait the cell returns and Launch can be pressed",
             code="run.cannot-press",
         )
-    while not run.launched and not run.done:
-        time.sleep(SLICE)
-
-
-def _print_lines(display: LiveDisplay[Any]) -> None:
-    for line in display.take_lines():
-        print(line, flush=True)
+    try:
+        while not run.launched and not run.done:
+            time.sleep(SLICE)
+    except KeyboardInterrupt:
+        raise run.interrupt() from None
 
 
 def _interrupted(run: Run) -> Interrupted:
+    is_cancelled = run.cancels_on_interrupt
     error = run.interrupt()
-    if run.on_interrupt == "cancel" and not run.settled_future.done():
-        line = Line(error.message)
+    if not is_cancelled:
+        return error
+    line = Line(error.message)
+    ledger = session().engine.ledger
+    simulated = run.plan.chosen is not None and is_simulated(run.plan.chosen.offer)
 
-        def settled(_: Any) -> None:
-            cost = session().engine.ledger.cost(run.run_id)
-            line.renew(f"{run.name}: cancelled; everything is confirmed gone; it cost {format_usd(cost)}")
+    def settled(_: Any) -> None:
+        cost = cost_words(ledger.cost(run.run_id), simulated=simulated)
+        if run.state.value == "ready":
+            line.renew(f"{run.name}: it was ready before it could be cancelled; %nbprov down {run.name} ends it")
+        else:
+            line.renew(f"{run.name}: cancelled; everything is confirmed gone; it cost {cost}")
 
-        run.settled_future.add_done_callback(settled)
-        return Interrupted(f"interrupted: {run.name} is cancelled")
-    return error
+    run.settled_future.add_done_callback(settled)
+    return Interrupted(f"interrupted: {run.name} is cancelled")

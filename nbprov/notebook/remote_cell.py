@@ -21,6 +21,8 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
     ------
     RemoteError
         If the code raised or the script ended with a code other than 0.
+    CloudTrouble
+        If the machine cannot be reached.
     Interrupted
         On Ctrl-C, which interrupts the remote side too.
     """
@@ -37,7 +39,9 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
         future.result()
     except KeyboardInterrupt:
         future.cancel()
-        raise Interrupted(f"interrupted on {name}; its variables are still there") from None
+        _drain(shell, outputs, 0)
+        what = "the script there is ended" if arguments.bash else "its variables are still there"
+        raise Interrupted(f"interrupted on {name}; {what}") from None
 
 
 def _drain(shell: Any, outputs: queue.SimpleQueue[dict[str, Any]], wait: float) -> None:

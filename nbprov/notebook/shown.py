@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import html
 import uuid
 from collections.abc import Callable, Hashable
@@ -49,7 +50,7 @@ class Follower:
         What to show now. Called on the engine's thread.
     stage
         What the saved output should tell apart: it is renewed whenever this changes. None while things are in motion: a saved
-        output is not renewed then, since that draws the panel anew under the reader's hand.
+        output is not renewed then, since that draws the panel anew under the reader's hand. Given the panel's view, as is_over.
     is_over
         Nothing more can happen to what is shown.
     """
@@ -67,16 +68,17 @@ class Follower:
         self._display, self._snapshot, self._stage, self._is_over = display, snapshot, stage, is_over
         self._engine = engine
         self._saved = stage(display.panel.view)
-        self._unsubscribe = engine.subscribe(self.changed)
-        self._open.add(self)
+        if not is_over(display.panel.view):
+            self._unsubscribe = engine.subscribe(self.changed)
+            self._open.add(self)
 
     def changed(self) -> None:
         """Say that something may have changed. From any thread."""
         self._engine.publisher.mark(self._display.display_id, self._send)
 
     def _send(self) -> None:
-        view = self._snapshot()
-        self._display.update(view)
+        self._display.update(self._snapshot())
+        view = self._display.panel.view
         stage = self._stage(view)
         if stage is not None and stage != self._saved:
             self._saved = stage
@@ -92,8 +94,14 @@ class Follower:
             follower.changed()
             follower._engine.publisher.forget(follower._display.display_id)
         engines = {follower._engine for follower in cls._open}
-        for engine in engines:
-            engine.thread.call(_nothing()).result(FLUSH_SECONDS)
+        concurrent.futures.wait([engine.thread.call(_nothing()) for engine in engines], FLUSH_SECONDS)
+
+    @classmethod
+    def drop_all(cls) -> None:
+        """Follow nothing any more: the engine is about to end."""
+        for follower in tuple(cls._open):
+            follower._unsubscribe()
+        cls._open.clear()
 
 
 async def _nothing() -> None:

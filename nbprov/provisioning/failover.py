@@ -158,7 +158,7 @@ class Failover:
         retry = failure.rule.retry
         if retry is Retry.RESOLVE:
             self._unknown(attempt, actions)
-        elif retry is Retry.SAME and attempt.tries < SAME_TRIES and not self.is_unwanted(attempt.token):
+        elif retry is Retry.SAME and attempt.tries < SAME_TRIES and self.may_start and not self.is_unwanted(attempt.token):
             pause = failure.retry_after or min(BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1))
             attempt.retry_at = elapsed + pause
             attempt.deadline = float("inf")

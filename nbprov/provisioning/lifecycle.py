@@ -97,7 +97,7 @@ class Lifecycle:
         Raises
         ------
         CloudError
-            With the cause, where the cloud refuses.
+            With the cause, where the cloud refuses, or where its agent cannot be started; then it is stopped again.
         """
         engine = self._engine
         cloud = engine.cloud(row.candidate.offer.cloud)
@@ -111,9 +111,18 @@ class Lifecycle:
             engine.changed()
             raise
         engine.ledger.set_cluster(row.cluster_id, ClusterState.RUNNING, "started")
+        await self._guard_again(row)
         engine.ledger.note(row.run_id, "cluster", "started", row.token)
         self.watch()
         engine.changed()
+
+    async def _guard_again(self, row: ClusterRow) -> None:
+        # The agent does not survive a stop, and a machine without one has no guards: no started cluster may stay so.
+        try:
+            await self._engine.attach(row.name)
+        except (CloudError, NbprovError):
+            await self.stop(row, "started, but its agent could not be, so it would have run unguarded")
+            raise
 
     async def _reach(self, cloud: AsyncCloud, row: ClusterRow, goal: InstanceState, verb: Callable[..., object]) -> None:
         pause = cloud.capabilities.poll_every

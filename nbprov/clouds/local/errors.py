@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from nbprov.model.causes import Cause, CloudError, Failure, Scope
 
-from .market import MarketError
 from .wire import STRANGER, AnswerLost, Refusal, Unreachable
 
 CAUSES: dict[str, Cause] = {
@@ -63,6 +62,8 @@ def failure_of_exception(error: BaseException, *, creates: bool = False) -> Fail
         return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, str(error), "AnswerLost")
     if isinstance(error, Unreachable):
         return Failure(Cause.TRANSIENT, str(error), "Unreachable")
+    from .market import MarketError  # the daemon's; the adapter's own calls end above, without the market's reader
+
     if isinstance(error, MarketError):
         return Failure(Cause.BAD_REQUEST, str(error), "InvalidMarket")
     return None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market as Side
 
-from .market import Market
+if TYPE_CHECKING:
+    from .market import Market
 
 SOURCE = "simulated"
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, short_duration
-from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
+from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunState, RunView
 from nbprov.model.money import Micros
 
 from .prices import PlanFacts, plan_facts, plan_html, plan_text
@@ -120,6 +120,14 @@ class RunFacts:
     log_path: str
 
     @property
+    def spent(self) -> str:
+        """What it cost, or costs so far; empty where nothing was tried."""
+        if not self.attempts:
+            return ""
+        so_far = "" if self.is_final and not self.hourly else "so far "
+        return f"cost {so_far}{cost_words(self.cost, simulated=self.simulated)}"
+
+    @property
     def title(self) -> str:
         """The run in one line."""
         return f"{self.name or 'provision'}: {self.look}"
@@ -171,7 +179,7 @@ def run_facts(view: RunView) -> RunFacts:
         hourly=_hourly(view, attempts),
         started=view.started,
         now=view.now,
-        summary=_summary(view, simulated) if view.state.is_final else (),
+        summary=_summary(view) if view.state.is_final else (),
         error=view.error,
         log_path=view.log_path,
     )
@@ -184,9 +192,8 @@ def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:
     return view.cluster.hourly_now + sum(a.hourly for a in losers)
 
 
-def _summary(view: RunView, simulated: bool) -> tuple[str, ...]:
+def _summary(view: RunView) -> tuple[str, ...]:
     tries = len(view.attempts)
-    spent = f"cost so far {cost_words(view.cost, simulated=simulated)}"
     took = f"{tries} attempt{'' if tries == 1 else 's'}, {short_duration(view.now - view.started)}"
     lines: list[str] = []
     if view.state is RunState.READY and view.cluster is not None:
@@ -196,20 +203,21 @@ def _summary(view: RunView, simulated: bool) -> tuple[str, ...]:
             lines.append(f"dearer than the first place of the plan: {per_hour(winner.hourly)} instead of {per_hour(first.hourly)}")
         heads = [i for i in view.cluster.instances if i.node == 0 and i.host]
         lines += [f"address: {i.host} port {i.port}" for i in heads]
-        lines += [f"{took}, {spent}", f"guards: {view.cluster.guards.words()}", f"next: %%on {view.name}"]
+        lines += [took, f"guards: {view.cluster.guards.words()}", f"next: %%on {view.name}"]
         return tuple(lines + _ending(view))
     words = {RunState.FAILED: "no machine", RunState.CANCELLED: "cancelled", RunState.ENDED: "ended"}.get(view.state, view.state.value)
-    lines.append(f"{words}: {took}, {spent.replace('so far ', '') if not _ending(view) else spent}")
-    left = _ending(view)
-    return tuple(lines + (left or ["nothing of it is on the bill"]))
+    lines.append(f"{words}: {took}")
+    return tuple(lines + (_ending(view) or ["nothing of it is on the bill"]))
 
 
 def _ending(view: RunView) -> list[str]:
-    """What is still to be confirmed gone, by name."""
-    kept = AttemptState.READY if view.state is RunState.READY else None
+    """What is still to be confirmed gone, by name. The winner is not, while its cluster is kept or once that has ended."""
+    is_settled = view.state is RunState.READY or (view.cluster is not None and view.cluster.state is ClusterState.ENDED)
+    kept = AttemptState.READY if is_settled else None
     open_ones = [a for a in view.attempts if not a.state.is_final and a.state is not kept]
     return [
-        f"still ending: attempt {a.number} in {place_words(a.candidate.offer.place)} at {per_hour(a.candidate.hourly)}" for a in open_ones
+        f"still to be confirmed gone: attempt {a.number} in {place_words(a.candidate.offer.place)} at {per_hour(a.candidate.hourly)}"
+        for a in open_ones
     ]
 
 
@@ -231,10 +239,9 @@ def _rows(facts: RunFacts) -> list[list[str]]:
 
 
 def _lines_above(facts: RunFacts) -> list[str]:
-    spent = f"cost so far {cost_words(facts.cost, simulated=facts.simulated)}" if facts.cost or facts.attempts else ""
     is_said = any(line.startswith(facts.message) for line in facts.summary)
     message = "" if is_said else facts.message
-    return [line for line in [message, *(facts.summary or [spent])] if line]
+    return [line for line in [message, *facts.summary, facts.spent] if line]
 
 
 def _lines_below(facts: RunFacts) -> list[str]:
@@ -310,7 +317,7 @@ def _state_lines(facts: RunFacts) -> list[str]:
     if not facts.is_final:
         detail = f": {facts.message}" if facts.message else ""
         return [] if facts.state == RunState.PLANNED.value and not facts.needs_launch else [f"{facts.name}: {facts.look.words}{detail}"]
-    return [line for line in [*facts.summary, *facts.error.splitlines()] if line]
+    return [line for line in [*facts.summary, facts.spent, *facts.error.splitlines()] if line]
 
 
 __all__ = ["SIMULATED", "AttemptFacts", "RunFacts", "attempt_facts", "attempt_line", "run_facts", "run_html", "run_lines", "run_text"]

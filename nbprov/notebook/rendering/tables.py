@@ -13,8 +13,10 @@ LEAST_FLEXIBLE = 16
 """A column that gives way is not cut shorter than this."""
 GAP = "  "
 
-_TABLE = "border-collapse:collapse;border:1px solid #8a8f98;font-variant-numeric:tabular-nums"
-_CELL = "border:1px solid #8a8f98;padding:2px 8px;text-align:{align};white-space:{wrap}"
+# Lab's own style for tables in outputs beats attributes, so what matters stands on every cell, in as few letters as can be.
+_TABLE = "border-collapse:collapse"
+_CELL = "border:1px solid #999;text-align:{align}"
+_TIGHT = ";white-space:nowrap"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +99,13 @@ def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """A table with inline borders; every cell is escaped."""
 
     def cell(tag: str, column: Column, text: str) -> str:
-        style = _CELL.format(align="right" if column.right else "left", wrap="normal" if column.flexible else "nowrap")
+        style = _CELL.format(align="right" if column.right else "left") + ("" if column.flexible or column.right else _TIGHT)
         scope = ' scope="col"' if tag == "th" else ""
         return f'<{tag}{scope} style="{style}">{escape(text)}</{tag}>'
 
     head = "".join(cell("th", c, c.label) for c in columns)
     body = "".join(f"<tr>{''.join(cell('td', c, t) for c, t in zip(columns, row, strict=True))}</tr>\n" for row in rows)
-    return f'<table border="1" style="{_TABLE}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
+    return f'<table border="1" cellpadding="4" style="{_TABLE}">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n</table>\n'
 
 
 def html_lines(lines: Sequence[str]) -> str:

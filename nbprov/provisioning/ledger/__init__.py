@@ -6,6 +6,5 @@ from .leases import LEASE_SECONDS, LeaseLost
 from .ledger import Ledger
 from .rows import ClusterRow, LaunchRow, RunRow
 from .runs import NameTaken
-from .store import has_live_rows
 
-__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow", "has_live_rows"]
+__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow"]

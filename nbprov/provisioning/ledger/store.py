@@ -37,12 +37,6 @@ NETWORK_FILE_SYSTEMS = (
 )
 """Where WAL's shared memory does not work (sqlite.org/wal.html): the journal is deleted after each commit instead."""
 
-LIVE_RUNS = (
-    "SELECT EXISTS (SELECT 1 FROM launches WHERE state NOT IN ('refused', 'gone', 'absent'))"
-    " OR EXISTS (SELECT 1 FROM clusters WHERE state <> 'ended')"
-    " OR EXISTS (SELECT 1 FROM runs WHERE state IN ('launching', 'cancelling'))"
-)
-
 
 def file_system(path: Path) -> str:
     """The type of the file system that holds a path, as the kernel names it; empty where that cannot be told."""
@@ -59,19 +53,6 @@ def file_system(path: Path) -> str:
             if inside and len(mount) >= len(best):
                 best, kind = mount, fields[2]
     return kind
-
-
-def has_live_rows(path: Path) -> bool:
-    """Whether a ledger exists and holds anything that may be on the bill. Cheap: asked at every `%load_ext`."""
-    if not path.exists():
-        return False
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=1.0)
-    try:
-        return bool(connection.execute(LIVE_RUNS).fetchone()[0])
-    except sqlite3.DatabaseError:
-        return True  # unreadable is not empty: the engine looks, and says what is wrong
-    finally:
-        connection.close()
 
 
 class Store:

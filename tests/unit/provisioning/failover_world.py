@@ -324,6 +324,6 @@ class World:
                     if not deed.decided:
                         self.make(token)
                     self.answer(token)
-            if not self.machine.finished and self.wake is not None:
+            if not self.machine.finished and not self.busy() and self.wake is not None:
                 self.pass_time(self.wake - self.time)
         raise AssertionError("the run does not end")

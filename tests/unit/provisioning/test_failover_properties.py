@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -31,6 +35,7 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     keys = draw(
         st.lists(
             st.tuples(st.sampled_from("ab"), st.sampled_from("en"), st.sampled_from("xyz"), st.sampled_from("gc"), st.sampled_from(Market)),
+            min_size=1,
             max_size=8,
             unique=True,
         )
@@ -54,6 +59,10 @@ BLOCKS = st.lists(
     ),
     max_size=2,
 )
+
+
+RARELY = st.sampled_from([False] * 6 + [True])
+"""What ends a run must not end most of them in their first steps."""
 
 
 class FailoverInAnyOrder(RuleBasedStateMachine):
@@ -118,14 +127,27 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
     def an_abandoned_task_speaks_up(self, data: st.DataObject) -> None:
         self.world.tell(self.world.late.pop(data.draw(st.integers(0, len(self.world.late) - 1))))
 
-    @rule()
-    def cancel(self) -> None:
-        self.world.cancel()
+    @rule(now=RARELY)
+    def cancel(self, now: bool) -> None:
+        if now:
+            self.world.cancel()
 
     @precondition(lambda self: not self.world.machine.finished)
-    @rule(seen_sent=st.booleans())
-    def the_kernel_dies(self, seen_sent: bool) -> None:
-        self.world.crash(seen_sent)
+    @rule(now=RARELY, seen_sent=st.booleans())
+    def the_kernel_dies(self, now: bool, seen_sent: bool) -> None:
+        if now:
+            self.world.crash(seen_sent)
+
+    @precondition(lambda self: self.world.busy())
+    @rule(data=st.data())
+    def go_on(self, data: st.DataObject) -> None:
+        token = data.draw(st.sampled_from(self.world.busy()))
+        if self.world.deeds[token].task == "submit":
+            self.world.take_note(token)
+        else:
+            if not self.world.deeds[token].decided:
+                self.world.make(token)
+            self.world.answer(token)
 
     @invariant()
     def nothing_is_lost(self) -> None:
@@ -139,3 +161,68 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
 
 
 TestFailoverInAnyOrder = FailoverInAnyOrder.TestCase
+TestFailoverInAnyOrder.settings = settings(stateful_step_count=40)
+
+
+CAUSES = [c for c in Cause if c is not Cause.UNKNOWN_OUTCOME]
+WALK_STEPS = 80
+
+
+def _step(world: World, dice: random.Random) -> None:
+    """One thing that may happen now, likelier the more ordinary it is."""
+    busy = world.busy()
+    luck = dice.random()
+    if luck < 0.01:
+        world.cancel()
+    elif luck < 0.025 and not world.machine.finished:
+        world.crash(dice.random() < 0.5)
+    elif luck < 0.15:
+        world.pass_time(dice.choice([0.5, 4.0, 25.0, 70.0]))
+    elif luck < 0.18 and world.late:
+        world.tell(world.late.pop(dice.randrange(len(world.late))))
+    elif luck < 0.3 and (open_ := [t for t, d in world.deeds.items() if not d.decided]):
+        token = dice.choice(open_)
+        world.make(token, None if dice.random() < 0.6 else dice.randint(0, world.deeds[token].candidate.count))
+    elif busy:
+        _answer(world, dice.choice(busy), dice)
+
+
+def _answer(world: World, token: str, dice: random.Random) -> None:
+    deed, luck = world.deeds[token], dice.random()
+    failure = Failure(dice.choice(CAUSES), "no", scope=dice.choice([None, *Scope]), retry_after=dice.choice([None, 0.0, 7.0]))
+    if deed.task == "submit":
+        if luck < 0.5:
+            world.take_note(token)
+        elif luck < 0.7:
+            world.lose(token, arrived=dice.random() < 0.5)
+        elif luck < 0.92:
+            world.refuse(token, failure)
+        else:
+            world.withdraw(token)
+    elif deed.task == "follow" and not deed.decided and luck < 0.4:
+        world.refuse(token, failure)
+    else:
+        world.answer(token, failure if deed.task in ("booting", "ssh", "agent") and luck < 0.3 else None)
+
+
+@pytest.mark.parametrize("race", [1, 2, 3])
+def test_long_walks_lose_nothing_and_end(race: int) -> None:
+    kept = ended = 0
+    for seed in range(400):
+        dice = random.Random(seed * 3 + race)
+        count = dice.randint(1, 3)
+        places = [(r + z, kind) for r in "en" for z in "xyz" for kind in "gc"]
+        dice.shuffle(places)
+        offers = [
+            candidate(i, region=zone[0], zone=zone, kind=kind, family=kind, count=count, tier=i // dice.randint(2, 9))
+            for i, (zone, kind) in enumerate(places[: dice.randint(1, 9)])
+        ]
+        world = World(sorted(offers, key=lambda c: c.request.tier), race=race, hedge=dice.choice([0.0, 5.0]))
+        world.start()
+        for _ in range(WALK_STEPS):
+            _step(world, dice)
+        world.play_out()
+        kept += world.ready
+        ended += world.ready == 0
+    assert kept > 30, "the walks are to reach what they check"
+    assert ended > 30

@@ -146,3 +146,24 @@ async def test_a_guard_without_a_poweroff_is_refused(machine: Any, agent_on: Any
     with pytest.raises(AgentError, match="powers the machine off"):
         async with agent_on(machine, GuardConfig("", idle_seconds=60)):
             raise AssertionError("a machine was left unguarded")
+
+
+async def test_a_machine_started_again_tells_what_ended_it(machine: Any, agent_on: Any) -> None:
+    machine.agent_folder.mkdir(mode=0o700)
+    (machine.agent_folder / "ended.json").write_text(
+        json.dumps({"guard": "idle", "mode": "stop", "reason": "idle: nothing was done for 60 s"})
+    )
+    async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=60)) as client:
+        assert client.previous_end is not None
+        assert client.previous_end["reason"] == "idle: nothing was done for 60 s"
+        assert (await client.status()).ending is None
+    assert not (machine.agent_folder / "ended.json").exists()
+
+
+async def test_a_simulated_gpu_is_shown_but_never_busy(machine: Any, agent_on: Any, until: Any) -> None:
+    tool = machine.folder / "bin" / "nvidia-smi"
+    tool.write_text('#!/bin/sh\ncase "$1" in -L) echo "GPU 0: Simulated A100";; *) echo 99;; esac\n')
+    tool.chmod(0o755)
+    async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
+        assert (await client.status()).gpus == ("GPU 0: Simulated A100",)
+        await until((machine.home / "off").exists, "poweroff")

@@ -1,0 +1,28 @@
+"""Whether an earlier kernel left anything. Asked at every `%load_ext`, so this imports none of the ledger's values."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+LIVE_ROWS = (
+    "SELECT EXISTS (SELECT 1 FROM launches WHERE state NOT IN ('refused', 'gone', 'absent'))"
+    " OR EXISTS (SELECT 1 FROM clusters WHERE state <> 'ended')"
+    " OR EXISTS (SELECT 1 FROM runs WHERE state IN ('launching', 'cancelling'))"
+)
+
+LOOK_SECONDS = 1.0
+"""How long a look waits for another kernel that holds the file."""
+
+
+def has_live_rows(path: Path) -> bool:
+    """Whether a ledger exists and holds anything that may be on the bill. Takes well under a millisecond."""
+    if not path.exists():
+        return False
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOOK_SECONDS)
+    try:
+        return bool(connection.execute(LIVE_ROWS).fetchone()[0])
+    except sqlite3.DatabaseError:
+        return True  # unreadable is not empty: the engine looks, and says what is wrong
+    finally:
+        connection.close()

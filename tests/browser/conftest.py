@@ -1,0 +1,93 @@
+"""One JupyterLab and one Chromium for all browser tests; a notebook, a kernel, a ledger and a local cloud for each.
+
+The pictures that README shows are taken by these tests and committed. An ordinary run leaves docs/images alone; to take them anew:
+
+    NBPROV_TEST_SCREENSHOTS=docs .venv/bin/python -m pytest tests/browser -q
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect, sync_playwright
+
+HERE = Path(__file__).resolve().parent
+for folder in (HERE, HERE.parent / "tools"):
+    sys.path.insert(0, str(folder))
+
+import local_cloud
+import programs
+from lab import Lab
+from notebook_page import NotebookPage
+from pictures import Album
+
+VIEWPORT = {"width": 1240, "height": 1250}
+SHARPNESS = 1.5
+EXPECT_MS = 20_000
+
+Opener = Callable[..., NotebookPage]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+# For as long as the browser is open, Playwright keeps an event loop running in this thread: that must not outlast this folder.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One headless Chromium."""
+    found = programs.CHROMIUM.find()
+    if found is None:
+        pytest.skip(programs.advice([programs.CHROMIUM]))
+    expect.set_options(timeout=EXPECT_MS)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=str(found), headless=True)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="package")
+def lab() -> Iterator[Lab]:
+    """One JupyterLab server."""
+    server = Lab()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Open a notebook, given as a file or as its cells, with a ledger and a local cloud that are this test's alone.
+
+    At the end nothing may be left in that cloud, and the page must have had no error.
+    """
+    name = request.node.name.removeprefix("test_")
+    lab.add_kernel(name, {"NBPROV_HOME": str(nbprov_home)})
+    context = browser.new_context(viewport=VIEWPORT, device_scale_factor=SHARPNESS)
+    pages: list[NotebookPage] = []
+
+    def open_it(cells: Sequence[str] | Path) -> NotebookPage:
+        file = lab.add_notebook(f"{name}.ipynb", name, cells)
+        opened = NotebookPage(context.new_page(), lab, file, nbprov_home)
+        pages.append(opened)
+        opened.open()
+        return opened
+
+    yield open_it
+    context.close()
+    lab.end_kernels()
+    left = local_cloud.machines(nbprov_home)
+    local_cloud.stop(nbprov_home)
+    assert not left, f"the local cloud still lists {left} machines"
+    assert not [fault for opened in pages for fault in opened.faults]
+
+
+@pytest.fixture
+def album(tmp_path: Path) -> Album:
+    """Where pictures go."""
+    return Album(tmp_path)

@@ -1,0 +1,140 @@
+"""A JupyterLab server of the tests' own, and the kernels and notebooks it is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parents[2]
+QUICKSTART = ROOT / "example_notebooks" / "quickstart.ipynb"
+TOKEN = "testtoken"
+START_SECONDS = 60.0
+"""A server answers within two seconds; the rest is for a machine that is busy with other things."""
+END_SECONDS = 15.0
+POLL_SECONDS = 0.05
+# Everything else is as Lab ships it.
+SETTINGS = {
+    # The toast that offers news covers what is looked at.
+    "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
+    # The buttons over the active cell would be in the pictures.
+    "cell-toolbar-extension/plugin.jupyterlab-settings": {"showToolbar": False},
+}
+
+
+class Lab:
+    """A running server with folders of its own; its kernels import this checkout."""
+
+    def __init__(self) -> None:
+        # Short, because kernels' unix sockets have room for about 100 bytes of path.
+        self.folder = Path(tempfile.mkdtemp(prefix="nbl-", dir="/tmp" if sys.platform != "win32" else None))
+        self.notebooks = self.folder / "n"
+        self.notebooks.mkdir()
+        for name, settings in SETTINGS.items():
+            file = self.folder / "config" / "lab" / "user-settings" / "@jupyterlab" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(settings), encoding="utf-8")
+        self.log = self.folder / "lab.log"
+        self._process = self._start()
+        self.url = self._await_url()
+
+    def _environment(self) -> dict[str, str]:
+        own = {name: str(self.folder / short) for name, short in _FOLDERS.items()}
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(paths), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
+        command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.notebooks}", "--expose-app-in-browser"]
+        command += ["--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+        with self.log.open("wb") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(), cwd=self.folder)
+
+    def _await_url(self) -> str:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            for file in (self.folder / "run").glob("jpserver-*.json"):
+                try:
+                    found: str = json.loads(file.read_text(encoding="utf-8"))["url"].rstrip("/")
+                    self.url = found
+                    self.ask("GET", "status")
+                except (OSError, ValueError):
+                    continue  # half-written, or not listening yet
+                return found
+            time.sleep(POLL_SECONDS)
+        said = self.log.read_text(encoding="utf-8", errors="replace")
+        self.close()
+        raise RuntimeError(f"JupyterLab did not start:\n{said}")
+
+    def ask(self, method: str, path: str) -> Any:
+        """Use the server's own API."""
+        request = urllib.request.Request(f"{self.url}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=END_SECONDS) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def add_kernel(self, name: str, env: Mapping[str, str]) -> None:
+        """Offer a Python kernel with an environment of its own, so that each test has a ledger and a local cloud of its own."""
+        spec = {
+            "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+            "env": dict(env),
+        }
+        folder = self._kernel_folder(name)
+        folder.mkdir(parents=True)
+        (folder / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+
+    def remove_kernel(self, name: str) -> None:
+        """Take a kernel off the list, as on the machine of somebody who was sent the notebook."""
+        shutil.rmtree(self._kernel_folder(name), ignore_errors=True)
+
+    def _kernel_folder(self, name: str) -> Path:
+        return self.folder / "data" / "kernels" / name
+
+    def add_notebook(self, name: str, kernel: str, cells: Sequence[str] | Path) -> Path:
+        """Put a notebook into the server's folder: a file as it is, or one code cell a text; it runs in that kernel."""
+        if isinstance(cells, Path):
+            notebook = nbformat.read(cells, as_version=4)
+        else:
+            notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+        notebook.metadata["kernelspec"] = {"name": kernel, "display_name": "Python 3 (ipykernel)", "language": "python"}
+        file = self.notebooks / name
+        nbformat.write(notebook, file)
+        return file
+
+    def end_kernels(self) -> None:
+        """End every session in an orderly way, as closing a notebook with its kernel does."""
+        for session in self.ask("GET", "sessions"):
+            self.ask("DELETE", f"sessions/{session['id']}")
+
+    def close(self) -> None:
+        """End the server and forget its folders."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_FOLDERS = {
+    "HOME": "home",
+    "USERPROFILE": "home",
+    "JUPYTER_CONFIG_DIR": "config",
+    "JUPYTER_DATA_DIR": "data",
+    "JUPYTER_RUNTIME_DIR": "run",
+    "IPYTHONDIR": "ipython",
+}

@@ -1,0 +1,49 @@
+"""The local cloud of one test: its market, and its own list of what runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import ROOT
+
+MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
+ASK_SECONDS = 60.0
+
+
+def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: bool = False) -> None:
+    """The shipped market with other delays, in seconds; with `stocked` it is not short of stock."""
+    text = MARKET.read_text(encoding="utf-8")
+    for name, seconds in {"accept": accept, "boot": boot}.items():
+        lines = [f"{name} = {seconds}" if line.startswith(f"{name} =") else line for line in text.splitlines()]
+        assert lines.count(f"{name} = {seconds}") == 1, f"market.toml has no line for {name}"
+        text = "\n".join(lines) + "\n"
+    if stocked:
+        text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
+    folder = home / "local"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "market.toml").write_text(text, encoding="utf-8")
+
+
+def machines(home: Path) -> int:
+    """How many machines the cloud itself lists as not gone; nbprov's books are not asked."""
+    told = _ask(home, "status")
+    if told.startswith("no daemon"):
+        return 0
+    states: dict[str, int] = json.loads(told)["machines"]
+    return sum(count for state, count in states.items() if state != "gone")
+
+
+def stop(home: Path) -> None:
+    """End the cloud and whatever a failed test left in it."""
+    _ask(home, "stop")
+
+
+def _ask(home: Path, verb: str) -> str:
+    command = [sys.executable, "-m", "nbprov.clouds.local", verb]
+    environment = {**os.environ, "NBPROV_HOME": str(home)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, env=environment, cwd=ROOT, check=True)
+    return done.stdout

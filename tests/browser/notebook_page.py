@@ -1,0 +1,153 @@
+"""One notebook open in JupyterLab, driven as a person does: keys, clicks, and looking at what is drawn."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from lab import TOKEN, Lab
+
+RAN = re.compile(r"^\[\d+\]:$")
+RUNNING = "[*]:"
+KEY_MS = 3000
+"""A keystroke that Lab took shows at the prompt at once; now and then Lab loses one just after it has opened."""
+CELL_MS = 60_000
+"""No cell of these tests takes longer, on a machine that is busy with other things."""
+
+
+class NotebookPage:
+    """A notebook in a page of its own.
+
+    Attributes
+    ----------
+    page
+        The browser's page.
+    file
+        The notebook on disk.
+    home
+        nbprov's home for the notebook's kernel.
+    """
+
+    def __init__(self, page: Page, lab: Lab, file: Path, home: Path) -> None:
+        self.page, self.lab, self.file, self.home = page, lab, file, home
+        self.faults: list[str] = []
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+
+    def open(self) -> None:
+        """Open the notebook and wait until its kernel is idle."""
+        self.goto()
+        self.await_idle()
+
+    def goto(self) -> None:
+        """Open the notebook and wait until its cells are drawn."""
+        self.page.goto(f"{self.lab.url}/doc/tree/{self.file.name}?reset&token={TOKEN}")
+        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=CELL_MS)
+
+    def await_idle(self) -> None:
+        """Wait until the kernel is idle."""
+        self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(timeout=CELL_MS)
+
+    def cell(self, starts: str, nth: int = 0) -> Locator:
+        """The nth code cell whose source starts so."""
+        pattern = re.compile(rf"^\s*{re.escape(starts)}")
+        found = self.page.locator(".jp-CodeCell").filter(has=self.page.locator(".cm-content", has_text=pattern))
+        return found.nth(nth)
+
+    def start(self, cell: Locator) -> None:
+        """Press the keys that run a cell, and see that it runs or has run."""
+        prompt = cell.locator(".jp-InputPrompt")
+        before = prompt.text_content() or ""
+        for _ in range(2):
+            cell.locator(".cm-content").click()
+            self.page.keyboard.press("Control+Enter")
+            try:
+                expect(prompt).not_to_have_text(before, timeout=KEY_MS)
+            except AssertionError:
+                continue
+            return
+        raise AssertionError(f"Lab did not run the cell {cell.locator('.cm-content').text_content()!r}")
+
+    def run(self, starts: str, nth: int = 0) -> Locator:
+        """Run a cell to its end; it must not fail. Returns its output area."""
+        cell = self.cell(starts, nth)
+        self.start(cell)
+        self.finish(cell)
+        return output(cell)
+
+    def finish(self, cell: Locator) -> None:
+        """Wait for the end of a running cell; it must not have failed."""
+        expect(cell.locator(".jp-InputPrompt")).to_have_text(RAN, timeout=CELL_MS)
+        errors = cell.locator('[data-mime-type="application/vnd.jupyter.error"]')
+        assert errors.count() == 0, errors.first.inner_text()
+
+    def is_running(self, cell: Locator) -> bool:
+        """Whether the cell's prompt says that it runs."""
+        return cell.locator(".jp-InputPrompt").text_content() == RUNNING
+
+    def command(self, name: str, **arguments: Any) -> Any:
+        """One of Lab's own commands, as its menus call them."""
+        return self.page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)", [name, arguments])
+
+    def press_command(self, name: str) -> None:
+        """Begin one of Lab's commands that asks a question first."""
+        self.page.evaluate("name => { jupyterapp.commands.execute(name); }", name)
+
+    def theme(self, name: str) -> None:
+        """Switch Lab's theme while everything is open, and wait until it is there."""
+        self.command("apputils:change-theme", theme=name)
+        self.page.locator(f'body[data-jp-theme-name="{name}"]').wait_for()
+
+    def active_cell(self) -> int:
+        """The number of the notebook's active cell."""
+        number: int = self.page.evaluate("[...document.querySelectorAll('.jp-Notebook-cell')].findIndex(c => c.matches('.jp-mod-active'))")
+        return number
+
+    def cells(self) -> int:
+        """How many cells the notebook has."""
+        return self.page.locator(".jp-Notebook-cell").count()
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.command("docmanager:save")
+
+
+def output(cell: Locator) -> Locator:
+    """What a cell has put out."""
+    return cell.locator(".jp-Cell-outputArea")
+
+
+def panel(place: Locator, label: str) -> Locator:
+    """The panel with this accessible name: `Provision`, `Prices`, `Clusters`."""
+    return place.locator(f'section.nbprov-root[aria-label="{label}"]')
+
+
+def button(place: Locator, words: str) -> Locator:
+    """The button in a panel that says exactly this, if it is to be seen."""
+    return place.locator("button:visible").filter(has_text=re.compile(rf"^{re.escape(words)}$"))
+
+
+def state(panel: Locator) -> Locator:
+    """The state in a run panel's head."""
+    return panel.locator(".nbprov-header .nbprov-badge")
+
+
+def header(table: Locator, label: str) -> Locator:
+    """The column header with this label."""
+    return table.locator('[role="columnheader"]').filter(has_text=re.compile(rf"^\s*{re.escape(label)}\s*$"))
+
+
+def column(table: Locator, label: str) -> list[str]:
+    """The texts of a column in the rows that are drawn, from the top."""
+    texts: list[str] = table.evaluate(
+        """(root, label) => {
+            const heads = [...root.querySelectorAll('[role="columnheader"]')].map((head) => head.textContent.trim());
+            const rows = [...root.querySelectorAll('.nbprov-body [role="row"]:not([hidden])')];
+            rows.sort((a, b) => Number(a.getAttribute("aria-rowindex")) - Number(b.getAttribute("aria-rowindex")));
+            return rows.map((row) => row.children[heads.indexOf(label)].textContent);
+        }""",
+        label,
+    )
+    return texts

@@ -1,0 +1,50 @@
+"""Pictures of what was drawn: checked to be small, kept for docs/images only when that is wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from playwright.sync_api import Locator
+
+from lab import ROOT
+
+WANTED = "NBPROV_TEST_SCREENSHOTS"
+IMAGES = ROOT / "docs" / "images"
+MOST_BYTES = 300_000
+PADDING = 10
+
+
+class Album:
+    """Takes pictures into a folder of the test run's own; with NBPROV_TEST_SCREENSHOTS=docs they replace those of docs/images."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def take(self, name: str, *shown: Locator, padding: int = PADDING) -> Path:
+        """One picture of the area that these elements cover together, which must be in sight."""
+        page = shown[0].page
+        page.mouse.move(0, 0)
+        shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")
+        file = self._folder / f"{name}.png"
+        page.screenshot(path=file, clip=_area(shown, padding), animations="disabled", caret="hide")
+        assert file.stat().st_size < MOST_BYTES, f"{name}.png has {file.stat().st_size:,} bytes"
+        if os.environ.get(WANTED) == "docs":
+            IMAGES.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, IMAGES / file.name)
+        return file
+
+
+def _area(shown: Sequence[Locator], padding: int) -> dict[str, float]:
+    boxes = [box for element in shown if (box := element.bounding_box()) is not None]
+    assert len(boxes) == len(shown), "what should be in the picture is not drawn"
+    sight = shown[0].page.locator(".jp-WindowedPanel-outer").bounding_box()
+    assert sight is not None
+    left, top = min(b["x"] for b in boxes) - padding, min(b["y"] for b in boxes) - padding
+    right, bottom = max(b["x"] + b["width"] for b in boxes) + padding, max(b["y"] + b["height"] for b in boxes) + padding
+    assert top >= sight["y"], "the top of the picture is out of sight"
+    assert bottom <= sight["y"] + sight["height"], "the bottom of the picture is out of sight"
+    left, right = max(sight["x"], left), min(sight["x"] + sight["width"], right)
+    return {"x": left, "y": top, "width": right - left, "height": bottom - top}

@@ -1,0 +1,118 @@
+"""Plays one story with a real engine, until the trap kills it. Run as `python player.py ORDER.json`, or inside a kernel by `play`."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from nbprov.clouds.base import Capabilities
+from nbprov.clouds.local.provisioner import CAPABILITIES
+from nbprov.model.clusters import RunState
+from nbprov.model.offers import Candidate, Plan
+from nbprov.model.spec import Request
+from nbprov.provisioning.driver import RunDriver
+from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.spec import parse
+from stories import ZONES
+from trap import Trap, finder
+
+LEASE_SECONDS = 0.8
+NAME = "dev"
+STEP_SECONDS = 60.0
+
+
+def capabilities(order: dict[str, Any]) -> Capabilities:
+    """The local cloud's, with short waits: what a story spends its time on is the kill and what follows."""
+    return replace(
+        CAPABILITIES,
+        settle=0.4,
+        submit_seconds=2.0,
+        accept_deadline=8.0,
+        boot_deadline=15.0,
+        ssh_deadline=order["ssh_deadline"],
+        replayable=order["replayable"],
+    )
+
+
+def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
+    """The engine of one process of this story."""
+    find = finder(Path(order["cloud"]), capabilities(order), trap)
+    return Engine(Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger)
+
+
+def _plan(order: dict[str, Any], engine: Engine) -> Plan:
+    spec = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n")
+    offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone))
+    candidates = [Candidate(offer, Request(), rank, order["count"], "chaos") for rank, offer in enumerate(offers)]
+    return Plan(spec, candidates, dearest=candidates[-1])
+
+
+def play(order: dict[str, Any]) -> None:
+    """Play the story; returns only where it was not cut."""
+    trap = Trap(order["transition"], order["when"], order["nth"], Path(order["mark"]))
+    engine = make_engine(order, trap)
+    if order["takes_up"]:
+        engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
+        return
+    plan = _plan(order, engine)
+    driver = engine.prepare_run(NAME, plan.spec, plan, race=order["race"], hedge=0.0)
+    _cancel_in(engine, driver, order["cancel_at"])
+    engine.thread.call(engine.launch(driver, envs={}, folder="")).result(STEP_SECONDS)
+    if order["kind"] == "leave":
+        engine.thread.call(_first_sent(driver)).result(STEP_SECONDS)
+        engine.shut_down()
+        return
+    state = _finished(driver)
+    if state is RunState.READY:
+        _afterwards(order["kind"], engine)
+
+
+def _finished(driver: RunDriver) -> RunState | None:
+    done, _ = concurrent.futures.wait([driver.finished], STEP_SECONDS)
+    return driver.finished.result() if done else None
+
+
+def _cancel_in(engine: Engine, driver: RunDriver, state: str) -> None:
+    """Cancel once, from another thread as a person's button does, as soon as an attempt is in this state."""
+    pressed = threading.Event()
+
+    def look() -> None:
+        if state and not pressed.is_set() and any(a.state.value == state for a in driver.machine.attempts.values()):
+            pressed.set()
+            engine.thread.soon(driver.cancel)
+
+    engine.subscribe(look)
+
+
+async def _first_sent(driver: RunDriver) -> None:
+    import asyncio
+
+    while not any(row.operation is not None for row in driver.rows.values()):
+        await asyncio.sleep(0.01)
+
+
+def _afterwards(kind: str, engine: Engine) -> None:
+    """What the person does with the cluster."""
+
+    def do(work: Any) -> None:
+        engine.thread.call(work).result(STEP_SECONDS)
+
+    if kind == "stop-start":
+        do(engine.lifecycle.stop(engine.cluster(NAME)))
+        do(engine.lifecycle.start(engine.cluster(NAME)))
+    if kind in ("stop-start", "down"):
+        do(engine.lifecycle.down(engine.cluster(NAME)))
+
+
+if __name__ == "__main__":
+    play(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    os._exit(0)  # not cut: it ends without any tidying up all the same

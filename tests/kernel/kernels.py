@@ -1,0 +1,308 @@
+"""Real kernels on the `local` cloud, each with a home of its own, and what a front end would see of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyter_client.manager import KernelManager
+
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+DEADLINE = 40.0
+"""Seconds after which something awaited counts as never coming: many times what it takes on a machine busy with other tests."""
+
+MARKET = """
+account = "kernel-tests"
+[timing]
+accept = {accept}
+boot = 0.0
+end = {end}
+gone_shown = 60
+[[regions]]
+name = "south"
+zones = ["south-a", "south-b"]
+price = 0.9
+[[regions]]
+name = "north"
+zones = ["north-a", "north-b"]
+price = 1.0
+[[types]]
+name = "gpu"
+accelerator = "A100"
+count = 1
+vcpus = 4
+memory_gib = 16
+hourly = 3.0
+spot = 1.0
+[[types]]
+name = "sim-cpu-2"
+vcpus = 2
+memory_gib = 4
+hourly = 0.1
+[[stock]]
+region = "south"
+type = "gpu"
+left = 0
+"""
+# The south has no GPU, so that every launch of one fails over.
+
+GPU = "resources: {accelerators: A100, infra: local}"
+CPU = "resources: {cpus: 2, infra: local}"
+
+
+def market(home: Path, more: str = "", *, accept: float = 0.02, end: float = 0.0) -> None:
+    """Write the market of a home's `local` cloud; it is read at the cloud's next call."""
+    folder = home / "local"
+    folder.mkdir(parents=True, exist_ok=True)
+    fresh = folder / "market.new"
+    fresh.write_text(MARKET.format(accept=accept, end=end) + more, encoding="utf-8")
+    fresh.replace(folder / "market.toml")
+
+
+def machines(home: Path) -> int:
+    """How many machines the cloud itself says are not gone, whatever the ledger thinks; 0 where no cloud was ever started."""
+    if not (home / "local").exists():
+        return 0
+    told = _cloud(home, "status")
+    counts: dict[str, int] = json.loads(told)["machines"] if told.startswith("{") else {}
+    return sum(count for state, count in counts.items() if state != "gone")
+
+
+def end_cloud(home: Path) -> None:
+    """End the cloud of a home with all its machines."""
+    if (home / "local").exists():
+        _cloud(home, "stop")
+
+
+def _cloud(home: Path, verb: str) -> str:
+    command = [sys.executable, "-m", "nbprov.clouds.local", "--dir", str(home / "local"), verb]
+    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE).stdout
+
+
+@dataclass
+class Outcome:
+    """What a cell put out, as a front end would keep it."""
+
+    messages: list[dict[str, Any]] = field(default_factory=list)
+
+    def _of(self, *kinds: str) -> list[dict[str, Any]]:
+        return [m["content"] for m in self.messages if m["msg_type"] in kinds]
+
+    @property
+    def text(self) -> str:
+        """What it wrote to stdout, colours removed."""
+        return ANSI.sub("", "".join(c["text"] for c in self._of("stream") if c["name"] == "stdout"))
+
+    @property
+    def stderr(self) -> str:
+        return ANSI.sub("", "".join(c["text"] for c in self._of("stream") if c["name"] == "stderr"))
+
+    @property
+    def displays(self) -> list[dict[str, Any]]:
+        """New displays and results, in order; not their renewals."""
+        return self._of("display_data", "execute_result")
+
+    @property
+    def values(self) -> list[str]:
+        return [c["data"]["text/plain"] for c in self._of("execute_result")]
+
+    @property
+    def error(self) -> dict[str, Any] | None:
+        found = self._of("error")
+        return found[0] if found else None
+
+    @property
+    def error_text(self) -> str:
+        """The lines of the error output, colours removed."""
+        assert self.error is not None, f"no error; it wrote: {self.text}"
+        return ANSI.sub("", "\n".join(self.error["traceback"]))
+
+    @property
+    def everything(self) -> str:
+        """All text it showed."""
+        shown = "\n".join(d["data"].get("text/plain", "") for d in self.displays)
+        return f"{self.text}{self.stderr}{shown}" + (self.error_text if self.error else "")
+
+
+class Kernel:
+    """A kernel and all that it ever published.
+
+    Parameters
+    ----------
+    home
+        Becomes NBPROV_HOME.
+    is_notebook
+        A person looks at it: panels are widgets and wait for Launch.
+    """
+
+    def __init__(self, home: Path, *, is_notebook: bool = True, **env: str) -> None:
+        self.home = home
+        self.manager = KernelManager()
+        self.environment = {**os.environ, "NBPROV_HOME": str(home), **env}
+        if is_notebook:
+            self.environment["JPY_SESSION_NAME"] = "/tests/notebook.ipynb"
+        self.messages: list[dict[str, Any]] = []
+        self.start()
+
+    def start(self) -> None:
+        self.manager.start_kernel(env=self.environment, cwd=str(self.home.parent))
+        self.client = self.manager.blocking_client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=DEADLINE)
+
+    def send(self, code: str) -> str:
+        """Begin a cell; the id of its request."""
+        return str(self.client.execute(code))
+
+    def run(self, code: str, *, ok: bool = True) -> Outcome:
+        """Run a cell to its end; it must succeed unless `ok` is False, and then it must fail."""
+        outcome = self.finish(self.send(code))
+        if ok:
+            assert outcome.error is None, outcome.error_text
+        else:
+            assert outcome.error is not None, f"the cell did not fail; it wrote: {outcome.everything}"
+        return outcome
+
+    def finish(self, request: str) -> Outcome:
+        """Wait for a cell's end."""
+        self.until(lambda: self._is_idle(request), f"the end of the cell; so far: {self.outcome(request).everything}")
+        return self.outcome(request)
+
+    def outcome(self, request: str) -> Outcome:
+        """What a cell has put out so far, with what came later on its account."""
+        return Outcome([m for m in self.messages if m["parent_header"].get("msg_id") == request])
+
+    def until(self, look: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
+        """Read what the kernel publishes until `look` gives something true; that."""
+        end = time.monotonic() + seconds
+        while True:
+            found = look()
+            if found:
+                return found
+            assert time.monotonic() < end, f"not within {seconds:g} s: {what}"
+            self.read(0.2)
+
+    def read(self, seconds: float) -> None:
+        """Take in one message, if one comes."""
+        try:
+            message = self.client.get_iopub_msg(timeout=seconds)
+        except queue.Empty:
+            return
+        message["seen"] = time.monotonic()
+        self.messages.append(message)
+
+    def _is_idle(self, request: str) -> bool:
+        return any(
+            m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and m["parent_header"].get("msg_id") == request
+            for m in self.messages
+        )
+
+    def shown(self, display_id: str) -> list[dict[str, Any]]:
+        """Every form of a display, oldest first, renewals included."""
+        kinds = ("display_data", "update_display_data")
+        return [
+            m["content"] for m in self.messages if m["msg_type"] in kinds and m["content"].get("transient", {}).get("display_id") == display_id
+        ]
+
+    def renewed(self, display: dict[str, Any], words: str, seconds: float = DEADLINE) -> str:
+        """Wait until a display's text has these words; the text."""
+        display_id = display["transient"]["display_id"]
+
+        def look() -> str:
+            text = str(self.shown(display_id)[-1]["data"]["text/plain"])
+            return text if words in text else ""
+
+        return str(self.until(look, f"{words!r} in {self.shown(display_id)[-1]['data']['text/plain']!r}", seconds))
+
+    def value(self, expression: str) -> Any:
+        """A JSON value out of the kernel."""
+        told = self.run(f"import json as _json; print('@@' + _json.dumps({expression}))").text
+        return json.loads(told.partition("@@")[2])
+
+    def complete(self, code: str, cursor: int | None = None) -> list[str]:
+        """What the completer offers at a cursor (the end by default), applied to the code: the words that would stand there."""
+        reply = self.client.complete(code, cursor, reply=True, timeout=DEADLINE)["content"]
+        assert reply["status"] == "ok", reply
+        return list(reply["matches"])
+
+    def interrupt(self, request: str) -> float:
+        """Press the stop button once a cell runs; when that was."""
+        self.until(lambda: any(m["msg_type"] == "execute_input" for m in self.outcome(request).messages), "the cell to begin")
+        pressed = time.monotonic()
+        self.manager.interrupt_kernel()
+        return pressed
+
+    def panels(self) -> list[str]:
+        """The comms of all panels that were opened as widgets, in order."""
+        return [
+            str(m["content"]["comm_id"])
+            for m in self.messages
+            if m["msg_type"] == "comm_open" and "_esm" in m["content"]["data"].get("state", {})
+        ]
+
+    def press(self, comm_id: str, **content: Any) -> None:
+        """What a button of a panel sends."""
+        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}})
+        self.client.shell_channel.send(message)
+
+    def state(self, comm_id: str) -> dict[str, Any]:
+        """What a panel shows in the browser: the last state that was sent to it."""
+        last: dict[str, Any] = {}
+        for message in self.messages:
+            content = message["content"]
+            if message["msg_type"] in ("comm_open", "comm_msg") and content.get("comm_id") == comm_id:
+                last = content["data"].get("state", {}).get("state", last)
+        return last
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel's host dying would be."""
+        self.manager.shutdown_kernel(now=True)
+        self.client.stop_channels()
+
+    def restart(self) -> None:
+        """Kill it and start another on the same home, as a person restarts the kernel of a notebook."""
+        self.kill()
+        self.messages.clear()
+        self.start()
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@contextmanager
+def new_home() -> Iterator[Path]:
+    """A home with a fast market, ended with all its machines afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp" if sys.platform != "win32" else None))
+    home = root / "h"
+    home.mkdir()
+    market(home)
+    try:
+        yield home
+    finally:
+        end_cloud(home)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@contextmanager
+def new_kernel(home: Path, *, load: bool = True, is_notebook: bool = True, **env: str) -> Iterator[Kernel]:
+    """A kernel for a while, with the extension loaded."""
+    kernel = Kernel(home, is_notebook=is_notebook, **env)
+    try:
+        if load:
+            kernel.run("%load_ext nbprov")
+        yield kernel
+    finally:
+        kernel.close()

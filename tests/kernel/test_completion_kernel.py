@@ -1,0 +1,73 @@
+"""Completion as a front end asks for it, by `complete_request`."""
+
+from __future__ import annotations
+
+import pytest
+from kernels import Kernel
+
+
+def at(kernel: Kernel, marked: str) -> list[str]:
+    """What is offered at the bar in a cell."""
+    cursor = marked.index("|")
+    return kernel.complete(marked.replace("|", ""), cursor)
+
+
+@pytest.mark.parametrize(
+    ("cell", "wanted"),
+    [
+        ("%%provision dev --d|", "--dry-run"),
+        ("%%provision dev --on-interrupt |\nresources:", "detach"),
+        ("%%on dev --b|\n1", "--bash"),
+        ("%clusters --a|", "--all"),
+        ("%prices A100 --cloud g|", "gcp"),
+        ("%prices A100 --cloud gcp --region us-c|", "us-central1"),
+        ("%prices h10|", "H100"),
+        ("x = %prices A10|", "A100"),
+        ("%nbprov |", "attempts"),
+        ("%nbprov do|", "down"),
+        ("%nbprov blocks --|", "--clear"),
+        ("%%provision dev\nreso|", "resources:"),
+        ("%%provision dev\nresources:\n  accel|", "accelerators:"),
+        ("%%provision dev\nresources:\n    autostop:\n        |", "idle_minutes:"),
+        ("%%provision dev\nresources:\n  any_of:\n    - acc|", "accelerators:"),
+        ("%%provision dev\nresources:\n  accelerators: A1|", "A100"),
+        ("%%provision dev\nresources:\n  infra: l|", "local"),
+        ("%%provision dev\nresources:\n  cloud: a|", "aws"),
+        ("%%provision dev\nresources:\n  cloud: gcp\n  region: us-c|", "us-central1"),
+        ("%%nbprov plan\nresources:\n  accel|", "accelerators:"),
+    ],
+)
+def test_it_offers(shared: Kernel, cell: str, wanted: str) -> None:
+    assert wanted in at(shared, cell)
+
+
+@pytest.mark.parametrize(
+    ("cell", "unwanted"),
+    [
+        ("%%provision dev\nresources:\n  |", "setup:"),
+        ("%%provision dev\n|", "accelerators:"),
+        ("%prices A100 --cloud gcp --region |", "eu-west-1"),
+        ("pri|", "--dry-run"),
+        ("resources:\n  accel|", "accelerators:"),
+    ],
+)
+def test_it_does_not_offer_what_does_not_fit(shared: Kernel, cell: str, unwanted: str) -> None:
+    assert unwanted not in at(shared, cell)
+
+
+def test_what_is_offered_replaces_what_was_typed(shared: Kernel) -> None:
+    code = "%prices h10"
+    reply = shared.client.complete(code, len(code), reply=True, timeout=20)["content"]
+    assert "H100" in reply["matches"]
+    assert code[: reply["cursor_start"]] + "H100" + code[reply["cursor_end"] :] == "%prices H100"
+
+
+def test_python_cells_are_left_to_python(shared: Kernel) -> None:
+    shared.run("import collections")
+    assert any(match.endswith("OrderedDict") for match in at(shared, "collections.Ordered|"))
+
+
+def test_cluster_names(shared_cluster: Kernel) -> None:
+    assert at(shared_cluster, "%%on |\n1") == ["dev"]
+    assert at(shared_cluster, "%nbprov down d|") == ["dev"]
+    assert at(shared_cluster, "%%provision d|\nresources:") == ["dev"]

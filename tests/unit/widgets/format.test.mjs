@@ -1,0 +1,34 @@
+// The words of the panels. The cases are shared with the static forms' tests: both must write the same.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { age, costAt, duration, makeClock, quantity, usd } from "../../../widgets/format.js";
+
+const cases = JSON.parse(readFileSync(new URL("./format_cases.json", import.meta.url), "utf8"));
+const now = Date.UTC(2026, 10, 21, 7, 9, 10);
+const functions = { usd, duration, quantity, age: (text) => age(text, now) };
+
+for (const [name, pairs] of Object.entries(cases)) {
+  test(`${name} writes what the static forms write`, () => {
+    for (const [value, words] of pairs) assert.equal(functions[name](value), words);
+  });
+}
+
+test("an unknown quantity is a dash", () => assert.equal(quantity(NaN), "–"));
+
+test("a cost grows by its hourly price and never shrinks", () => {
+  assert.equal(costAt(1000, 3_600_000, 100, 101), 2000);
+  assert.equal(costAt(1000, 3_600_000, 100, 90), 1000);
+});
+
+test("the kernel's clock follows the browser's pace, not its time, and stops guessing after an hour", () => {
+  let pace = 5;
+  const clock = makeClock(() => pace);
+  clock.set(1_000_000);
+  pace = 12;
+  assert.equal(clock.now(), 1_000_007);
+  pace = 90_000;
+  assert.equal(clock.now(), 1_003_600);
+});

@@ -1,0 +1,98 @@
+// A view's line to the kernel, with a kernel that a test plays.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { connect } from "../../../widgets/link.js";
+
+globalThis.document ??= Object.assign(new EventTarget(), { visibilityState: "visible" });
+globalThis.window ??= new EventTarget();
+
+/** A model as the widget manager gives it, and the kernel's end of it. */
+function makeModel(state) {
+  const handlers = new Map();
+  return {
+    sent: [],
+    get: () => state,
+    send(message) {
+      this.sent.push(message);
+    },
+    on: (name, handler) => handlers.set(name, handler),
+    off: (name, handler) => handlers.get(name) === handler && handlers.delete(name),
+    change(given) {
+      state = given;
+      handlers.get("change:state")?.();
+    },
+    say: (message, buffers) => handlers.get("msg:custom")?.(message, buffers),
+    handlers,
+  };
+}
+
+function open(t, { isLive } = {}) {
+  const controller = new AbortController();
+  t.after(() => controller.abort());
+  const model = makeModel({ n: 0 });
+  const seen = { states: [], tables: [], notices: [] };
+  const link = connect(model, controller.signal, {
+    state: (state, age) => seen.states.push([state, age]),
+    table: (table, version) => seen.tables.push([table.rows, version]),
+    notice: (text) => seen.notices.push(text),
+    ...(isLive ? { isLive } : {}),
+  });
+  return { controller, model, link, seen };
+}
+
+test("the table is asked for once a version", (t) => {
+  const { model, link } = open(t);
+  link.want(1);
+  link.want(1);
+  link.want(2);
+  assert.deepEqual(model.sent.map((m) => [m.type, m.version]), [["ready", 1], ["ready", 2]]);
+});
+
+test("what is meant for another view is passed over", (t) => {
+  const { model, link, seen } = open(t);
+  link.want(1);
+  const view = model.sent[0].view;
+  const table = { rows: 0, total: 0, noun: "offer", columns: [] };
+  model.say({ type: "table", view: "another", version: 1, table }, []);
+  assert.deepEqual(seen.tables, []);
+  model.say({ type: "table", view, version: 1, table }, []);
+  model.say({ type: "notice", view: "", text: "no" });
+  assert.deepEqual([seen.tables, seen.notices], [[[0, 1]], ["no"]]);
+});
+
+test("a live view asks for the state at once and when the person looks again, one question at a time", (t) => {
+  const { model, seen } = open(t, { isLive: () => true });
+  assert.deepEqual(model.sent.map((m) => m.type), ["sync"]);
+  window.dispatchEvent(new Event("focus"));
+  assert.equal(model.sent.length, 1);
+  model.say({ type: "state", view: model.sent[0].view, state: { n: 1 }, age: 7 });
+  window.dispatchEvent(new Event("focus"));
+  assert.equal(model.sent.length, 2);
+  model.change({ n: 2 });
+  assert.deepEqual(seen.states, [[{ n: 1 }, 7], [{ n: 2 }, 0]]);
+});
+
+test("silence of a live view is broken by a question; a finished one is left alone", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval", "Date"] });
+  let isLive = true;
+  const { model, seen } = open(t, { isLive: () => isLive });
+  model.say({ type: "state", view: "", state: { n: 1 }, age: 0 });
+  t.mock.timers.tick(11_000);
+  assert.equal(model.sent.length, 2);
+  isLive = false;
+  model.change({ n: 2 });
+  t.mock.timers.tick(60_000);
+  assert.equal(model.sent.length, 2);
+  assert.equal(seen.states.length, 2);
+});
+
+test("a view that is closed hears and asks nothing more", (t) => {
+  const { controller, model, seen } = open(t, { isLive: () => true });
+  controller.abort();
+  window.dispatchEvent(new Event("focus"));
+  assert.equal(model.handlers.size, 0);
+  assert.equal(model.sent.length, 1);
+  assert.equal(seen.states.length, 0);
+});

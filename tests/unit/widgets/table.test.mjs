@@ -1,0 +1,120 @@
+// Decoding, sorting and filtering of the price table.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { cellText, columnWidth, decodeTable, filteredRows, nextSorting, sortedRows } from "../../../widgets/table.js";
+
+const NOW = Date.UTC(2026, 10, 21);
+const HEAD = {
+  rows: 4,
+  total: 4,
+  noun: "offer",
+  columns: [
+    { key: "rank", label: "#", kind: "rank", dtype: "i4" },
+    { key: "gpu", label: "GPU", kind: "text", dtype: "u2", words: ["A100:8", "", "a10:1", "A100:16"] },
+    { key: "market", label: "market", kind: "text", dtype: "u2", words: ["spot", "on-demand"] },
+    { key: "hourly", label: "$/h", kind: "money", dtype: "f8" },
+    { key: "vcpus", label: "vCPU", kind: "number", dtype: "f4" },
+    { key: "as_of", label: "age", kind: "date", dtype: "u2", words: ["2026-11-20", "2026-11-01", ""] },
+  ],
+};
+const ARRAYS = [
+  Int32Array.of(0, 1, 2, 3),
+  Uint16Array.of(0, 1, 2, 3),
+  Uint16Array.of(0, 1, 1, 0),
+  Float64Array.of(2_500_000, 9_500, NaN, 100_000),
+  Float32Array.of(96, NaN, 0.333, 8),
+  Uint16Array.of(0, 1, 2, 1),
+];
+const views = () => ARRAYS.map((a) => new DataView(a.buffer));
+const table = () => decodeTable(structuredClone(HEAD), views());
+const rows = (order) => [...order];
+const by = (key, direction = 1) => rows(sortedRows(table(), { key, direction }));
+const passing = (filter) => rows(filteredRows(table(), sortedRows(table(), { key: "", direction: 0 }), { text: "", most: null, market: "", ...filter }));
+
+test("cells read as in the static forms", () => {
+  const t = table();
+  const cells = (row) => t.columns.map((c) => cellText(c, row, NOW));
+  assert.deepEqual(cells(0), ["1", "A100:8", "spot", "$2.50", "96", "1 d"]);
+  assert.deepEqual(cells(1), ["2", "–", "on-demand", "$0.0095", "–", "20 d"]);
+  assert.deepEqual(cells(2), ["3", "a10:1", "on-demand", "–", "0.333", "–"]);
+});
+
+test("buffers may lie anywhere in what arrived", () => {
+  const padded = ARRAYS.map((a) => {
+    const bytes = new Uint8Array(a.byteLength + 7);
+    bytes.set(new Uint8Array(a.buffer), 3);
+    return new DataView(bytes.buffer, 3, a.byteLength);
+  });
+  assert.deepEqual(decodeTable(structuredClone(HEAD), padded), table());
+  assert.deepEqual(decodeTable(structuredClone(HEAD), ARRAYS.map((a) => a.buffer)), table());
+});
+
+test("a column that is missing or too short is refused", () => {
+  assert.throws(() => decodeTable(structuredClone(HEAD), views().slice(1)), /values/);
+  assert.throws(() => decodeTable(structuredClone(HEAD), []), /column rank came without its values/);
+});
+
+test("sorting puts unknown values last both ways", () => {
+  assert.deepEqual(by("hourly"), [1, 3, 0, 2]);
+  assert.deepEqual(by("hourly", -1), [0, 3, 1, 2]);
+  assert.deepEqual(by("vcpus"), [2, 3, 0, 1]);
+});
+
+test("names sort as people count, whatever their case", () => {
+  assert.deepEqual(by("gpu"), [2, 0, 3, 1]);
+  assert.deepEqual(by("gpu", -1), [3, 0, 2, 1]);
+});
+
+test("ages sort by age, equal ones keep the plan's order", () => {
+  assert.deepEqual(by("as_of"), [0, 1, 3, 2]);
+  assert.deepEqual(by("as_of", -1), [1, 3, 0, 2]);
+});
+
+test("without sorting the plan's order stands, and a header goes up, down, back", () => {
+  assert.deepEqual(by("", 0), [0, 1, 2, 3]);
+  const up = nextSorting({ key: "", direction: 0 }, "gpu");
+  const down = nextSorting(up, "gpu");
+  assert.deepEqual([up.direction, down.direction, nextSorting(down, "gpu").direction], [1, -1, 0]);
+  assert.deepEqual(nextSorting(down, "hourly"), { key: "hourly", direction: 1 });
+});
+
+test("all words of a filter must be contained somewhere in the row", () => {
+  assert.deepEqual(passing({ text: "a100" }), [0, 3]);
+  assert.deepEqual(passing({ text: "  A100   spot " }), [0, 3]);
+  assert.deepEqual(passing({ text: "a100 on-demand" }), []);
+  assert.deepEqual(passing({}), [0, 1, 2, 3]);
+});
+
+test("the price limit is inclusive and lets no unknown price pass", () => {
+  assert.deepEqual(passing({ most: 2.5 }), [0, 1, 3]);
+  assert.deepEqual(passing({ most: 0.1 }), [1, 3]);
+  assert.deepEqual(passing({ most: 0 }), []);
+});
+
+test("the market filter takes one market, and none of a market that is not sold", () => {
+  assert.deepEqual(passing({ market: "on-demand" }), [1, 2]);
+  assert.deepEqual(passing({ market: "reserved" }), []);
+});
+
+test("40,000 rows sort and filter within a frame or two", () => {
+  const n = 40_000;
+  const big = {
+    rows: n, total: n, noun: "offer",
+    columns: [
+      { key: "hourly", label: "$/h", kind: "money", dtype: "f8", words: [], values: Float64Array.from({ length: n }, (_, i) => (i * 7919) % n) },
+      { key: "gpu", label: "GPU", kind: "text", dtype: "u2", words: Array.from({ length: 200 }, (_, i) => `GPU${i}`), values: Uint16Array.from({ length: n }, (_, i) => i % 200) },
+    ],
+  };
+  const order = sortedRows(big, { key: "hourly", direction: 1 });
+  for (let i = 1; i < n; i++) assert.ok(big.columns[0].values[order[i - 1]] <= big.columns[0].values[order[i]]);
+  assert.equal(filteredRows(big, order, { text: "gpu199", most: null, market: "" }).length, 200);
+});
+
+test("a column is as wide as its longest value, within limits", () => {
+  const t = table();
+  assert.ok(columnWidth(t.columns[1], NOW) >= "A100:16".length * 0.9);
+  const long = { ...t.columns[1], words: ["x".repeat(90)] };
+  assert.ok(columnWidth(long, NOW) <= 30);
+});
