@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from figures import Figure, Setting, figure
-from kernels import Kernel, fresh_kernel
+from kernels import fresh_kernel
 from local_cloud import local_cloud, market
 
-FRESH = 5
+FRESH = 7
 REPEATS = 21
 TARGET_MS = 250.0
 PLACES = 30
@@ -26,7 +27,7 @@ def measure(setting: Setting) -> list[Figure]:
     home = setting.home
     if setting.catalogs is not None:
         # The kernel of a person has the shipped prices; others are measured by the catalogue's and the plan's own measures.
-        print(f"first_table: measured with the shipped prices, not with {setting.catalogs}")
+        print(f"first_table: measured with the shipped prices, not with {setting.catalogs}", file=sys.stderr)
     with fresh_kernel(home) as kernel:
         kernel.run("%load_ext nbprov")
         for cell in (PRICES, PLAN):
@@ -43,12 +44,11 @@ def _cold_and_warm(setting: Setting, home: Path, cell: str, name: str) -> list[F
     fresh = setting.takes(FRESH)
     for number in range(fresh):
         with fresh_kernel(home) as kernel:
-            cold.append(_first(kernel, cell))
+            kernel.run("%load_ext nbprov")
+            cold.append(kernel.shown_after(cell))
             if number == fresh - 1:
                 warm = [kernel.shown_after(cell) for _ in range(setting.takes(REPEATS))]
-    return [figure(f"{name}: cold", "ms", cold, TARGET_MS), figure(f"{name}: warm", "ms", warm, shown=True)]
-
-
-def _first(kernel: Kernel, cell: str) -> float:
-    kernel.run("%load_ext nbprov")
-    return kernel.shown_after(cell)
+    return [
+        figure(f"{name}: cold", "ms", cold, TARGET_MS),
+        figure(f"{name}: warm", "ms", warm, shown=True),
+    ]

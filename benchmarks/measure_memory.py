@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from pathlib import Path
 
 from figures import PEAK, Figure, Setting, figure
@@ -18,7 +18,7 @@ resources: {accelerators: A100, infra: local}
 
 def measure(setting: Setting) -> list[Figure]:
     """Peaks in MiB."""
-    if sys.platform == "win32":
+    if os.name != "posix":
         return []  # neither the local cloud nor the peak is to be had there
     # The first is not counted: making the prices' binary cache, and compiling, takes memory that no later kernel needs.
     takes = [_stages(setting.home) for _ in range(setting.takes(FRESH) + 1)][1:]

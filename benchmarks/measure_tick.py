@@ -13,7 +13,7 @@ from local_cloud import local_cloud, market
 ATTEMPTS = 24
 """Rows of the panel that is brought up to date: a launch in mid-flight that was refused in so many places and waits for a machine."""
 SINGLE, SINGLE_EVERY = 30, 0.21
-"""Changes that come one at a time; not a multiple of the publisher's interval, so that they fall anywhere in it."""
+"""Changes that come one at a time: further apart than the publisher's interval, so that none waits for it."""
 BURST, BURST_EVERY = 200, 0.01
 TARGET_MS = 250.0
 

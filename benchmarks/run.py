@@ -55,14 +55,14 @@ def short(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def machine() -> dict[str, object]:
-    """What the figures were taken on, and how busy it was: other work on the same cores makes every time longer."""
+def machine(load: float | None) -> dict[str, object]:
+    """What the figures were taken on, and the highest load meanwhile: other work on the same cores makes every time longer."""
     return {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cpus": os.cpu_count(),
-        "load": _load(),
+        "load": load,
         "versions": {name: version(name) for name in ("nbprov", "numpy", "ipython", "ipykernel", "anywidget")},
     }
 
@@ -75,8 +75,9 @@ def _processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
 
 
-def _load() -> float | None:
-    return round(os.getloadavg()[0], 1) if sys.platform != "win32" else None
+def _load() -> list[float]:
+    average = getattr(os, "getloadavg", None)
+    return [] if average is None else [round(float(average()[0]), 1)]
 
 
 @contextlib.contextmanager
@@ -129,19 +130,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "taken": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "quick": options.quick,
         "catalogs": "shipped" if options.catalogs is None else "others",
-        "machine": machine(),
     }
     figures: list[dict[str, Any]] = []
+    loads: list[float] = []
     started = time.monotonic()
     catalogs = options.catalogs.resolve() if options.catalogs else None
     with tempfile.TemporaryDirectory(prefix="nbprov-bytecode-") as compiled, environment(**bytecode(compiled)):
         for name in options.only or names():
             print(f"measuring {name} …", file=sys.stderr)
             figures += measured(name, catalogs, quick=options.quick)
+            loads += _load()
     print(table(figures))
-    print(f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on {os.cpu_count()} cores: {_load()}", file=sys.stderr)
+    load = max(loads, default=None)
+    print(f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on {os.cpu_count()} cores up to {load}", file=sys.stderr)
     if options.json:
-        options.json.write_text(json.dumps({**report, "figures": figures}, indent=2) + "\n", encoding="utf-8")
+        written = {**report, "machine": machine(load), "figures": figures}
+        options.json.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")
     return 1 if options.strict and any(f["is_met"] is False for f in figures) else 0
 
 

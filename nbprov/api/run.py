@@ -254,7 +254,7 @@ class Run(Waitable[Cluster]):
     @property
     def cancels_on_interrupt(self) -> bool:
         """Whether an interrupt of a wait would, as things are, end what was launched."""
-        return self.on_interrupt == CANCEL and self.state in (RunState.LAUNCHING, RunState.CANCELLING)
+        return self._launched and self.on_interrupt == CANCEL and self.state not in (RunState.READY, RunState.CANCELLED, RunState.FAILED)
 
     def interrupt(self) -> Interrupted:
         """Do what a Ctrl-C during a wait does; returns the error to raise."""

@@ -9,7 +9,7 @@ from typing import Any
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
 from traitlets import Bool, Float, TraitError, default, observe, validate
 
-from nbprov.model.errors import UsageError
+from nbprov.model.errors import Interrupted, UsageError
 
 from .arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
 
@@ -106,9 +106,13 @@ class Nbprov(Magics):
     @line_cell_magic
     def nbprov(self, line: str, cell: str | None = None) -> Any:
         """Everything else: `%nbprov check | plan | attempts | blocks | costs | sweep | logs | jobs | stop | start | down | …`; see `%nbprov --help`."""
-        from .commands import run_command
 
-        return run_command(self.shell, line, cell)
+        def act() -> Any:
+            from .commands import run_command
+
+            return run_command(self.shell, line, cell)
+
+        return _interruptible(act)
 
 
 def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -> Any:
@@ -118,4 +122,14 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
     except HelpWanted as wanted:
         print(wanted)
         return None
-    return act(arguments)
+    return _interruptible(lambda: act(arguments))
+
+
+def _interruptible(act: Callable[[], Any]) -> Any:
+    """Do something; an interrupt at a moment that nobody speaks for is one line as well, not thirty."""
+    try:
+        return act()
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before it was done; %clusters shows what there is") from None

@@ -51,7 +51,12 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     if isinstance(result, Cluster):
         _show_existing(result)
         return
-    _launch(shell, result, arguments)
+    try:
+        _launch(shell, result, arguments)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise _interrupted(result) from None
 
 
 def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
@@ -201,16 +206,13 @@ def _run_is_over(run: Run, view: RunView) -> bool:
 
 def _wait(run: Run, display: LiveDisplay[Any]) -> None:
     """Block until the run is set up, printing what changes where no panel shows it."""
-    try:
-        # Where nobody looks on, the kernel may end with this cell: losers of a race are seen out.
-        while not run.done or (run.is_under_way and display.where is not host.Host.WIDGETS):
-            time.sleep(SLICE)
-            print_lines(display)
-        display.update(run.view())
+    # Where nobody looks on, the kernel may end with this cell: losers of a race are seen out.
+    while not run.done or (run.is_under_way and display.where is not host.Host.WIDGETS):
+        time.sleep(SLICE)
         print_lines(display)
-        run.wait()
-    except KeyboardInterrupt:
-        raise _interrupted(run) from None
+    display.update(run.view())
+    print_lines(display)
+    run.wait()
 
 
 def _wait_for_press(run: Run) -> None:
@@ -220,11 +222,8 @@ def _wait_for_press(run: Run) -> None:
             hint="%%provision --wait --yes launches at once; without --wait the cell returns and Launch can be pressed",
             code="run.cannot-press",
         )
-    try:
-        while not run.launched and not run.done:
-            time.sleep(SLICE)
-    except KeyboardInterrupt:
-        raise run.interrupt() from None
+    while not run.launched and not run.done:
+        time.sleep(SLICE)
 
 
 def _interrupted(run: Run) -> Interrupted:

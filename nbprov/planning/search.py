@@ -21,6 +21,7 @@ from nbprov.model.spec import Compare, Quantity
 from .enabled import EnabledCloud, why_disabled
 from .resolve import Demand
 from .sizes import default_size
+from .table import present
 
 if TYPE_CHECKING:
     from .table import Bools, Ints, Table
@@ -169,11 +170,11 @@ class Search:
         verdict, rules = self._verdict(demand.request.market, bool(demand.cloud))
         said = verdict[self._table.of("cloud", rows)]
         if said.any():
-            for code in np.unique(said[said > 0]):
+            for code in present(said[said > 0]):
                 rule = rules[code]
                 if rule is not None:
                     refused.append((rule, rows[said == code]))
-            last = Stage.CAPABILITY if any(_is_capability(rules[c]) for c in np.unique(said)) else Stage.CLOUD
+            last = Stage.CAPABILITY if any(_is_capability(rules[c]) for c in present(said)) else Stage.CLOUD
             rows = rows[said == 0]
             if not len(rows):
                 return rows, last
@@ -193,7 +194,7 @@ class Search:
     def reasons(self, rows: Ints, demand: Demand) -> list[str]:
         """Why the clouds of these rows may not be used for a demand, each once."""
         verdict, rules = self._verdict(demand.request.market, bool(demand.cloud))
-        said = np.unique(verdict[self._table.of("cloud", rows)]).tolist()
+        said = present(verdict[self._table.of("cloud", rows)])
         return [rule.words for code in said if (rule := rules[code]) is not None]
 
     def in_place(self, rows: Ints, demand: Demand) -> Ints:
@@ -273,7 +274,7 @@ class Search:
             return rows, {}, frozenset()
         counts = np.bincount(said, minlength=len(blocks) + 1)
         blocked = {block: int(counts[number]) for number, block in enumerate(blocks, 1) if counts[number]}
-        emptied = frozenset(np.unique(owner[rows]).tolist()) - frozenset(np.unique(owner[kept]).tolist())
+        emptied = frozenset(present(owner[rows])) - frozenset(present(owner[kept]))
         return kept, blocked, emptied
 
     def _matched(self, block: Block, rows: Ints) -> Ints:

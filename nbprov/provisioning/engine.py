@@ -84,7 +84,7 @@ class Engine:
         self._clouds: dict[str, AsyncCloud] = {}
         self._listeners: set[Callable[[], None]] = set()
         self._attaching: dict[str, asyncio.Lock] = {}
-        self.thread.call(self._heartbeat())
+        self._heart = self.thread.call(self._heartbeat())
 
     # ------------------------------------------------------------ clouds
 
@@ -281,11 +281,12 @@ class Engine:
         except Exception as error:
             log.warning("shut down before the leases were given up (%r); they lapse by themselves", error)
         self.thread.stop()
+        self.ledger.close()
 
     async def _let_go(self) -> None:
+        self._heart.cancel()
         for driver in self.drivers.values():
             if driver.task is not None:
                 driver.task.cancel()
         await asyncio.gather(*(d.task for d in self.drivers.values() if d.task is not None), return_exceptions=True)
         self.ledger.release_all()
-        self.ledger.close()

@@ -199,7 +199,8 @@ class Lifecycle:
         engine = self._engine
         before = {row.cluster_id: row for row in engine.ledger.clusters(live_only=True)}
         listed = await cloud.list(engine.ledger.owner)
-        engine.ledger.seen(i for i in listed if i.token in engine.ledger.tokens())
+        known_tokens = engine.ledger.tokens()
+        engine.ledger.seen(i for i in listed if i.token in known_tokens)
         changed = False
         for row in engine.ledger.clusters(live_only=True):
             known = before.get(row.cluster_id)

@@ -8,15 +8,15 @@ The pictures that README shows are taken by these tests and committed. An ordina
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 HERE = Path(__file__).resolve().parent
-for folder in (HERE, HERE.parent / "tools"):
-    sys.path.insert(0, str(folder))
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "tools"))
 
 import local_cloud
 import programs
@@ -36,6 +36,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
+
+
+_failed = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember a failure, so that the page can be kept as it was."""
+    report = yield
+    if report.failed:
+        item.stash[_failed] = True
+    return report
 
 
 # For as long as the browser is open, Playwright keeps an event loop running in this thread: that must not outlast this folder.
@@ -61,24 +73,29 @@ def lab() -> Iterator[Lab]:
 
 
 @pytest.fixture
-def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
+def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Open a notebook, given as a file or as its cells, with a ledger and a local cloud that are this test's alone.
 
     At the end nothing may be left in that cloud, and the page must have had no error.
     """
     name = request.node.name.removeprefix("test_")
-    lab.add_kernel(name, {"NBPROV_HOME": str(nbprov_home)})
     context = browser.new_context(viewport=VIEWPORT, device_scale_factor=SHARPNESS)
     pages: list[NotebookPage] = []
 
-    def open_it(cells: Sequence[str] | Path) -> NotebookPage:
+    def open_it(cells: Sequence[str] | Path, env: Mapping[str, str] | None = None) -> NotebookPage:
+        lab.add_kernel(name, {"NBPROV_HOME": str(nbprov_home), **(env or {})})
         file = lab.add_notebook(f"{name}.ipynb", name, cells)
-        opened = NotebookPage(context.new_page(), lab, file, nbprov_home)
+        opened = NotebookPage(context.new_page(), lab, file, name, nbprov_home)
         pages.append(opened)
         opened.open()
         return opened
 
     yield open_it
+    if request.node.stash.get(_failed, False):
+        for number, opened in enumerate(pages):
+            shot = tmp_path / f"failed-{number}.png"
+            opened.page.screenshot(path=shot)
+            print(f"what the page looked like: {shot}")
     context.close()
     lab.end_kernels()
     left = local_cloud.machines(nbprov_home)

@@ -27,8 +27,6 @@ POLL_SECONDS = 0.05
 SETTINGS = {
     # The toast that offers news covers what is looked at.
     "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
-    # The buttons over the active cell would be in the pictures.
-    "cell-toolbar-extension/plugin.jupyterlab-settings": {"showToolbar": False},
 }
 
 

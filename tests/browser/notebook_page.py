@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
-
 from lab import TOKEN, Lab
+from playwright.sync_api import Locator, Page, expect
 
 RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
@@ -27,12 +26,14 @@ class NotebookPage:
         The browser's page.
     file
         The notebook on disk.
+    kernel
+        The name of the kernel it asks for.
     home
         nbprov's home for the notebook's kernel.
     """
 
-    def __init__(self, page: Page, lab: Lab, file: Path, home: Path) -> None:
-        self.page, self.lab, self.file, self.home = page, lab, file, home
+    def __init__(self, page: Page, lab: Lab, file: Path, kernel: str, home: Path) -> None:
+        self.page, self.lab, self.file, self.kernel, self.home = page, lab, file, kernel, home
         self.faults: list[str] = []
         page.on("pageerror", lambda error: self.faults.append(str(error)))
 
@@ -98,7 +99,7 @@ class NotebookPage:
     def theme(self, name: str) -> None:
         """Switch Lab's theme while everything is open, and wait until it is there."""
         self.command("apputils:change-theme", theme=name)
-        self.page.locator(f'body[data-jp-theme-name="{name}"]').wait_for()
+        self.page.locator(f'body[data-jp-theme-name="{name}"]').wait_for(state="attached")
 
     def active_cell(self) -> int:
         """The number of the notebook's active cell."""

@@ -7,14 +7,15 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Locator
-
 from lab import ROOT
+from playwright.sync_api import Locator
 
 WANTED = "NBPROV_TEST_SCREENSHOTS"
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 300_000
-PADDING = 10
+PADDING = 6
+LEFT_OUT = ".jp-cell-toolbar, .jp-toast-container, .Toastify { display: none }"
+"""Lab's own buttons over the active cell and its notices: they say nothing of what the picture is about."""
 
 
 class Album:
@@ -29,7 +30,7 @@ class Album:
         page.mouse.move(0, 0)
         shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")
         file = self._folder / f"{name}.png"
-        page.screenshot(path=file, clip=_area(shown, padding), animations="disabled", caret="hide")
+        page.screenshot(path=file, clip=_area(shown, padding), animations="disabled", caret="hide", style=LEFT_OUT)
         assert file.stat().st_size < MOST_BYTES, f"{name}.png has {file.stat().st_size:,} bytes"
         if os.environ.get(WANTED) == "docs":
             IMAGES.mkdir(parents=True, exist_ok=True)

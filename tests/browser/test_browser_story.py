@@ -82,7 +82,7 @@ def _launch(notebook: NotebookPage, album: Album) -> None:
     expect(attempts.locator(".nbprov-badge").filter(has_text=re.compile("^refused$"))).to_have_count(len(REFUSED))
     expect(attempts.locator(".nbprov-badge").last).to_have_text("booting")
     expect(state(run)).to_have_text("launching")
-    album.take("failover", run)
+    album.take("failover", notebook.cell("%%provision dev"))
     assert attempts.locator(".nbprov-reason button").filter(has_text="o").all_inner_texts() == REFUSED
     expect(state(run)).to_have_text("ready")
     assert machines(notebook.home) == 1
@@ -120,5 +120,3 @@ def _down(notebook: NotebookPage) -> None:
     expect(state(run)).to_have_text("ended")
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")
     assert machines(notebook.home) == 0
-
-

@@ -7,11 +7,15 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from stories import ZONES
+from trap import Trap, finder
 
 from nbprov.clouds.base import Capabilities
 from nbprov.clouds.local.provisioner import CAPABILITIES
@@ -22,8 +26,6 @@ from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
 from nbprov.spec import parse
-from stories import ZONES
-from trap import Trap, finder
 
 LEASE_SECONDS = 0.8
 NAME = "dev"
@@ -65,10 +67,12 @@ def play(order: dict[str, Any]) -> None:
         return
     plan = _plan(order, engine)
     driver = engine.prepare_run(NAME, plan.spec, plan, race=order["race"], hedge=0.0)
-    _cancel_in(engine, driver, order["cancel_at"])
+    sent = _when(engine, driver, "sent", lambda: None)
+    if order["cancel_at"]:
+        _when(engine, driver, order["cancel_at"], driver.cancel)
     engine.thread.call(engine.launch(driver, envs={}, folder="")).result(STEP_SECONDS)
     if order["kind"] == "leave":
-        engine.thread.call(_first_sent(driver)).result(STEP_SECONDS)
+        sent.wait(STEP_SECONDS)
         engine.shut_down()
         return
     state = _finished(driver)
@@ -81,23 +85,17 @@ def _finished(driver: RunDriver) -> RunState | None:
     return driver.finished.result() if done else None
 
 
-def _cancel_in(engine: Engine, driver: RunDriver, state: str) -> None:
-    """Cancel once, from another thread as a person's button does, as soon as an attempt is in this state."""
-    pressed = threading.Event()
+def _when(engine: Engine, driver: RunDriver, state: str, act: Callable[[], None]) -> threading.Event:
+    """Act once, soon after an attempt is in this state, as a person's button would; the event is set then."""
+    seen = threading.Event()
 
     def look() -> None:
-        if state and not pressed.is_set() and any(a.state.value == state for a in driver.machine.attempts.values()):
-            pressed.set()
-            engine.thread.soon(driver.cancel)
+        if not seen.is_set() and any(a.state.value == state for a in driver.machine.attempts.values()):
+            seen.set()
+            engine.thread.soon(act)
 
     engine.subscribe(look)
-
-
-async def _first_sent(driver: RunDriver) -> None:
-    import asyncio
-
-    while not any(row.operation is not None for row in driver.rows.values()):
-        await asyncio.sleep(0.01)
+    return seen
 
 
 def _afterwards(kind: str, engine: Engine) -> None:

@@ -49,7 +49,7 @@ spot = 1.0
 [[types]]
 name = "sim-cpu-2"
 vcpus = 2
-memory_gib = 4
+memory_gib = 8
 hourly = 0.1
 [[stock]]
 region = "south"
@@ -57,6 +57,22 @@ type = "gpu"
 left = 0
 """
 # The south has no GPU, so that every launch of one fails over.
+
+WATCH = """
+import sys as _sys, threading as _threading, time as _time
+def _watch(main=_threading.main_thread().ident):
+    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/remote_cell.py")
+    while True:
+        frame, names = _sys._current_frames()[main], []
+        while frame is not None:
+            names.append((frame.f_code.co_filename.replace(chr(92), "/"), frame.f_code.co_name))
+            frame = frame.f_back
+        if any(file.endswith(waits) and name in ("wait_for", "_drain") for file, name in names):
+            open({flag!r}, "w").close()
+            return
+        _time.sleep(0.005)
+_threading.Thread(target=_watch, daemon=True).start()
+"""
 
 GPU = "resources: {accelerators: A100, infra: local}"
 CPU = "resources: {cpus: 2, infra: local}"
@@ -149,7 +165,6 @@ class Kernel:
 
     def __init__(self, home: Path, *, is_notebook: bool = True, **env: str) -> None:
         self.home = home
-        self.manager = KernelManager()
         self.environment = {**os.environ, "NBPROV_HOME": str(home), **env}
         if is_notebook:
             self.environment["JPY_SESSION_NAME"] = "/tests/notebook.ipynb"
@@ -157,8 +172,10 @@ class Kernel:
         self.start()
 
     def start(self) -> None:
+        self.manager = KernelManager()
         self.manager.start_kernel(env=self.environment, cwd=str(self.home.parent))
         self.client = self.manager.blocking_client()
+        self.client.allow_stdin = False
         self.client.start_channels()
         self.client.wait_for_ready(timeout=DEADLINE)
 
@@ -213,7 +230,9 @@ class Kernel:
         """Every form of a display, oldest first, renewals included."""
         kinds = ("display_data", "update_display_data")
         return [
-            m["content"] for m in self.messages if m["msg_type"] in kinds and m["content"].get("transient", {}).get("display_id") == display_id
+            m["content"]
+            for m in self.messages
+            if m["msg_type"] in kinds and m["content"].get("transient", {}).get("display_id") == display_id
         ]
 
     def renewed(self, display: dict[str, Any], words: str, seconds: float = DEADLINE) -> str:
@@ -237,6 +256,14 @@ class Kernel:
         assert reply["status"] == "ok", reply
         return list(reply["matches"])
 
+    def send_waiting(self, code: str) -> str:
+        """Begin a cell, and return once its main thread waits for something of nbprov's."""
+        flag = self.home / f"waits-{len(self.messages)}"
+        self.run(WATCH.format(flag=str(flag)))
+        request = self.send(code)
+        self.until(flag.exists, f"a wait; so far: {self.outcome(request).everything}")
+        return request
+
     def interrupt(self, request: str) -> float:
         """Press the stop button once a cell runs; when that was."""
         self.until(lambda: any(m["msg_type"] == "execute_input" for m in self.outcome(request).messages), "the cell to begin")
@@ -252,9 +279,20 @@ class Kernel:
             if m["msg_type"] == "comm_open" and "_esm" in m["content"]["data"].get("state", {})
         ]
 
-    def press(self, comm_id: str, **content: Any) -> None:
+    def subshell(self) -> str:
+        """A new subshell, as a browser makes one for what its widgets send."""
+        message = self.client.session.msg("create_subshell_request", {})
+        self.client.control_channel.send(message)
+        while True:
+            reply = self.client.get_control_msg(timeout=DEADLINE)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                return str(reply["content"]["subshell_id"])
+
+    def press(self, comm_id: str, *, subshell: str | None = None, **content: Any) -> None:
         """What a button of a panel sends."""
         message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}})
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
 
     def state(self, comm_id: str) -> dict[str, Any]:
@@ -266,14 +304,10 @@ class Kernel:
                 last = content["data"].get("state", {}).get("state", last)
         return last
 
-    def kill(self) -> None:
-        """SIGKILL, as the kernel's host dying would be."""
-        self.manager.shutdown_kernel(now=True)
+    def restart(self, *, orderly: bool = False) -> None:
+        """End it, by SIGKILL or as a person restarts the kernel of a notebook, and start another on the same home."""
         self.client.stop_channels()
-
-    def restart(self) -> None:
-        """Kill it and start another on the same home, as a person restarts the kernel of a notebook."""
-        self.kill()
+        self.manager.shutdown_kernel(now=not orderly)
         self.messages.clear()
         self.start()
 

@@ -33,7 +33,7 @@ def test_the_error_stops_nbclient(home) -> None:
     notebook = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell("%load_ext nbprov"), nbformat.v4.new_code_cell(BAD), nbformat.v4.new_code_cell("never = 1")]
     )
-    with pytest.raises(CellExecutionError, match="spec.unknown-field"):
+    with pytest.raises(CellExecutionError, match="spec\\.unknown-field"):
         NotebookClient(notebook, timeout=60).execute()
     outputs = notebook.cells[1].outputs
     assert [o.output_type for o in outputs] == ["error"]

@@ -7,6 +7,7 @@ import time
 import pytest
 from kernels import GPU, Kernel, machines, market
 
+SLOW = 3.0
 PROMPTLY = 2.0
 """Seconds. It is a tenth of one on an idle machine; what must not happen is that the wait goes on to the launch's own end."""
 NORTH = "resources: {accelerators: A100, infra: local/north}"
@@ -14,13 +15,25 @@ NORTH = "resources: {accelerators: A100, infra: local/north}"
 
 @pytest.fixture
 def slow(home) -> None:
-    """A cloud that takes its time to decide, so that there is a middle to interrupt."""
-    market(home, accept=30.0)
+    """A cloud that takes its time to decide, so that there is a middle to interrupt: much longer than an interrupt may take."""
+    market(home, accept=SLOW)
 
 
 def asked(kernel: Kernel) -> None:
     """Wait until the cloud was asked for a machine."""
-    kernel.until(lambda: any(a["state"] == "sent" for c in kernel.panels() for a in kernel.state(c).get("attempts", [])), "a create that was sent")
+    kernel.until(
+        lambda: any(a["state"] == "sent" for c in kernel.panels() for a in kernel.state(c).get("attempts", [])), "a create that was sent"
+    )
+
+
+def begin(kernel: Kernel, wait: str) -> str:
+    """Begin a cell that waits, and see it wait."""
+    if not wait.startswith("await"):
+        return kernel.send_waiting(wait)
+    # An awaiting cell is cancelled by its kernel from its first line on.
+    request = kernel.send(f"print('begun')\n{wait}")
+    kernel.until(lambda: "begun" in kernel.outcome(request).text, "the cell's first line")
+    return request
 
 
 def stopped(kernel: Kernel, request: str):
@@ -39,11 +52,11 @@ def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
     assert outcome.error_text == "interrupted: dev is cancelled"
     line = outcome.displays[-1]
     assert line["data"]["text/plain"] == "dev: cancelled; 1 attempt being ended and confirmed"
-    market(home, accept=0.01)
     renewed = kernel.renewed(line, "confirmed gone")
     assert renewed.startswith("dev: cancelled; everything is confirmed gone; it cost $")
     assert "<div" in kernel.shown(line["transient"]["display_id"])[-1]["data"]["text/html"]
     assert machines(home) == 0
+    market(home)
     # The engine is alive and the name is free.
     assert "cancelled" in kernel.run("%nbprov costs").text
     kernel.run(f"%%provision dev --yes --wait\n{NORTH}")
@@ -55,9 +68,8 @@ def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
 def test_interrupt_of_a_wait_in_a_later_cell(home, slow: None, kernel: Kernel, wait: str) -> None:
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     asked(kernel)
-    outcome = stopped(kernel, kernel.send(wait))
+    outcome = stopped(kernel, begin(kernel, wait))
     assert outcome.error_text == "dev: cancelled; 1 attempt being ended and confirmed"
-    market(home, accept=0.01)
     assert kernel.run("dev.settled().value").values == ["'cancelled'"]
     assert "nothing is left on the bill" in kernel.run("await dev", ok=False).error_text
     assert machines(home) == 0
@@ -68,7 +80,7 @@ def test_detached_runs_go_on(home, kernel: Kernel, wait: str) -> None:
     market(home, accept=1.0)
     kernel.run(f"%%provision dev --yes --on-interrupt detach\n{NORTH}")
     asked(kernel)
-    outcome = stopped(kernel, kernel.send(wait))
+    outcome = stopped(kernel, begin(kernel, wait))
     assert outcome.error_text == "dev: the launch goes on in the background; %nbprov down dev ends it, %clusters shows it"
     assert kernel.value("dev.wait().state.value") == "running"
     assert machines(home) == 1
@@ -79,7 +91,6 @@ def test_down_of_a_launch_that_is_under_way(home, slow: None, kernel: Kernel) ->
     asked(kernel)
     request = kernel.send("%nbprov down dev")
     kernel.until(lambda: kernel.state(kernel.panels()[0])["state"] == "cancelling", "the cancellation")
-    market(home, accept=0.01)
     assert "dev: ended, confirmed by the cloud's list" in kernel.finish(request).text
     assert machines(home) == 0
 
@@ -96,11 +107,10 @@ def test_interrupt_before_launch_creates_nothing(home, kernel: Kernel) -> None:
 def test_interrupt_of_a_cell_that_waits_for_a_launch_leaves_the_launch_alone(home, slow: None, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     asked(kernel)
-    outcome = stopped(kernel, kernel.send("%%on dev\n1"))
+    outcome = stopped(kernel, kernel.send_waiting("%%on dev\n1"))
     assert "the launch goes on in the background" in outcome.error_text
     assert kernel.value("dev.state.value") == "launching"
     kernel.run("dev.cancel()")
-    market(home, accept=0.01)
     kernel.run("dev.settled()")
     assert machines(home) == 0
 
@@ -108,6 +118,6 @@ def test_interrupt_of_a_cell_that_waits_for_a_launch_leaves_the_launch_alone(hom
 def test_interrupt_of_down_says_that_it_goes_on(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{NORTH}")
     market(home, end=3.0)
-    outcome = stopped(kernel, kernel.send("%nbprov down dev"))
+    outcome = stopped(kernel, kernel.send_waiting("%nbprov down dev"))
     assert outcome.error_text == "ending dev goes on in the background; %clusters shows how far it is"
     kernel.until(lambda: machines(home) == 0, "the end of the machine")

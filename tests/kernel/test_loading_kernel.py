@@ -27,7 +27,13 @@ def test_load_with_nothing_live_shows_nothing(home) -> None:
 
 
 def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shared_home) -> None:
-    for magic, body in (("%%provision", "\nresources: {infra: local}"), ("%%on", "\n1"), ("%prices", ""), ("%clusters", ""), ("%nbprov", "")):
+    for magic, body in (
+        ("%%provision", "\nresources: {infra: local}"),
+        ("%%on", "\n1"),
+        ("%prices", ""),
+        ("%clusters", ""),
+        ("%nbprov", ""),
+    ):
         outcome = shared.run(f"{magic} --help{body}")
         assert "--help" in outcome.text
         assert magic in outcome.text
@@ -37,7 +43,22 @@ def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shar
 
 def test_help_of_every_subcommand(shared: Kernel) -> None:
     names = shared.value("list(__import__('nbprov.notebook.commands', fromlist=['x']).COMMANDS)")
-    assert {"check", "plan", "attempts", "blocks", "costs", "sweep", "logs", "jobs", "stop", "start", "down", "autostop", "catalog", "config"} <= set(names)
+    assert {
+        "check",
+        "plan",
+        "attempts",
+        "blocks",
+        "costs",
+        "sweep",
+        "logs",
+        "jobs",
+        "stop",
+        "start",
+        "down",
+        "autostop",
+        "catalog",
+        "config",
+    } <= set(names)
     told = shared.run("\n".join(f"%nbprov {name} --help" for name in names)).text
     for name in names:
         assert f"usage: %nbprov {name}" in told

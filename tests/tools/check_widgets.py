@@ -97,7 +97,7 @@ def install() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     packages = [f"{name}@{version}" for name, version in pinned().items()]
-    command = [*_npm(program), "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--silent", *packages]
+    command = [*_npm(program), "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *packages]
     environment = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=environment, check=False)

@@ -9,7 +9,7 @@ from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.money import Micros, format_usd
 
-from .tables import Column, html_heading, html_lines, html_page, html_table, text_table
+from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
 from .words import CLUSTER_LOOKS, DASH, SIMULATED, Look, place_words, utc_words
 
 _COLUMNS = (
@@ -144,4 +144,4 @@ def clusters_text(clusters: Sequence[ClusterView], now: Instant) -> str:
     """Clusters as aligned text."""
     facts = [cluster_facts(c) for c in clusters]
     table = _text_table(facts, now) if facts else []
-    return "\n".join([clusters_heading(facts), *table, *_foot(facts, now)])
+    return safe_text("\n".join([clusters_heading(facts), *table, *_foot(facts, now)]))

@@ -79,6 +79,7 @@ def _static_rows(data: TableData, limit: int, today: date) -> tuple[list[str], l
     rows = []
     for i in range(min(limit, data.rows)):
         cells = data.cells(i, today)
+        cells["as_of"] = _raw_date(data, i) or DASH  # an age would be wrong the day after
         zone, region = cells.pop("zone", DASH), cells.pop("region", DASH)
         finest = [zone] if zone.startswith(region) and zone != DASH else [region, zone]
         cells["place"] = "/".join(p for p in (cells.pop("cloud", DASH), *finest) if p != DASH) or DASH
@@ -102,7 +103,7 @@ def _as_of(data: TableData, rows: int) -> str:
 
 
 def _raw_date(data: TableData, row: int) -> str:
-    values = next(c.values for c in data.columns if c.key == "as_of")
+    values = next((c.values for c in data.columns if c.key == "as_of"), None)
     return str(values.words[int(values.codes[row])]) if isinstance(values, Coded) else ""
 
 

@@ -10,7 +10,7 @@ from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunSt
 from nbprov.model.money import Micros
 
 from .prices import PlanFacts, plan_facts, plan_html, plan_text
-from .tables import Column, html_heading, html_lines, html_page, html_preformatted, html_table, one_line, text_table
+from .tables import Column, html_heading, html_lines, html_page, html_preformatted, html_table, one_line, safe_text, text_table
 from .words import (
     ATTEMPT_LOOKS,
     DASH,
@@ -256,9 +256,9 @@ def run_html(view: RunView) -> str:
     heading = html_heading(facts.title)
     above = html_lines(_lines_above(facts))
     error = html_preformatted(facts.error)
-    stamp = html_lines([f"as of {utc_words(view.now)}"] if view.now else [])
     if not facts.attempts:
-        return html_page(heading, above, error, plan_html(view.plan, rows=PLAN_ROWS_WAITING), stamp)
+        return html_page(heading, above, error, plan_html(view.plan, rows=PLAN_ROWS_WAITING))
+    stamp = html_lines([f"as of {utc_words(view.now)}"] if view.now else [])
     return html_page(heading, above, html_table(_COLUMNS, _rows(facts)), error, html_lines(_lines_below(facts)), stamp)
 
 
@@ -270,7 +270,7 @@ def run_text(view: RunView) -> str:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
         lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING)]
-    return "\n".join([*lines, *facts.error.splitlines()])
+    return safe_text("\n".join([*lines, *facts.error.splitlines()]))
 
 
 def _text_table(facts: RunFacts) -> list[str]:
@@ -310,7 +310,7 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
     lines += [attempt_line(a) for a in current.attempts if before.get(a.token) != (a.state, a.failure)]
     if previous is None or previous.state is not current.state:
         lines += _state_lines(facts)
-    return lines
+    return [safe_text(line) for line in lines]
 
 
 def _state_lines(facts: RunFacts) -> list[str]:

@@ -9,7 +9,7 @@ from html import escape
 
 TEXT_WIDTH = 118
 """Columns of a terminal that text tables keep within."""
-LEAST_FLEXIBLE = 16
+LEAST_FLEXIBLE = 12
 """A column that gives way is not cut shorter than this."""
 GAP = "  "
 
@@ -71,6 +71,11 @@ def one_line(text: str) -> str:
     return " ".join(printable.split())
 
 
+def safe_text(text: str) -> str:
+    """The text with its lines and spaces, without control characters: what a cloud says moves nobody's cursor."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
 def text_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = TEXT_WIDTH) -> list[str]:
     """Lines of an aligned table: a header, a rule, the rows. Flexible columns give way, the widest first."""
     cells = [[one_line(c) for c in row] for row in rows]
@@ -95,13 +100,27 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
     return GAP.join(parts).rstrip()
 
 
+def html_text(text: str) -> str:
+    """The text, escaped, and with no two dollar signs in one run of it: a notebook would set what is between them as a formula.
+
+    The class on the whole block says the same to the viewers that keep classes.
+
+    Examples
+    --------
+    >>> html_text("$1 & <b>"), html_text("$1 or $2")
+    ('$1 &amp; &lt;b&gt;', '<span>$</span>1 or <span>$</span>2')
+    """
+    escaped = escape(text)
+    return escaped.replace("$", "<span>$</span>") if escaped.count("$") > 1 else escaped
+
+
 def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """A table with inline borders; every cell is escaped."""
 
     def cell(tag: str, column: Column, text: str) -> str:
         style = _CELL.format(align="right" if column.right else "left") + ("" if column.flexible or column.right else _TIGHT)
         scope = ' scope="col"' if tag == "th" else ""
-        return f'<{tag}{scope} style="{style}">{escape(text)}</{tag}>'
+        return f'<{tag}{scope} style="{style}">{html_text(text)}</{tag}>'
 
     head = "".join(cell("th", c, c.label) for c in columns)
     body = "".join(f"<tr>{''.join(cell('td', c, t) for c, t in zip(columns, row, strict=True))}</tr>\n" for row in rows)
@@ -110,22 +129,22 @@ def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
 
 def html_lines(lines: Sequence[str]) -> str:
     """Paragraphs, escaped; empty lines are left out."""
-    return "".join(f'<p style="margin:2px 0">{escape(line)}</p>\n' for line in lines if line.strip())
+    return "".join(f'<p style="margin:2px 0">{html_text(line)}</p>\n' for line in lines if line.strip())
 
 
 def html_page(*parts: str) -> str:
     """The parts of one static display, in one block."""
-    return f'<div style="text-align:left">\n{"".join(parts)}</div>'
+    return f'<div class="tex2jax_ignore mathjax_ignore" style="text-align:left">\n{"".join(parts)}</div>'
 
 
 def html_heading(text: str) -> str:
     """The first line of a static display, escaped."""
-    return f'<p style="margin:2px 0 6px"><b>{escape(text)}</b></p>\n'
+    return f'<p style="margin:2px 0 6px"><b>{html_text(text)}</b></p>\n'
 
 
 def html_preformatted(text: str) -> str:
     """Several lines as they stand, escaped."""
-    return f'<pre style="white-space:pre-wrap">{escape(text)}</pre>\n' if text.strip() else ""
+    return f'<pre style="white-space:pre-wrap">{html_text(text)}</pre>\n' if text.strip() else ""
 
 
 def more_rows(shown: int, total: int) -> str:

@@ -59,6 +59,9 @@ KEPT_TASKS = 500
 SEGMENTS = 4
 READ_BYTES = 256 * 1024
 LINE_LIMIT = 64 * 1024
+FLOOD_LINES = 500
+"""So many lines in one read are kept in pieces of some kB, not one by one: a job that floods must not make the agent deaf."""
+FLOOD_PIECE = 4096
 PARTIAL_SECONDS = 0.2
 """How long a line without an end waits for it before it is shown: progress bars have none."""
 CANCEL_SECONDS = 5.0
@@ -299,6 +302,7 @@ class Task:
         self.meta, self.id = meta, str(meta["id"])
         self.journal = Journal(folder, limit)
         self.done = asyncio.Event()
+        self.changed = 0.0
         self.cancel: Callable[[], None] = self.cancel_queued
         self.is_cancelled = False
         if meta["state"] == "ended":
@@ -320,6 +324,7 @@ class Task:
     def end(self, status: str, exit_code: int | None = None, **more: Any) -> None:
         if self.done.is_set():
             return
+        self.changed = boottime()
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
         self.save()
@@ -354,7 +359,7 @@ class Output:
             self.pending += decoder.decode(data, not data)
             lines = self.pending.split("\n")
             self.pending = lines.pop()
-            self.write([line + "\n" for line in lines])
+            self.write([line + "\n" for line in lines] if len(lines) < FLOOD_LINES else in_pieces("\n".join(lines) + "\n"))
             if not data or len(self.pending) > LINE_LIMIT:
                 self.flush()
             if not data:
@@ -367,6 +372,16 @@ class Output:
     def write(self, lines: list[str]) -> None:
         if lines and not self.is_muted:
             self.journal.append(*({"k": self.kind, "text": line} for line in lines))
+
+
+def in_pieces(text: str) -> list[str]:
+    """Cut a text at line ends into pieces of some kB."""
+    pieces, start = [], 0
+    while start < len(text):
+        end = text.rfind("\n", start, start + FLOOD_PIECE) + 1 or text.find("\n", start) + 1 or len(text)
+        pieces.append(text[start:end])
+        start = end
+    return pieces
 
 
 def child_environment(env: Json) -> dict[str, str]:
@@ -741,7 +756,7 @@ class Activity:
         self.gpu_read = time.monotonic()
         self.gpus = (await command_output("nvidia-smi", "-L")).splitlines()
         self.gpu_percent = None
-        if self.gpus and has_nvidia_device():
+        if self.gpus and has_nvidia_device() and not self.marker:
             text = await command_output("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
             numbers = [float(word) for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
             self.gpu_percent = max(numbers) if numbers else None
@@ -995,7 +1010,9 @@ class Agent:
         wait_for = self.guards.config.get("wait_for", "jobs_and_ssh")
         if wait_for == "none":
             return []
-        found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in self.tasks.values() if task.is_live]
+        # What came and went since the last look counts too: most cells take less time than passes between two looks.
+        recent = [task for task in self.tasks.values() if task.is_live or task.changed > self.guards.now]
+        found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
         if wait_for == "jobs_and_ssh" and self.activity.sessions:
             found.append("%d ssh" % self.activity.sessions)
         if self.activity.gpu_percent is not None and self.activity.gpu_percent > GPU_BUSY_PERCENT:

@@ -118,7 +118,7 @@ class Output:
     number
         1 is the task's first; a follower that has seen N asks for what comes after N.
     kind
-        `stdout`, `stderr` (jobs and shells, a line each); `stream`, `display_data`, `update_display_data`, `execute_result`, `error`,
+        `stdout`, `stderr` (jobs and shells, a line each, or some where they come in a flood); `stream`, `display_data`, `update_display_data`, `execute_result`, `error`,
         `clear_output` (cells, content as Jupyter's messages have it); `note` (the agent's own words); `gap` (the numbers `from` to
         `to` were dropped, the journal being full); `event` (of the agent itself); `end` (the last one).
     text

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import nbprov.catalog.build as build_module
 import nbprov.catalog.cache as cache_module
 from nbprov.catalog import Catalog, CatalogError, Query
 from nbprov.catalog.catalog import shipped_folder
@@ -32,13 +33,13 @@ def folder(write_v8: WriteV8) -> Path:
 def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
     """Grows by one each time price files are parsed."""
     made: Builds = []
-    real = cache_module.build
+    real = build_module.build
 
     def counting(files: cache_module.Files) -> bytes:
         made.append(len(files))
         return real(files)
 
-    monkeypatch.setattr(cache_module, "build", counting)
+    monkeypatch.setattr(build_module, "build", counting)
     return made
 
 

@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from engine_world import EngineWorld
 from nbprov.provisioning.ledger import Ledger
 from nbprov.runtime.clocks import ManualClock
 
@@ -24,5 +25,13 @@ def clock() -> ManualClock:
 def ledger(nbprov_home: Path, clock: ManualClock) -> Iterator[Ledger]:
     """A new ledger, held by `kernel-1`."""
     made = Ledger(nbprov_home / "ledger.sqlite3", clock, "kernel-1")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def world(nbprov_home: Path) -> Iterator[EngineWorld]:
+    """A `local` cloud of the test's own and engines that use it."""
+    made = EngineWorld(nbprov_home)
     yield made
     made.close()

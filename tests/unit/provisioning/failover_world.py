@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from provisioning_samples import DEADLINES, tokens
+
 from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.launches import Accepted, Refused
@@ -37,7 +39,6 @@ from nbprov.provisioning.signals import (
     Wake,
     Withdrawn,
 )
-from provisioning_samples import DEADLINES, tokens
 
 EPOCH = 1_800_000_000.0
 FAIR_STEPS = 2000
@@ -299,14 +300,18 @@ class World:
                     state = AttemptState.SENT
                 if state is AttemptState.SENT and attempt.retry_at is not None:
                     state = AttemptState.INTENT
-                rows.append(Attempt(token, attempt.candidate, attempt.number, attempt.slot, state, failure=attempt.failure, ids=attempt.ids))
+                rows.append(
+                    Attempt(token, attempt.candidate, attempt.number, attempt.slot, state, failure=attempt.failure, ids=attempt.ids)
+                )
         has_cluster = self.winner is not None
         self.cancelled = self.cancelled or has_cluster
         self.restored, self.winner, self.wake, self.late = True, None, None, []
         self.deeds = {row.token: self.deeds[row.token] for row in rows}
         self.ready = 1 if has_cluster else 0
         self.finish = None
-        self.machine = Failover(candidates=(), deadlines_of=lambda _: DEADLINES, new_token=lambda: "", may_start=False, race=self.machine.race)
+        self.machine = Failover(
+            candidates=(), deadlines_of=lambda _: DEADLINES, new_token=lambda: "", may_start=False, race=self.machine.race
+        )
         self.do(self.machine.restore(rows, cancelled=self.cancelled, elapsed=self.time))
 
     def play_out(self) -> None:

@@ -14,6 +14,7 @@ from nbprov.model.spec import Request
 from nbprov.provisioning.attempt import Deadlines
 from nbprov.provisioning.ledger import LaunchRow
 
+TWO_DOLLARS = usd(2)
 DEADLINES = Deadlines(accepted=20.0, booting=60.0, ssh=30.0, agent=30.0)
 
 
@@ -29,11 +30,13 @@ def candidate(
     count: int = 1,
     tier: int = 0,
     family: str = "gpu",
-    hourly: Micros = usd(2),
+    hourly: Micros = TWO_DOLLARS,
     max_hourly: Micros | None = None,
 ) -> Candidate:
     """One candidate; what is not named is ordinary."""
-    offer = Offer(cloud, region, zone, kind, "A100", 1.0, 12.0, 85.0, market, hourly, quota_family=family, source="test", as_of="2026-11-01")
+    offer = Offer(
+        cloud, region, zone, kind, "A100", 1.0, 12.0, 85.0, market, hourly, quota_family=family, source="test", as_of="2026-11-01"
+    )
     return Candidate(offer, Request(tier=tier, market=market, max_hourly=max_hourly), rank, count, account)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-
 from failover_world import World
+from provisioning_samples import DEADLINES, candidate, zones
+
 from nbprov.model.causes import MINUTE, Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.places import Market
 from nbprov.provisioning.failover import BACKOFF_FIRST, SAME_TRIES
-from provisioning_samples import DEADLINES, candidate, zones
 
 FIRST, SECOND = f"{1:032x}", f"{2:032x}"
 

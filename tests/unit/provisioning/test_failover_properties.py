@@ -5,15 +5,15 @@ from __future__ import annotations
 import random
 
 import pytest
+from failover_world import EPOCH, World
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from provisioning_samples import candidate
 
-from failover_world import EPOCH, World
 from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.offers import Block, Candidate
 from nbprov.model.places import Market
-from provisioning_samples import candidate
 
 FAILURES = st.builds(
     Failure,

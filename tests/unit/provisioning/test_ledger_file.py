@@ -11,16 +11,16 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.launches import Operation
-from nbprov.provisioning.leftovers import has_live_rows
 from nbprov.provisioning.ledger import Ledger, store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
+from nbprov.provisioning.leftovers import has_live_rows
 from nbprov.runtime.clocks import ManualClock, SystemClock
-from provisioning_samples import candidate, instance, launch_row
 
 HERE = Path(__file__).parent
 
@@ -227,11 +227,16 @@ def test_another_kernel_that_holds_the_file_too_long_is_named(ledger: Ledger, mo
 
 def test_a_change_that_fails_half_way_leaves_no_trace(ledger: Ledger) -> None:
     _run(ledger)
-    with pytest.raises(ZeroDivisionError), ledger.together():
-        ledger.note("run-1", "test", "outer")
+
+    def half() -> None:
         with ledger.together():
-            ledger.note("run-1", "test", "inner")
-            raise ZeroDivisionError
+            ledger.note("run-1", "test", "outer")
+            with ledger.together():
+                ledger.note("run-1", "test", "inner")
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
     assert ledger.events("run-1") == []
     ledger.note("run-1", "test", "after")
     assert [text for _, _, text in ledger.events("run-1")] == ["after"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.causes import MINUTE, Cause, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
@@ -18,7 +19,6 @@ from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.codec import from_plain, to_plain
 from nbprov.runtime.clocks import ManualClock
-from provisioning_samples import candidate, instance, launch_row
 
 HOUR = 3600.0
 
@@ -81,11 +81,15 @@ def test_a_kernel_that_lost_its_lease_can_write_nothing(ledger: Ledger, other: L
         lambda: ledger.hand_over("run-1", "dev", "run-1", "t1", candidate()),
         lambda: ledger.set_run("run-1", RunState.FAILED),
     ]
-    before = [list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")]
+    before = [
+        list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")
+    ]
     for write in writes:
         with pytest.raises(LeaseLost):
             write()
-    after = [list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")]
+    after = [
+        list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")
+    ]
     assert after == before
     assert ledger.renew(["run-1"]) == {"run-1"}
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import Cursor, Journal
+from nbprov.remote.agent.nbprov_agent import Cursor, Journal, in_pieces
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
 
@@ -92,3 +92,11 @@ def test_the_agent_is_one_file_that_python_3_8_can_read() -> None:
     assert "nbprov" not in imported
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not {"jupyter_client", "ipykernel", "zmq"} & {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+
+
+@given(st.lists(st.text("ab\n", max_size=9000), max_size=4))
+def test_pieces_of_a_flood_make_the_whole(parts: list[str]) -> None:
+    text = "".join(parts) + "\n"
+    pieces = in_pieces(text)
+    assert "".join(pieces) == text
+    assert all(piece.endswith("\n") for piece in pieces)

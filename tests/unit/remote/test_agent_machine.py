@@ -16,6 +16,7 @@ import pytest
 from nbprov.model.spec import Secret
 from nbprov.remote.agent.client import AgentClient, Following
 from nbprov.remote.agent.link import AgentError
+from nbprov.remote.agent.nbprov_agent import TASK_JOURNAL_BYTES
 from nbprov.remote.agent.values import AgentConfig, Output
 from nbprov.remote.connection import Connection
 from nbprov.remote.errors import RemoteError
@@ -152,6 +153,33 @@ async def test_job_output_is_replayed_from_any_number(shared_machine: Any, agent
         info = next(found for found in await later.jobs() if found.id == job.id)
         assert (info.name, info.status, info.exit_code, info.last) == ("count", "failed", 4, 201)
         assert await _all(later.job_output(job.id)) == whole
+
+
+async def test_a_flood_stays_whole_and_leaves_the_agent_awake(shared_machine: Any, agent_on: Any) -> None:
+    async with agent_on(shared_machine) as client:
+        whole = _text(await _all(await client.shell("seq 1 100000")))
+        assert whole == "".join(f"{n}\n" for n in range(1, 100_001))
+        flood = await client.run_job("yes")
+        async for output in client.job_output(flood.id):
+            if output.number > 50:
+                break
+        asked = time.monotonic()
+        await client.status()
+        await client.cancel_job(flood.id)
+        assert time.monotonic() - asked < 2
+        assert (await client.job_output(flood.id, since=10**9).wait()).status == "cancelled"
+
+
+async def test_output_beyond_the_bound_is_dropped_from_its_beginning_and_told(shared_machine: Any, agent_on: Any) -> None:
+    async with agent_on(shared_machine) as client:
+        job = await client.run_job("yes 0123456789 | head -c 60000000; echo the end")
+        await client.job_output(job.id, since=10**9).wait()
+        kept = sum(path.stat().st_size for path in (shared_machine.agent_folder / "tasks" / job.id).iterdir())
+        assert kept <= TASK_JOURNAL_BYTES + 4096
+        outputs = await _all(client.job_output(job.id))
+        assert outputs[0].kind == "gap"
+        assert outputs[0].content["from"] == 1
+        assert _text(outputs).endswith("the end\n")
 
 
 async def test_a_job_with_a_known_id_is_not_run_twice(shared_machine: Any, agent_on: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -55,6 +56,16 @@ async def test_a_running_job_or_cell_is_not_idle(machine: Any, agent_on: Any, un
         await following.wait()
         assert not (machine.home / "off").exists()
     await until((machine.home / "off").exists, "poweroff after the work")
+
+
+async def test_work_too_short_to_be_seen_running_counts_all_the_same(machine: Any, agent_on: Any, until: Any) -> None:
+    async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
+        before = (await client.status()).age
+        while (await client.status()).age < before + 2.5:
+            await (await client.shell(":")).wait()
+            await asyncio.sleep(0.25)
+        assert not (machine.home / "off").exists()
+        await until((machine.home / "off").exists, "poweroff after the work")
 
 
 async def test_an_ssh_session_of_a_person_counts_unless_told_otherwise(machine: Any, agent_on: Any, connected: Any, until: Any) -> None:

@@ -99,7 +99,7 @@ def test_the_boot_guard_goes_once_an_agent_has_started(tmp_path: Path, keys: Clu
     _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=1), keys), home)
     pids = _guard(home)
     try:
-        assert len(pids) == 1
+        assert pids
         (home / ".nbprov" / "agent.started").touch()
         end = time.monotonic() + 10
         while _guard(home) and time.monotonic() < end:

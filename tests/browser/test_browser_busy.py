@@ -1,0 +1,38 @@
+"""Buttons and live updates while a cell of the same kernel is running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from local_cloud import machines, set_market
+from notebook_page import NotebookPage, button, panel, state
+from playwright.sync_api import expect
+
+PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
+BOOT_SECONDS = 60.0
+"""Far longer than the test: the machine must not be ready before Cancel is pressed."""
+
+
+def test_buttons_while_a_cell_is_busy(open_notebook: Callable[..., NotebookPage], tmp_path: Path) -> None:
+    """Launch, the attempts that follow and Cancel all come through while `time.sleep` holds the kernel's main thread."""
+    gate = tmp_path / "gate"
+    busy = f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.5)"
+    notebook = open_notebook(["%load_ext nbprov", PROVISION, busy])
+    set_market(notebook.home, accept=0.1, boot=BOOT_SECONDS)
+    notebook.run("%load_ext")
+    run = panel(notebook.run("%%provision"), "Provision")
+    cell = notebook.cell("import os, time")
+    notebook.start(cell)
+    button(run, "Launch").click()
+    attempts = run.get_by_role("table", name="Attempts")
+    expect(attempts).to_contain_text("over your quota")
+    expect(attempts).to_contain_text("booting")
+    elapsed = attempts.locator("tbody tr:not(.nbprov-detail)").last.locator("td").nth(6)
+    expect(elapsed).to_have_text("2 s")
+    button(run, "Cancel").click()
+    expect(state(run)).to_have_text("cancelled")
+    assert machines(notebook.home) == 0
+    assert notebook.is_running(cell), "the cell was to be busy all the time"
+    gate.touch()
+    notebook.finish(cell)

@@ -1,0 +1,87 @@
+"""A saved notebook, opened where there is no kernel and no state of widgets: it tells how things ended."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import nbformat
+from local_cloud import machines, set_market
+from notebook_page import NotebookPage, button, output, panel, state
+from pictures import Album
+from playwright.sync_api import expect
+
+SECRET = "s3cr3t-Zx81-never-saved"
+PROVISION = """%%provision dev
+resources:
+  accelerators: A100
+  infra: local
+max_lifetime: 1h
+secrets:
+  HUB_TOKEN: null
+setup: |
+  echo "a token of ${#HUB_TOKEN} letters: $HUB_TOKEN" > letters"""
+CELLS = ["%load_ext nbprov", "%prices A100 --cloud gcp", PROVISION, "%%on dev --bash\ncut -d: -f1 letters", "%clusters"]
+MOST_BYTES = 100_000
+"""Five cells with three panels; one with the table's data or the panels' code in it would be many times as long."""
+HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-view+json"
+
+
+def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
+    """The static forms are drawn, show the end and not the middle, and hold neither script nor secret."""
+    notebook = open_notebook(CELLS, env={"HUB_TOKEN": SECRET})
+    set_market(notebook.home, accept=0.1)
+    _play(notebook)
+    notebook.save()
+    _check_file(notebook)
+    notebook.lab.end_kernels()
+    notebook.lab.remove_kernel(notebook.kernel)
+    _reopen_without_kernel(notebook)
+    run = output(notebook.cell("%%provision"))
+    expect(run).to_contain_text("dev: ■ ended")
+    assert run.get_by_text("refused").count() == 5
+    expect(output(notebook.cell("%clusters"))).to_contain_text("ended")
+    expect(output(notebook.cell("%prices"))).to_contain_text("us-central1")
+    expect(notebook.page.locator(".nbprov-root")).to_have_count(0)
+    expect(notebook.page.get_by_text(re.compile("Error displaying widget|Loading widget"))).to_have_count(0)
+    album.take("saved-notebook", notebook.cell("%%provision"), notebook.cell("%clusters"))
+
+
+def _play(notebook: NotebookPage) -> None:
+    notebook.run("%load_ext")
+    notebook.run("%prices")
+    run = panel(notebook.run("%%provision"), "Provision")
+    button(run, "Launch").click()
+    expect(state(run)).to_have_text("ready")
+    expect(notebook.run("%%on dev")).to_contain_text(f"a token of {len(SECRET)} letters")
+    clusters = panel(notebook.run("%clusters"), "Clusters")
+    button(clusters, "Down").click()
+    button(clusters, "really down?").click()
+    for badge in (clusters.locator(".nbprov-badge"), state(run)):
+        expect(badge).to_have_text("ended")
+    assert machines(notebook.home) == 0
+
+
+def _check_file(notebook: NotebookPage) -> None:
+    text = notebook.file.read_text(encoding="utf-8")
+    assert SECRET not in text
+    assert len(text) < MOST_BYTES
+    saved = nbformat.reads(text, as_version=4)
+    assert "widgets" not in saved.metadata
+    shown = [out.data for cell in saved.cells for out in cell.outputs if WIDGET in out.get("data", {})]
+    assert len(shown) == 3
+    for data in shown:
+        assert data[TEXT].strip()
+        assert "<table" in data[HTML]
+        assert not re.search(r"<script|javascript:|\son\w+=", data[HTML], re.IGNORECASE)
+    assert "nbprov-root" not in json.dumps(shown), "the panels' own code was saved"
+
+
+def _reopen_without_kernel(notebook: NotebookPage) -> None:
+    notebook.goto()
+    dialog = notebook.page.locator(".jp-Dialog")
+    dialog.locator("select").select_option(label="No Kernel")
+    dialog.locator(".jp-mod-accept").click()
+    dialog.wait_for(state="detached")
+    expect(notebook.page.locator(".jp-Toolbar-kernelName")).to_have_text("No Kernel")

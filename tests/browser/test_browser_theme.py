@@ -1,0 +1,45 @@
+"""Light and dark: the panels follow a live change of Lab's theme and can be read in both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from contrast import assert_readable
+from local_cloud import set_market
+from notebook_page import NotebookPage, button, panel, state
+from pictures import Album
+from playwright.sync_api import expect
+
+PROVISION = "%%provision dark\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
+LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
+
+
+def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
+    """Every text of the three panels has enough contrast in both themes, in every state on the way."""
+    notebook = open_notebook(["%load_ext nbprov", PROVISION, "%prices A100 --cloud gcp --spot", "%clusters"])
+    set_market(notebook.home, accept=0.2, boot=2.5)
+    notebook.run("%load_ext")
+    prices = panel(notebook.run("%prices"), "Prices")
+    run = panel(notebook.run("%%provision"), "Provision")
+    expect(run.locator('.nbprov-body [role="row"]').first).to_be_visible()
+    expect(prices.locator('.nbprov-body [role="row"]').first).to_be_visible()
+    for theme in (DARK, LIGHT):
+        notebook.theme(theme)
+        assert_readable(run, dark=theme == DARK)
+        assert_readable(prices, dark=theme == DARK)
+    button(run, "Launch").click()
+    expect(run.get_by_role("table", name="Attempts")).to_contain_text("booting")
+    notebook.theme(DARK)
+    assert_readable(run, dark=True)
+    expect(state(run)).to_have_text("ready")
+    clusters = panel(notebook.run("%clusters"), "Clusters")
+    expect(clusters.locator(".nbprov-badge")).to_have_text("running")
+    for part in (run, clusters):
+        assert_readable(part, dark=True)
+    album.take("dark", notebook.cell("%%provision"), prices)
+    notebook.theme(LIGHT)
+    for part in (run, clusters):
+        assert_readable(part, dark=False)
+    button(clusters, "Down").click()
+    button(clusters, "really down?").click()
+    expect(clusters.locator(".nbprov-badge")).to_have_text("ended")

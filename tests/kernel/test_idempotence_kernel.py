@@ -1,0 +1,116 @@
+"""The same cell again: what runs is used, what is stopped is started, what differs is named; and the flags of `%%provision`."""
+
+from __future__ import annotations
+
+import pytest
+from kernels import CPU, GPU, Kernel, machines, market
+
+
+def test_the_same_cell_again(home, kernel: Kernel) -> None:
+    kernel.run(f"%%provision dev --yes --wait\n{GPU}")
+    first = kernel.value("[dev.wait().view().cluster_id, dev.wait().view().instances[0].id]")
+    again = kernel.run(f"%%provision dev\n{GPU}")
+    assert again.text == "dev is running and fits: nothing was launched\n"
+    assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id]") == first
+    # A spec that asks for less is served too; one that asks for more is told what is in the way.
+    assert "nothing was launched" in kernel.run("%%provision dev\nresources: {infra: local, cpus: 2+}").text
+    told = kernel.run("%%provision dev\nresources: {accelerators: A100:8, infra: local}", ok=False).error_text
+    assert told.splitlines() == [
+        "dev is running and differs: accelerators: asked A100:8, has A100:1  [cluster.does-not-fit]",
+        "  next: use another name, or end it first: %nbprov down dev",
+    ]
+    kernel.run("%nbprov stop dev")
+    assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
+    # A look at the plan starts nothing.
+    kernel.run(f"%%provision dev --dry-run\n{GPU}")
+    assert kernel.value("nbprov.cluster('dev').state.value") == "stopped" if kernel.run("import nbprov") else False
+    assert kernel.run(f"%%provision dev\n{GPU}").text == "dev was stopped and fits: it is started again\n"
+    assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id, dev.state.value]") == [*first, "running"]
+    assert machines(home) == 1
+    assert "it cost $" in kernel.run("%nbprov down dev").text
+    assert machines(home) == 0
+
+
+def test_the_same_cell_while_it_is_being_launched(home, kernel: Kernel) -> None:
+    market(home, accept=1.0)
+    kernel.run(f"%%provision dev --yes\n{CPU}")
+    assert kernel.run(f"%%provision dev --yes --wait\n{CPU}").text == "dev is being launched already; this panel follows it\n"
+    assert machines(home) == 1
+    market(home, accept=1.0)
+    kernel.run(f"%%provision other --yes\n{CPU}")
+    told = kernel.run(f"%%provision other\n{GPU}", ok=False).error_text
+    assert told.startswith("other is being launched from another spec  [cluster.launch-under-way]")
+    kernel.run("other.wait()")
+
+
+def test_a_later_cell_takes_the_place_of_one_that_waits(kernel: Kernel) -> None:
+    kernel.run(f"%%provision dev\n{CPU}\nearlier = dev" if False else f"%%provision dev\n{CPU}")
+    kernel.run("earlier = dev")
+    kernel.run(f"%%provision dev\n{GPU}")
+    first, second = kernel.panels()
+    state = kernel.until(lambda: kernel.state(first) if kernel.state(first)["state"] == "cancelled" else None, "the first panel's end")
+    assert not state["needs_launch"]
+    assert kernel.state(second)["needs_launch"]
+    assert "a later cell has taken its place" in kernel.run("earlier.launch()", ok=False).error_text
+
+
+def test_dry_run_creates_nothing(home, kernel: Kernel) -> None:
+    outcome = kernel.run(f"%%provision dev --dry-run --yes\n{GPU}\nsecrets: {{TOKEN: null}}")
+    assert "plan of dev; nothing is created" in outcome.everything
+    assert "local/north-a" in outcome.everything
+    assert "dev" not in kernel.value("[n for n in globals()]")
+    assert kernel.run("%nbprov costs").text == "nothing has been launched yet\n"
+    assert (
+        kernel.run("%%nbprov plan\nresources: {accelerators: A100, infra: local}")
+        .displays[0]["data"]["text/plain"]
+        .startswith("plan; nothing")
+    )
+    assert machines(home) == 0
+
+
+def test_a_race_ends_in_one_cluster(home, kernel: Kernel) -> None:
+    kernel.run("%config Nbprov.hedge = 0")
+    kernel.run("%%provision dev --race 2 --yes --wait\nresources: {accelerators: A100, infra: local/north}")
+    kernel.run("dev.settled()")
+    assert machines(home) == 1
+    assert kernel.value("[a.state.value for a in dev.view().attempts].count('ready')") == 1
+    assert len(kernel.run("%nbprov attempts dev").text.splitlines()) == 2 + 2
+
+
+def test_env_and_ignore(kernel: Kernel) -> None:
+    told = kernel.run(f"%%provision dev --dry-run\n{CPU}\nservice: {{replicas: 2}}", ok=False).error_text
+    assert "service" in told
+    assert "warning" in kernel.run(f"%%provision dev --dry-run --ignore service\n{CPU}\nservice: {{replicas: 2}}").text
+    missing = kernel.run(f"%%provision dev --yes --wait\n{CPU}\nenvs: {{RUN_ID: null}}\nsetup: echo $RUN_ID > id", ok=False)
+    assert "RUN_ID" in missing.everything
+    kernel.run(f"%%provision dev --yes --wait --env RUN_ID=a=b\n{CPU}\nenvs: {{RUN_ID: null}}\nsetup: echo $RUN_ID > id")
+    assert kernel.run("%%on dev --bash\ncat id").text == "a=b\n"
+    assert kernel.run("%nbprov logs dev setup").text == ""
+    assert "ok" in kernel.run("%nbprov jobs dev").text
+
+
+def test_names_that_are_no_variables(kernel: Kernel) -> None:
+    assert "the handle of my-gpu.2 is the variable my_gpu_2" in kernel.run(f"%%provision my-gpu.2\n{CPU}").text
+    assert kernel.value("my_gpu_2.name") == "my-gpu.2"
+
+
+@pytest.mark.parametrize("command", ["attempts", "blocks", "costs", "log", "sweep", "catalog", "check", "config"])
+def test_commands_before_anything_was_launched(shared: Kernel, command: str) -> None:
+    assert shared.run(f"%nbprov {command}").text.strip()
+
+
+def test_every_command_on_a_cluster(shared_cluster: Kernel) -> None:
+    say = shared_cluster.run
+    assert "dev" in say("%nbprov costs").text
+    assert "* simulated: shown as if it were paid" in say("%nbprov costs").text
+    assert "you pay $0.00 in all" in say("%nbprov costs").text
+    assert "● ready" in say("%nbprov attempts dev").text
+    assert "ready" in say("%nbprov log dev").text
+    assert "idle" in say("%nbprov autostop dev").text
+    assert say("%nbprov jobs dev").text == "dev has no jobs\n"
+    assert "its jobs: none" in say("%nbprov logs dev", ok=False).error_text
+    assert say("%nbprov sweep").text == "no machine of ours is unknown to the ledger\n"
+    assert "simulated" in say("%nbprov check").text
+    assert "dev" in say("%clusters").displays[0]["data"]["text/plain"]
+    assert "live clusters: dev" in say("%nbprov down", ok=False).error_text
+    assert "nothing called other has been launched" in say("%nbprov attempts other").text

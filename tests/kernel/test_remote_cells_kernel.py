@@ -1,0 +1,158 @@
+"""`%%on`: cells that run on the machine and put their output into the cell here."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from kernels import CPU, Kernel, market, new_kernel
+
+RICH = """%%on dev
+from IPython.display import display, HTML, Image
+import base64
+display(HTML("<b>made by hand</b>"))
+display(Image(base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")))
+shown = display("before", display_id=True)
+shown.update("after")
+"""
+
+# The ssh connections of the engine end as if the line were cut: no goodbye, nothing flushed.
+CUT = """
+import asyncio, nbprov
+def _cut():
+    for live in _engine.live.values():
+        for node in live.nodes:
+            node.agent.connection.abort()
+_engine = nbprov.session().engine
+_engine.thread.soon(_cut)
+"""
+
+
+def test_state_lives_on_between_cells(shared_cluster: Kernel) -> None:
+    shared_cluster.run("%%on dev\nweights = [1, 2]")
+    assert shared_cluster.run("%%on dev\nweights.append(3)\nprint('sum', sum(weights))\nweights").everything == "sum 6\n[1, 2, 3]"
+    assert "weights" not in shared_cluster.value("sorted(globals())")
+
+
+def test_rich_output_arrives_as_rich_output(shared_cluster: Kernel) -> None:
+    outcome = shared_cluster.run(RICH)
+    assert outcome.displays[0]["data"]["text/html"] == "<b>made by hand</b>"
+    assert outcome.displays[1]["data"]["image/png"].startswith("iVBORw0KGgo")
+    renewed = [m["content"] for m in outcome.messages if m["msg_type"] == "update_display_data"]
+    assert renewed[0]["data"]["text/plain"] == "'after'"
+    assert renewed[0]["transient"]["display_id"] == outcome.displays[2]["transient"]["display_id"]
+
+
+def test_an_error_there_is_an_error_here_with_its_own_traceback(shared_cluster: Kernel) -> None:
+    outcome = shared_cluster.run("%%on dev\ndef divide(n):\n    return 1 / n\ndivide(0)", ok=False)
+    assert "ZeroDivisionError: division by zero" in outcome.error_text
+    assert "----> " in outcome.error_text
+    assert "in divide(n)" in outcome.error_text
+    assert "nbprov" not in outcome.error_text
+
+
+def test_stderr_stays_stderr(shared_cluster: Kernel) -> None:
+    outcome = shared_cluster.run("%%on dev\nimport sys\nprint('out')\nprint('err', file=sys.stderr)")
+    assert (outcome.text, outcome.stderr) == ("out\n", "err\n")
+
+
+def test_output_comes_while_the_cell_runs(shared_cluster: Kernel) -> None:
+    request = shared_cluster.send("%%on dev --bash\necho first\nwhile [ ! -e go ]; do sleep 0.02; done\necho second")
+    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "first\n", "the first line")
+    shared_cluster.value("nbprov.cluster('dev').bash('touch go').exit_code" if False else "1") if False else None
+    _touch(shared_cluster, "go")
+    assert shared_cluster.finish(request).text == "first\nsecond\n"
+    shared_cluster.run("%%on dev --bash\nrm go")
+
+
+def _touch(kernel: Kernel, name: str) -> None:
+    """Make a file on the machine, from outside: its home is a folder of this computer."""
+    homes = list((kernel.home / "local" / "i").glob("*/home"))
+    assert len(homes) == 1
+    (homes[0] / name).touch()
+
+
+def test_a_script_that_fails_says_its_code(shared_cluster: Kernel) -> None:
+    outcome = shared_cluster.run("%%on dev --bash\necho before\nexit 3", ok=False)
+    assert outcome.text == "before\n"
+    assert outcome.error_text == "the script ended with code 3  [remote.exit-code]"
+
+
+def test_interrupt_leaves_the_variables_there(shared_cluster: Kernel) -> None:
+    shared_cluster.run("%%on dev\nkept = 'still here'")
+    request = shared_cluster.send("%%on dev\nimport time\nprint('in')\ntime.sleep(60)\nkept = 'gone'")
+    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "in\n", "the cell's first line")
+    pressed = shared_cluster.interrupt(request)
+    assert shared_cluster.finish(request).error_text == "interrupted on dev; its variables are still there"
+    assert time.monotonic() - pressed < 2.0
+    assert shared_cluster.run("%%on dev\nkept").values + shared_cluster.run("%%on dev\nkept").everything.split("\n") == ["'still here'"]
+
+
+def test_interrupt_of_a_script_ends_it(shared_cluster: Kernel) -> None:
+    request = shared_cluster.send("%%on dev --bash\necho $$ > pid\necho in\nsleep 60\necho never > never")
+    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "in\n", "the script's first line")
+    shared_cluster.interrupt(request)
+    assert shared_cluster.finish(request).error_text == "interrupted on dev; the script there is ended"
+    shared_cluster.run('%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\ntest ! -e never')
+
+
+def test_nothing_is_lost_when_the_line_is_cut_in_mid_cell(shared_cluster: Kernel) -> None:
+    request = shared_cluster.send(f"{CUT}\nimport threading")
+    shared_cluster.finish(request)
+    code = "%%on dev\nimport os, time\nfor n in range(40):\n    print(n, flush=True)\n    time.sleep(0.03)\nlast = n"
+    shared_cluster.run("import threading\nthreading.Timer(0.4, lambda: _engine.thread.soon(_cut)).start()")
+    assert shared_cluster.run(code).text == "".join(f"{n}\n" for n in range(40))
+    assert shared_cluster.run("%%on dev\nprint(last)").text == "39\n"
+
+
+def test_python_api_of_a_cluster(shared_cluster: Kernel) -> None:
+    shared_cluster.run("import nbprov\ndev = nbprov.cluster('dev')")
+    assert shared_cluster.value("dev.cell('6 * 7').value") == "42"
+    assert shared_cluster.value("dev.bash('echo hi').text") == "hi\n"
+    assert shared_cluster.value("[c.name for c in nbprov.clusters()]") == ["dev"]
+    assert (
+        "remote.raised"
+        in shared_cluster.run(
+            "try:\n    dev.cell('1/0')\nexcept nbprov.session().__class__.__mro__[-1] as e:\n    pass"
+            if False
+            else "try:\n    dev.cell('1/0')\nexcept Exception as error:\n    print(error)"
+        ).text
+    )
+    assert "not done within" in shared_cluster.run("dev.bash('sleep 30', timeout=0.3)", ok=False).error_text
+    assert "no node" in shared_cluster.run("%%on dev --nodes 7\n1", ok=False).error_text
+
+
+def test_it_waits_for_the_launch_and_its_setup(home, kernel: Kernel) -> None:
+    market(home, accept=0.5)
+    kernel.run(f"%%provision dev\n{CPU}\nsetup: echo done > marker")
+    told = kernel.run("%%on dev --bash\ncat marker", ok=False).error_text
+    assert told.splitlines()[0] == "dev waits for Launch  [run.not-launched]"
+    kernel.run("dev.launch()")
+    assert kernel.run("%%on dev --bash\ncat marker").text == "done\n"
+
+
+def test_of_a_launch_that_fails_it_tells_why(home, kernel: Kernel) -> None:
+    market(home, '[[stock]]\ntype = "sim-cpu-2"\nleft = 0\n', accept=0.3)
+    kernel.run(f"%%provision dev --yes\n{CPU}")
+    assert "no machine in 4 attempts" in kernel.run("%%on dev\n1", ok=False).error_text
+    assert "no live cluster is called 'dev'" in kernel.run("%%on dev\n1", ok=False).error_text
+
+
+def test_a_machine_that_was_stopped_says_how_to_start_it(home, kernel: Kernel) -> None:
+    kernel.run(f"%%provision dev --yes --wait\n{CPU}")
+    kernel.run("%nbprov stop dev")
+    assert "%nbprov start dev" in kernel.run("%%on dev\n1", ok=False).error_text
+    kernel.run("%nbprov start dev")
+    assert kernel.run("%%on dev --bash\necho again").text == "again\n"
+
+
+@pytest.mark.ipykernel_versions
+def test_a_cluster_of_an_earlier_kernel_is_used_on(home) -> None:
+    with new_kernel(home) as kernel:
+        kernel.run(f"%%provision dev --yes --wait\n{CPU}")
+        kernel.run("%%on dev\nx = 5")
+        kernel.restart()
+        line = kernel.run("%load_ext nbprov").displays
+        assert len(line) == 1
+        assert "still running: %%on dev goes on with it" in kernel.renewed(line[0], "still running")
+        assert kernel.run("%%on dev\nprint(x)").text == "5\n"

@@ -1,0 +1,114 @@
+"""The price table's data: from plans, offers and columns, into typed buffers."""
+
+from __future__ import annotations
+
+import math
+import struct
+from array import array
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+import sample_views as samples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbprov.model.errors import UsageError
+from nbprov.notebook.rendering import Coded, TableData
+from nbprov.notebook.rendering.price_data import COLUMNS
+
+TODAY = date(2026, 11, 21)
+FORMATS = {"u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
+
+
+def unpack(data: TableData) -> dict[str, list[object]]:
+    """Read a packed table back as the browser does: little-endian, by its header alone."""
+    packed = data.pack()
+    read: dict[str, list[object]] = {}
+    for head, buffer in zip(packed.header["columns"], packed.buffers, strict=True):
+        values = struct.unpack(f"<{packed.header['rows']}{FORMATS[head['dtype']]}", buffer)
+        read[head["key"]] = [head["words"][v] for v in values] if "words" in head else list(values)
+    return read
+
+
+def test_offers_survive_the_way_to_the_browser() -> None:
+    offers = samples.offers(500)
+    read = unpack(TableData.from_offers(offers))
+    assert read["rank"] == list(range(500))
+    assert read["hourly"] == [float(o.hourly) for o in offers]
+    assert read["region"] == [o.region for o in offers]
+    assert read["market"] == [o.market.value for o in offers]
+    assert read["gpu"] == [o.gpus if o.accelerator else "" for o in offers]
+    assert [None if math.isnan(v) else v for v in read["vcpus"]] == [o.vcpus for o in offers]  # type: ignore[arg-type]
+    assert "why" not in read
+    assert "total" not in read
+
+
+def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
+    plan = samples.plan(30, nodes=4)
+    data = TableData.from_plan(plan, limit=10)
+    read = unpack(data)
+    assert (data.rows, data.total, data.noun) == (10, 30, "candidate")
+    assert read["rank"] == [c.rank for c in plan.candidates[:10]]
+    assert read["why"] == [c.why for c in plan.candidates[:10]]
+    assert read["total"] == [float(c.hourly) for c in plan.candidates[:10]]
+    assert read["stock"][0] == "72% likely"
+    assert "total" not in unpack(TableData.from_plan(samples.plan(30)))
+
+
+def test_unknown_values_are_dashes() -> None:
+    offer = replace(samples.offer(5), vcpus=None, memory_gib=None, zone="", source="", as_of="")
+    cells = TableData.from_offers([offer]).cells(0, TODAY)
+    assert [cells[k] for k in ("vcpus", "memory", "zone", "source", "as_of", "stock", "gpu", "gpu_memory")] == ["–"] * 8
+
+
+def test_stock_is_what_the_caller_knows() -> None:
+    offers = samples.offers(3)
+    data = TableData.from_offers(offers, stock=lambda o: "in stock" if o is offers[1] else "")
+    assert [data.cells(i, TODAY)["stock"] for i in range(3)] == ["–", "in stock", "–"]
+
+
+def test_numpy_columns_pack_as_lists_do() -> None:
+    hourly, vcpus, codes = [2_500_000, 9_500, 7], [4.0, math.nan, 0.333], [1, 0, 1]
+    words = ["gcp", "aws"]
+    lists = TableData.from_columns({"cloud": [words[c] for c in codes], "hourly": hourly, "vcpus": vcpus})
+    arrays = TableData.from_columns(
+        {"cloud": Coded(np.array(codes, dtype=np.int32), words), "hourly": np.array(hourly), "vcpus": np.array(vcpus, dtype=np.float32)}
+    )
+    assert repr(unpack(lists)) == repr(unpack(arrays))
+    assert lists.cells(0, TODAY) == arrays.cells(0, TODAY)
+    assert unpack(lists)["rank"] == [0, 1, 2]
+
+
+def test_columns_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(UsageError, match="no column 'colour'"):
+        TableData.from_columns({"colour": ["red"]})
+    with pytest.raises(UsageError, match="unequal lengths: 1, 2"):
+        TableData.from_columns({"cloud": ["a"], "hourly": [1, 2]})
+
+
+def test_more_words_than_two_bytes_number_take_four() -> None:
+    many = [f"type-{i}" for i in range(70_000)]
+    data = TableData.from_columns({"type": many})
+    head = next(c for c in data.pack().header["columns"] if c["key"] == "type")
+    assert head["dtype"] == "u4"
+    assert unpack(data)["type"] == many
+
+
+def test_forty_thousand_rows_are_small() -> None:
+    packed = TableData.from_offers(samples.offers(40_000)).pack()
+    assert sum(len(b) for b in packed.buffers) < 2_000_000
+    assert packed.header["rows"] == packed.header["total"] == 40_000
+
+
+def test_every_column_of_the_table_has_a_key_of_its_own() -> None:
+    assert len({c.key for c in COLUMNS}) == len(COLUMNS)
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=50))
+def test_coding_is_lossless(values: list[str | None]) -> None:
+    coded = Coded.of(values)
+    assert [coded.words[c] for c in coded.codes] == [v or "" for v in values]
+    assert isinstance(coded.codes, array)
+    assert len(set(coded.words)) == len(coded.words)

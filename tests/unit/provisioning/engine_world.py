@@ -1,0 +1,150 @@
+"""A real `local` cloud of the test's own, and engines that use it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.provisioner import CAPABILITIES, LocalCloud
+from nbprov.model.clusters import RunState
+from nbprov.model.launches import InstanceState
+from nbprov.model.offers import Candidate, Plan
+from nbprov.model.spec import Spec
+from nbprov.provisioning.driver import RunDriver
+from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.runtime.waiting import wait_for
+from nbprov.spec import parse
+
+WAIT_SECONDS = 40.0
+LEASE_SECONDS = 0.8
+PAUSE = 0.01
+
+MARKET = """
+account = "test"
+[timing]
+accept = 0.02
+boot = 0.02
+end = 0.02
+gone_shown = 60
+idle_exit = 60
+[[regions]]
+name = "here"
+zones = ["here-a", "here-b"]
+[[regions]]
+name = "there"
+zones = ["there-a"]
+price = 1.5
+[[types]]
+name = "small"
+hourly = 3.6
+vcpus = 2
+memory_gib = 4
+"""
+
+
+class EngineWorld:
+    """One cloud, one home, and as many engines (kernels) as a test wants."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.folder = home / "cloud"
+        self.folder.mkdir(parents=True, mode=0o700)
+        self.engines: list[Engine] = []
+        self._numbers = itertools.count(1)
+        self.market()
+
+    # ------------------------------------------------------------ the cloud
+
+    def market(self, more: str = "", base: str = MARKET) -> None:
+        """Set the market: the plain one and more."""
+        draft = self.folder / "market.new"
+        draft.write_text(base + more, encoding="utf-8")
+        draft.replace(self.folder / "market.toml")
+
+    def fault(self, **entry: Any) -> str:
+        """A fault as the market file has it."""
+        entry.setdefault("message", f"fault {next(self._numbers)}")
+        return "[[faults]]\n" + "".join(f'{k} = "{v}"\n' if isinstance(v, str) else f"{k} = {v}\n" for k, v in entry.items())
+
+    def alive(self) -> list[dict[str, Any]]:
+        """The machines that are not gone, as the daemon says."""
+        owner = self.engines[0].ledger.owner
+        listed = Client(self.folder).call("list", {"owner": owner}, timeout=15)
+        return [m for m in listed if m["state"] != InstanceState.GONE.value]
+
+    # ------------------------------------------------------------ kernels
+
+    def engine(self, **changes: Any) -> Engine:
+        """Another kernel's engine on the same home and cloud; `changes` replace capabilities."""
+        cloud = LocalCloud(self.folder)
+        cloud.capabilities = replace(CAPABILITIES, **({"settle": 0.3, "submit_seconds": 2.0} | changes))
+        made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=LEASE_SECONDS)
+        self.engines.append(made)
+        return made
+
+    def plan(self, engine: Engine, text: str = "", *, nodes: int = 1, max_hourly: int | None = None) -> tuple[Spec, Plan]:
+        """A plan over the zones in the order of their names."""
+        spec = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {nodes}\n{text}")
+        request = replace(spec.requests[0], max_hourly=max_hourly)
+        offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: offer.zone)
+        candidates = [Candidate(offer, request, rank, nodes, "test") for rank, offer in enumerate(offers)]
+        return spec, Plan(spec, candidates, dearest=max(candidates, key=lambda c: c.hourly))
+
+    def prepare(self, engine: Engine, name: str = "dev", *, race: int = 1, hedge: float = 0.0, **planned: Any) -> RunDriver:
+        """A run that waits for its launch."""
+        spec, plan = self.plan(engine, **planned)
+        return engine.prepare_run(name, spec, plan, race=race, hedge=hedge)
+
+    def launch(self, engine: Engine, driver: RunDriver) -> RunDriver:
+        """Launch a run; returns as soon as it is under way."""
+        self.do(engine, engine.launch(driver, envs={}, folder=""))
+        return driver
+
+    def finish(self, driver: RunDriver) -> RunState:
+        """Wait until nothing of a run is pending."""
+        return wait_for(driver.finished, WAIT_SECONDS)
+
+    def do(self, engine: Engine, work: Coroutine[Any, Any, Any]) -> Any:
+        """Run a coroutine on an engine's thread and wait for it."""
+        return wait_for(engine.thread.call(work), WAIT_SECONDS)
+
+    def take_up(self, engine: Engine) -> str:
+        """What a load does; returns what it said."""
+        report = Report()
+        self.do(engine, reconcile(engine, report))
+        return str(report)
+
+    def abandon(self, engine: Engine) -> None:
+        """Leave an engine as a killed kernel does: its leases stay and nobody renews them."""
+        engine.thread.stop()
+        engine.ledger.close()
+
+    @staticmethod
+    def until(condition: Callable[[], Any], what: str) -> Any:
+        """Wait for something that an engine does in its own time."""
+        end = time.monotonic() + WAIT_SECONDS
+        while not (found := condition()):
+            assert time.monotonic() < end, f"not in time: {what}"
+            time.sleep(PAUSE)
+        return found
+
+    def close(self) -> None:
+        """End everything."""
+        for engine in self.engines:
+            engine.shut_down()
+        client = Client(self.folder)
+        with contextlib.suppress(OSError):
+            pid = client.call("describe", timeout=5, start=False)["pid"]
+            client.call("end_all", timeout=30, start=False)
+            daemon = psutil.Process(pid)
+            daemon.kill()  # nothing runs any more, and its orderly end takes a second
+            daemon.wait(10)
