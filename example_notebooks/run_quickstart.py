@@ -86,7 +86,11 @@ def check_story(notebook: Any) -> None:
 def check_nothing_left(home: Path) -> str:
     """Ask the local cloud itself, not our books, what is still alive; and look for its processes."""
     answer = subprocess.run(
-        [sys.executable, "-m", "nbprov.clouds.local", "status"], capture_output=True, text=True, timeout=30, env={**os.environ, "NBPROV_HOME": str(home)}
+        [sys.executable, "-m", "nbprov.clouds.local", "status"],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "NBPROV_HOME": str(home)},
     )
     if answer.returncode:
         raise Failed(f"nothing is left: the local cloud did not answer: {answer.stderr.strip()}")
@@ -118,7 +122,10 @@ def main() -> int:
         return 1
     finally:
         subprocess.run(
-            [sys.executable, "-m", "nbprov.clouds.local", "stop"], capture_output=True, timeout=60, env={**os.environ, "NBPROV_HOME": str(home)}
+            [sys.executable, "-m", "nbprov.clouds.local", "stop"],
+            capture_output=True,
+            timeout=60,
+            env={**os.environ, "NBPROV_HOME": str(home)},
         )
         shutil.rmtree(home, ignore_errors=True)
         if options.save:

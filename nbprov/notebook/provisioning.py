@@ -144,7 +144,12 @@ def _nobody(name: str, hidden: bool) -> str | None:
 def _prompt(name: str, hidden: bool) -> str | None:
     from getpass import getpass
 
-    return getpass(f"{name}: ") if hidden else input(f"{name}: ")
+    from IPython.core.error import StdinNotImplementedError
+
+    try:
+        return getpass(f"{name}: ") if hidden else input(f"{name}: ")
+    except (StdinNotImplementedError, EOFError):
+        return None  # some front ends ask nobody
 
 
 # ---------------------------------------------------------------- what is there already

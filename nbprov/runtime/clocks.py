@@ -20,7 +20,10 @@ class SystemClock:
     def elapsed(self) -> Seconds:
         """Seconds on a clock that never steps back."""
         boottime = getattr(time, "CLOCK_BOOTTIME", None)
-        return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+        if boottime is None:
+            return time.monotonic()
+        reading: Seconds = getattr(time, "clock_gettime")(boottime)  # noqa: B009  (Linux only; unknown to type checkers elsewhere)
+        return reading
 
 
 class ManualClock:

@@ -23,7 +23,8 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
     # A look at the plan starts nothing.
     kernel.run(f"%%provision dev --dry-run\n{GPU}")
-    assert kernel.value("nbprov.cluster('dev').state.value") == "stopped" if kernel.run("import nbprov") else False
+    kernel.run("import nbprov")
+    assert kernel.value("nbprov.cluster('dev').state.value") == "stopped"
     assert kernel.run(f"%%provision dev\n{GPU}").text == "dev was stopped and fits: it is started again\n"
     assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id, dev.state.value]") == [*first, "running"]
     assert machines(home) == 1
@@ -44,7 +45,7 @@ def test_the_same_cell_while_it_is_being_launched(home, kernel: Kernel) -> None:
 
 
 def test_a_later_cell_takes_the_place_of_one_that_waits(kernel: Kernel) -> None:
-    kernel.run(f"%%provision dev\n{CPU}\nearlier = dev" if False else f"%%provision dev\n{CPU}")
+    kernel.run(f"%%provision dev\n{CPU}")
     kernel.run("earlier = dev")
     kernel.run(f"%%provision dev\n{GPU}")
     first, second = kernel.panels()
@@ -77,16 +78,32 @@ def test_a_race_ends_in_one_cluster(home, kernel: Kernel) -> None:
     assert len(kernel.run("%nbprov attempts dev").text.splitlines()) == 2 + 2
 
 
-def test_env_and_ignore(kernel: Kernel) -> None:
-    told = kernel.run(f"%%provision dev --dry-run\n{CPU}\nservice: {{replicas: 2}}", ok=False).error_text
-    assert "service" in told
-    assert "warning" in kernel.run(f"%%provision dev --dry-run --ignore service\n{CPU}\nservice: {{replicas: 2}}").text
-    missing = kernel.run(f"%%provision dev --yes --wait\n{CPU}\nenvs: {{RUN_ID: null}}\nsetup: echo $RUN_ID > id", ok=False)
-    assert "RUN_ID" in missing.everything
-    kernel.run(f"%%provision dev --yes --wait --env RUN_ID=a=b\n{CPU}\nenvs: {{RUN_ID: null}}\nsetup: echo $RUN_ID > id")
+def test_ignore_turns_an_error_into_a_warning(kernel: Kernel) -> None:
+    cell = f"{CPU}\nbogus: 1"
+    assert "spec.unknown-field" in kernel.run(f"%%provision dev --dry-run\n{cell}", ok=False).error_text
+    assert "warning: " in kernel.run(f"%%provision dev --dry-run --ignore bogus\n{cell}").text
+
+
+def test_values_that_a_spec_leaves_open(kernel: Kernel) -> None:
+    cell = f"{CPU}\nenvs: {{RUN_ID: null}}\nsetup: echo $RUN_ID > id"
+    missing = kernel.run(f"%%provision dev --yes --wait\n{cell}", ok=False).error_text
+    assert missing.startswith("no value for RUN_ID  [env.missing]")
+    kernel.run(f"%%provision dev --yes --wait --env RUN_ID=a=b\n{cell}")
     assert kernel.run("%%on dev --bash\ncat id").text == "a=b\n"
     assert kernel.run("%nbprov logs dev setup").text == ""
     assert "ok" in kernel.run("%nbprov jobs dev").text
+
+
+def test_a_person_is_asked_for_what_is_missing(kernel: Kernel) -> None:
+    kernel.client.allow_stdin = True
+    request = kernel.send(f"%%provision dev\n{CPU}\nenvs: {{RUN_ID: null}}\nsecrets: {{TOKEN: null}}")
+    for prompt, hidden in (("RUN_ID: ", False), ("TOKEN: ", True)):
+        asked = kernel.client.get_stdin_msg(timeout=20)["content"]
+        assert (asked["prompt"], asked["password"]) == (prompt, hidden)
+        kernel.client.input("canary-4711")
+    outcome = kernel.finish(request)
+    assert outcome.error is None
+    assert "canary" not in str([m["content"] for m in outcome.messages if m["msg_type"] != "execute_input"])
 
 
 def test_names_that_are_no_variables(kernel: Kernel) -> None:

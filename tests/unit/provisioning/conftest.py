@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from engine_world import EngineWorld
+
 from nbprov.provisioning.ledger import Ledger
 from nbprov.runtime.clocks import ManualClock
 

@@ -1,0 +1,204 @@
+"""What the next kernel makes of what a dead one left, and how two living ones keep out of each other's way."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from engine_world import LEASE_SECONDS, EngineWorld
+
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.model.causes import Cause, CloudError
+from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.launches import InstanceState, Launch, Operation
+from nbprov.provisioning.async_cloud import AsyncCloud
+from nbprov.provisioning.driver import RunDriver
+from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.ledger import LeaseLost
+from nbprov.provisioning.reconcile import Report, end_orphans
+from nbprov.runtime.waiting import wait_for
+
+pytestmark = pytest.mark.machine
+
+
+def _in_state(driver: RunDriver, state: str) -> bool:
+    return any(a.state.value == state for a in driver.machine.attempts.values())
+
+
+def _abandoned(world: EngineWorld, state: str, **planned: object) -> tuple[Engine, RunDriver]:
+    """A launch whose kernel is gone as soon as an attempt was in this state."""
+    engine = world.engine()
+    driver = world.launch(engine, world.prepare(engine, **planned))  # type: ignore[arg-type]
+    world.until(lambda: _in_state(driver, state), state)
+    world.abandon(engine)
+    world.engines.remove(engine)
+    return engine, driver
+
+
+def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) -> None:
+    world.market(base=_slow_boot())
+    _, driver = _abandoned(world, "booting")
+    engine = world.engine()
+    assert "adopted, it runs in local/here/here-a" in world.take_up(engine)
+    row = engine.cluster("dev")
+    assert [m["token"] for m in world.alive()] == [row.token] == [driver.attempts()[0].token]
+    live = world.do(engine, engine.attach("dev"))
+    assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
+    assert engine.ledger.unfinished_runs() == []
+
+
+def test_a_launch_that_was_cancelled_is_ended(world: EngineWorld) -> None:
+    world.market(base=_slow_boot())
+    first, driver = _abandoned(world, "booting")
+    del first
+    engine = world.engine()
+    engine.ledger.request_cancel(driver.run_id)
+    assert "nothing is left on the bill" in world.take_up(engine)
+    assert world.alive() == []
+    run = engine.ledger.run(driver.run_id)
+    assert run is not None
+    assert run.state is RunState.CANCELLED
+
+
+def test_a_launch_whose_keys_are_gone_is_ended(world: EngineWorld) -> None:
+    world.market(base=_slow_boot())
+    _, driver = _abandoned(world, "booting")
+    shutil.rmtree(driver.keys_folder)
+    engine = world.engine()
+    assert "nothing is left on the bill" in world.take_up(engine)
+    assert world.alive() == []
+
+
+def test_a_race_that_was_cut_keeps_one(world: EngineWorld) -> None:
+    world.market(base=_slow_boot())
+    _abandoned(world, "booting", race=2)
+    engine = world.engine()
+    world.take_up(engine)
+    world.until(lambda: len(world.alive()) == 1, "one machine")
+    assert [m["token"] for m in world.alive()] == [engine.cluster("dev").token]
+    assert engine.ledger.unfinished_runs() == []
+
+
+def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(world: EngineWorld) -> None:
+    first = world.engine()
+    driver = world.launch(first, world.prepare(first))
+    world.finish(driver)
+    first.ledger.set_cluster(driver.run_id, ClusterState.ENDING, "you ended it")
+    world.abandon(first)
+    world.engines.remove(first)
+    engine = world.engine()
+    assert "ended, confirmed by the cloud's list" in world.take_up(engine)
+    assert world.alive() == []
+    assert engine.ledger.clusters(live_only=True) == []
+
+
+def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(world: EngineWorld) -> None:
+    first = world.engine()
+    driver = world.launch(first, world.prepare(first))
+    world.finish(driver)
+    live = wait_for(driver.ready, 1)
+    world.do(first, live.head.connection.run("nbprov-poweroff terminate budget used up"))
+    world.abandon(first)
+    world.engines.remove(first)
+    engine = world.engine()
+    cloud = LocalCloud(world.folder)
+    world.until(lambda: all(i.state is InstanceState.GONE for i in cloud.list(engine.ledger.owner)), "the machine is gone")
+    assert "ended while no kernel was there" in world.take_up(engine)
+    assert engine.ledger.clusters(live_only=True) == []
+
+
+@pytest.mark.parametrize(("begun", "goal"), [(ClusterState.STOPPING, "stopped"), (ClusterState.STARTING, "running")])
+def test_a_stop_or_start_that_was_cut_is_told_by_the_list(world: EngineWorld, begun: ClusterState, goal: str) -> None:
+    engine = world.engine()
+    driver = world.launch(engine, world.prepare(engine))
+    world.finish(driver)
+    token = engine.cluster("dev").token
+    ids = [m["id"] for m in world.alive()]
+    engine.ledger.set_cluster(driver.run_id, begun, "cut here")
+    if goal == "stopped":
+        engine.cloud("local").adapter.stop(ids)
+    row = world.until(lambda: (r := engine.cluster("dev")).state.value == goal and r, goal)
+    assert row.token == token
+
+
+def test_a_living_kernel_keeps_its_launch(world: EngineWorld) -> None:
+    world.market(base=_slow_boot(1.2))
+    first = world.engine()
+    driver = world.launch(first, world.prepare(first))
+    world.until(lambda: _in_state(driver, "booting"), "booting")
+    second = world.engine()
+    assert "another notebook is at work on it" in world.take_up(second)
+    assert world.finish(driver) is RunState.READY
+    assert len(world.alive()) == 1
+
+
+def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: EngineWorld) -> None:
+    world.market(base=_slow_boot(2.0))
+    first = world.engine()
+    driver = world.launch(first, world.prepare(first))
+    world.until(lambda: _in_state(driver, "booting"), "booting")
+    second = world.engine()
+    first._heart.cancel()
+    second.clock = second.ledger.clock = _Ahead(2 * LEASE_SECONDS)
+    assert second.ledger.take(driver.run_id)
+    with pytest.raises(LeaseLost):
+        wait_for(driver.ready, 10)
+    assert len(world.alive()) == 1, "it did not end what is another's now"
+    world.take_up(second)
+    assert second.cluster("dev").state is ClusterState.RUNNING
+
+
+def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWorld) -> None:
+    engine = world.engine()
+    driver = world.launch(engine, world.prepare(engine))
+    world.finish(driver)
+    stray = replace(driver.rows[engine.cluster("dev").token].launch, token="f" * 32, answer_by=0.0)
+    adapter = engine.cloud("local").adapter
+    adapter.submit(stray)
+    world.until(lambda: len(world.alive()) == 2, "the stray")
+    report = Report()
+    assert [i.token for i in world.do(engine, end_orphans(engine, "local", report))] == ["f" * 32]
+    assert "left alone until it is 10 minutes old" in str(report)
+    world.do(engine, end_orphans(engine, "local", report, least_age=0.0))
+    world.until(lambda: len(world.alive()) == 1, "the stray is gone")
+    assert world.alive()[0]["token"] == engine.cluster("dev").token
+
+
+class _Careless(LocalCloud):
+    """An adapter that lets an exception of its own out of `submit`, after the create went through."""
+
+    def submit(self, launch: Launch) -> Operation:
+        super().submit(launch)
+        raise ConnectionResetError("the line broke")
+
+
+def test_a_fault_that_an_adapter_let_out_of_a_create_is_an_unknown_outcome(world: EngineWorld) -> None:
+    engine = world.engine()
+    driver = world.launch(engine, world.prepare(engine))
+    world.finish(driver)
+    launch = replace(driver.rows[engine.cluster("dev").token].launch, token="e" * 32, answer_by=0.0)
+    with pytest.raises(CloudError) as caught:
+        world.do(engine, AsyncCloud(_Careless(world.folder)).submit(launch))
+    assert caught.value.failure.cause is Cause.UNKNOWN_OUTCOME
+
+
+def _slow_boot(seconds: float = 0.4) -> str:
+    from engine_world import MARKET
+
+    return MARKET.replace("boot = 0.02", f"boot = {seconds}")
+
+
+class _Ahead:
+    """A clock that runs ahead, as that of a kernel which woke up later."""
+
+    def __init__(self, seconds: float) -> None:
+        from nbprov.runtime.clocks import SystemClock
+
+        self._clock, self._seconds = SystemClock(), seconds
+
+    def now(self) -> float:
+        return self._clock.now() + self._seconds
+
+    def elapsed(self) -> float:
+        return self._clock.elapsed()
