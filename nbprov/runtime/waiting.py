@@ -56,6 +56,8 @@ class Waitable(Generic[T]):
 
     async def _polled(self) -> T:
         future = asyncio.wrap_future(self._future)
+        # Where the await is cancelled nobody asks this future again; asyncio would complain of an error that was never looked at.
+        future.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         while not future.done():
             await asyncio.wait({future}, timeout=AWAIT_SLICE)
         return future.result()

@@ -45,5 +45,6 @@ def stop(home: Path) -> None:
 def _ask(home: Path, verb: str) -> str:
     command = [sys.executable, "-m", "nbprov.clouds.local", verb]
     environment = {**os.environ, "NBPROV_HOME": str(home)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, env=environment, cwd=ROOT, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, env=environment, cwd=ROOT, check=False)
+    assert done.returncode == 0, f"{verb}: {done.stdout}{done.stderr}"
     return done.stdout

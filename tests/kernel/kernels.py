@@ -175,8 +175,7 @@ class Kernel:
         self.manager = KernelManager()
         self.manager.start_kernel(env=self.environment, cwd=str(self.home.parent))
         self.client = self.manager.blocking_client()
-        self.client.allow_stdin = False
-        self.client.start_channels()
+        self.client.start_channels(stdin=False)
         self.client.wait_for_ready(timeout=DEADLINE)
 
     def send(self, code: str) -> str:

@@ -95,6 +95,7 @@ def test_values_that_a_spec_leaves_open(kernel: Kernel) -> None:
 
 
 def test_a_person_is_asked_for_what_is_missing(kernel: Kernel) -> None:
+    kernel.client.stdin_channel.start()
     kernel.client.allow_stdin = True
     request = kernel.send(f"%%provision dev\n{CPU}\nenvs: {{RUN_ID: null}}\nsecrets: {{TOKEN: null}}")
     for prompt, hidden in (("RUN_ID: ", False), ("TOKEN: ", True)):

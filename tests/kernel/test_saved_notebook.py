@@ -24,7 +24,7 @@ secrets:
   SPOKEN: {LITERAL}
   GIVEN: null
 setup: |
-  test "$SPOKEN" = "{LITERAL}" && test -n "$GIVEN" && echo both were there
+  test ${{#SPOKEN}} = {len(LITERAL)} && test ${{#GIVEN}} = {len(FROM_ENV)} && echo both were there
 run: |
   echo $SPOKEN | wc -c
 """,

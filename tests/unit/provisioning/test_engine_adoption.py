@@ -42,7 +42,7 @@ def test_a_launch_that_was_accepted_is_adopted_and_usable(world: EngineWorld) ->
     engine = world.engine()
     assert "adopted, it runs in local/here/here-a" in world.take_up(engine)
     row = engine.cluster("dev")
-    assert [m["token"] for m in world.alive()] == [row.token] == [driver.attempts()[0].token]
+    assert [m["token"] for m in world.alive()] == [row.token] == list(driver.machine.attempts)
     live = world.do(engine, engine.attach("dev"))
     assert world.do(engine, live.head.connection.run("echo here")).stdout.strip() == "here"
     assert engine.ledger.unfinished_runs() == []
