@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import RunState, RunView
+from nbprov.model.clusters import AttemptState, ClusterState, RunState, RunView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
@@ -297,17 +297,18 @@ class Run(Waitable[Cluster]):
 
     def view(self) -> RunView:
         """A snapshot for display. Any thread may call it."""
-        engine = self._session.engine
         view = self._driver.view()
-        row = engine.ledger.cluster_of_run(self.run_id)
+        row = self._session.engine.ledger.cluster_of_run(self.run_id)
         error = "\n".join(self._error.render()) if isinstance(self._error, NbprovError) else str(self._error or "")
-        return replace(
+        is_set_up = self.done and self._error is None
+        view = replace(
             view,
-            needs_launch=not self._launched and not self._future.done(),
+            needs_launch=not self._launched and not self.done,
             cluster=self._session.cluster_view(row) if row is not None else None,
-            message=self._work or view.message,
+            message=self._work or ("" if is_set_up else view.message),
             error=error,
         )
+        return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""
@@ -325,3 +326,10 @@ class Run(Waitable[Cluster]):
 
     def __repr__(self) -> str:
         return f"<Run {self.name}: {self.state.value}>"
+
+
+def _after_its_cluster(view: RunView) -> RunView:
+    """A run whose cluster has ended: what was ready is gone, and the panel of a saved notebook should not say otherwise."""
+    reason = view.cluster.reason if view.cluster is not None else ""
+    attempts = tuple(replace(a, state=AttemptState.GONE) if a.state is AttemptState.READY else a for a in view.attempts)
+    return replace(view, state=RunState.ENDED, message=f"{view.name} has ended: {reason}".rstrip(": "), attempts=attempts)

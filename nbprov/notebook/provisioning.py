@@ -14,14 +14,13 @@ from nbprov.api import Cluster, Run, Session, session
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import Interrupted, UsageError
-from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import SLICE
 
 from .arguments import key_values
 from .buttons import Buttons
 from .panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, host
-from .rendering.words import cost_words, is_simulated
+from .rendering.words import cost_words, is_simulated, per_hour
 from .shown import Follower, Line, print_lines, say_remarks, show
 
 BODY_LINE = 2
@@ -66,37 +65,62 @@ def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
         run.on_interrupt = arguments.on_interrupt
     if run.error is not None:
         raise run.error
+    if host.current() is host.Host.WIDGETS:
+        _launch_with_buttons(run, arguments)
+    else:
+        _launch_and_wait(shell, run, arguments)
+
+
+def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
     display = _show_run(run)
-    has_buttons = display.where is host.Host.WIDGETS
-    if not run.launched and (arguments.yes or (not has_buttons and _agreed(shell, run))):
+    if arguments.yes:
         run.launch()
-    if run.launched and (arguments.wait or not has_buttons):
-        _wait(run, display)
-    elif arguments.wait:
-        _wait_for_press(run)
+    if arguments.wait:
+        if not run.launched:
+            _wait_for_press(run)
         _wait(run, display)
 
 
-def _agreed(shell: Any, run: Run) -> bool:
-    """Whether the run may be launched where there is no button to press.
+def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
+    """Where there are no buttons. The kernel may end with this cell, so it is seen through."""
+    if can_ask(shell):
+        display = _show_run(run)
+        if not (run.launched or arguments.yes or _asked(run)):
+            return
+        run.launch()
+    else:
+        # Launched before it is shown: nobody is there whom a panel should tell that it waits.
+        if not run.launched and not arguments.yes:
+            _refuse_without_consent(run)
+        run.launch()
+        display = _show_run(run)
+    _wait(run, display)
+
+
+def _asked(run: Run) -> bool:
+    answer = input(f"launch {run.name}? It may take up to {_most(run)}. [y/N] ")
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    print(f"{run.name}: not launched; {variable_of(run.name)}.launch() does it later")
+    return False
+
+
+def _most(run: Run) -> str:
+    return per_hour(run.plan.dearest.hourly) if run.plan.dearest is not None else "nothing"
+
+
+def _refuse_without_consent(run: Run) -> None:
+    """Nobody can be asked, so it must be agreed to in the cell, unless nobody pays for any candidate.
 
     Raises
     ------
     UsageError
-        If it costs money and there is nobody to ask.
+        If it costs money.
     """
-    dearest = run.plan.dearest
-    most = f"{format_usd(dearest.hourly)}/h" if dearest is not None else "$0/h"
-    if can_ask(shell) and not hasattr(shell, "kernel"):
-        answer = input(f"launch {run.name}? It may take up to {most}. [y/N] ")
-        if answer.strip().lower() in ("y", "yes"):
-            return True
-        print(f"{run.name}: not launched; {run.name}.launch() does it later")
-        return False
-    if all(is_simulated(candidate.offer) for candidate in (run.plan.chosen, dearest) if candidate is not None):
-        return True
+    if all(is_simulated(candidate.offer) for candidate in run.plan.candidates):
+        return
     raise UsageError(
-        f"{run.name} may take up to {most}, and nobody is here to press Launch",
+        f"{run.name} may take up to {_most(run)}, and nobody is here to press Launch",
         hint="%%provision --yes agrees to it; max_hourly_cost and budget in the spec cap it",
         code="run.needs-consent",
     )
@@ -211,7 +235,7 @@ def _run_is_over(run: Run, view: RunView) -> bool:
 
 def _wait(run: Run, display: LiveDisplay[Any]) -> None:
     """Block until the run is set up, printing what changes where no panel shows it."""
-    # Where nobody looks on, the kernel may end with this cell: losers of a race are seen out.
+    # Losers of a race are seen out too where the kernel may end with this cell.
     while not run.done or (run.is_under_way and display.where is not host.Host.WIDGETS):
         time.sleep(SLICE)
         print_lines(display)

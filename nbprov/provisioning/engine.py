@@ -223,7 +223,7 @@ class Engine:
         cloud = self.cloud(row.candidate.offer.cloud)
         await self.lifecycle.observe(cloud)
         current = self.cluster(row.name)
-        if current.state is not ClusterState.RUNNING:
+        if current.state not in (ClusterState.RUNNING, ClusterState.STARTING):
             raise NotFound(
                 f"{row.name} is {current.state.value}: {current.reason}".rstrip(": "),
                 hint=f"start it: %nbprov start {row.name}",

@@ -110,8 +110,8 @@ class Lifecycle:
             engine.ledger.set_cluster(row.cluster_id, ClusterState.STOPPED, "the start was refused")
             engine.changed()
             raise
-        engine.ledger.set_cluster(row.cluster_id, ClusterState.RUNNING, "started")
         await self._guard_again(row)
+        engine.ledger.set_cluster(row.cluster_id, ClusterState.RUNNING, "started")
         engine.ledger.note(row.run_id, "cluster", "started", row.token)
         self.watch()
         engine.changed()
@@ -228,7 +228,8 @@ class Lifecycle:
         """Whether a listing overrules the ledger. Where somebody is at work on a cluster, only its goal, its end, or a long silence does."""
         if row.state in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
             return True
-        goal = {ClusterState.STOPPING: ClusterState.STOPPED, ClusterState.STARTING: ClusterState.RUNNING}.get(row.state)
+        # A start has reached its goal when the agent runs, which no listing tells.
+        goal = {ClusterState.STOPPING: ClusterState.STOPPED, ClusterState.STARTING: ClusterState.ENDED}.get(row.state)
         silent = self._engine.clock.now() - (row.confirmed or row.started) > CONFIRM_SECONDS
         return goal is not None and (state in (goal, ClusterState.ENDED) or silent)
 

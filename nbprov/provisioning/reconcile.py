@@ -63,7 +63,8 @@ async def reconcile(engine: Engine, report: Report) -> None:
             report.say(f"cloud {name}", f"{name}: cannot be listed now ({error}); what it runs is shown as last seen")
     for before in clusters:
         _report_cluster(engine, before.name, report)
-    await asyncio.gather(*(_take_up(engine, row, report) for row in rows))
+    started = (_start_again(engine, c.name, report) for c in clusters if c.state is ClusterState.STARTING)
+    await asyncio.gather(*(_take_up(engine, row, report) for row in rows), *started)
     for name in names:
         try:
             await end_orphans(engine, name, report)
@@ -83,6 +84,19 @@ def _report_cluster(engine: Engine, name: str, report: Report) -> None:
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
     }.get(row.state, f"{row.state.value}: {row.reason}")
     report.say(row.cluster_id, f"{name} ({where}): {words}")
+
+
+async def _start_again(engine: Engine, name: str, report: Report) -> None:
+    # A machine that was started and got no agent has no guards: the start is gone through again, to its end.
+    row = engine.ledger.cluster(name)
+    if row is None or row.state is not ClusterState.STARTING:
+        return
+    try:
+        await engine.lifecycle.start(row)
+    except (CloudError, NbprovError) as error:
+        report.say(row.cluster_id, f"{name}: was being started when its kernel stopped, and could not be: {error}")
+    else:
+        report.say(row.cluster_id, f"{name}: was being started when its kernel stopped; it runs: %%on {name} uses it")
 
 
 async def _take_up(engine: Engine, row: RunRow, report: Report) -> None:

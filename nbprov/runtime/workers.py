@@ -32,31 +32,29 @@ class Workers:
         self._queue: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        self._idle = 0
+        self._unfinished = 0
 
     def submit(self, function: Callable[[], T]) -> Future[T]:
         """Queue a call; the future belongs to any thread."""
         future: Future[T] = Future()
         with self._lock:
             self._queue.put((future, function))
-            if self._idle == 0 and self._threads < self._most:
+            self._unfinished += 1
+            if self._unfinished > self._threads and self._threads < self._most:
                 self._threads += 1
                 threading.Thread(target=self._main, name=f"nbprov-{self._name}-{self._threads}", daemon=True).start()
         return future
 
     def _main(self) -> None:
         while True:
-            with self._lock:
-                self._idle += 1
             future, function = self._queue.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function())
+                except BaseException as error:  # handed to the waiter, whatever it is
+                    future.set_exception(error)
             with self._lock:
-                self._idle -= 1
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(function())
-            except BaseException as error:  # handed to the waiter, whatever it is
-                future.set_exception(error)
+                self._unfinished -= 1
 
     async def run(self, function: Callable[..., T], *args: Any, seconds: Seconds) -> T:
         """Await a blocking call for so many seconds at most.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,11 @@ class Lab:
     def remove_kernel(self, name: str) -> None:
         """Take a kernel off the list, as on the machine of somebody who was sent the notebook."""
         shutil.rmtree(self._kernel_folder(name), ignore_errors=True)
+
+    def forget_signatures(self) -> None:
+        """Trust no notebook that was saved here, as a computer does not to which it was sent."""
+        with closing(sqlite3.connect(self.folder / "data" / "nbsignatures.db")) as signatures, signatures:
+            signatures.execute("DELETE FROM nbsignatures")
 
     def _kernel_folder(self, name: str) -> Path:
         return self.folder / "data" / "kernels" / name

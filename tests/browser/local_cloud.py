@@ -14,8 +14,8 @@ MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
 ASK_SECONDS = 60.0
 
 
-def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: bool = False) -> None:
-    """The shipped market with other delays, in seconds; with `stocked` it is not short of stock."""
+def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: bool = False, stuck: bool = False) -> None:
+    """The shipped market with other delays, in seconds; with `stocked` it is not short of stock, with `stuck` no machine ever boots."""
     text = MARKET.read_text(encoding="utf-8")
     for name, seconds in {"accept": accept, "boot": boot}.items():
         lines = [f"{name} = {seconds}" if line.startswith(f"{name} =") else line for line in text.splitlines()]
@@ -23,6 +23,8 @@ def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: b
         text = "\n".join(lines) + "\n"
     if stocked:
         text = text.replace("left = 0", "left = 8").replace("limit = 0", "limit = 8")
+    if stuck:
+        text += '\n[[faults]]\ndo = "stuck"\n'
     folder = home / "local"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "market.toml").write_text(text, encoding="utf-8")

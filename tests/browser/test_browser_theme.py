@@ -10,14 +10,14 @@ from notebook_page import NotebookPage, button, panel, state
 from pictures import Album
 from playwright.sync_api import expect
 
-PROVISION = "%%provision dark\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
+PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
 LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 
 def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """Every text of the three panels has enough contrast in both themes, in every state on the way."""
-    notebook = open_notebook(["%load_ext nbprov", PROVISION, "%prices A100 --cloud gcp --spot", "%clusters"])
-    set_market(notebook.home, accept=0.2, boot=2.5)
+    notebook = open_notebook(["%load_ext nbprov", "%prices A100 --cloud gcp --spot", PROVISION, "%clusters"])
+    set_market(notebook.home, accept=0.5, boot=2.5)
     notebook.run("%load_ext")
     prices = panel(notebook.run("%prices"), "Prices")
     run = panel(notebook.run("%%provision"), "Provision")
@@ -36,7 +36,7 @@ def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) ->
     expect(clusters.locator(".nbprov-badge")).to_have_text("running")
     for part in (run, clusters):
         assert_readable(part, dark=True)
-    album.take("dark", notebook.cell("%%provision"), prices)
+    album.take("dark", notebook.cell("%%provision"), notebook.cell("%clusters"))
     notebook.theme(LIGHT)
     for part in (run, clusters):
         assert_readable(part, dark=False)

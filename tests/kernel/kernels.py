@@ -7,7 +7,6 @@ import os
 import queue
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.manager import KernelManager
+
+from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.wire import Unreachable
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 DEADLINE = 40.0
@@ -89,22 +91,20 @@ def market(home: Path, more: str = "", *, accept: float = 0.02, end: float = 0.0
 
 def machines(home: Path) -> int:
     """How many machines the cloud itself says are not gone, whatever the ledger thinks; 0 where no cloud was ever started."""
-    if not (home / "local").exists():
-        return 0
-    told = _cloud(home, "status")
-    counts: dict[str, int] = json.loads(told)["machines"] if told.startswith("{") else {}
+    counts: dict[str, int] = (_ask_cloud(home, "describe") or {"machines": {}})["machines"]
     return sum(count for state, count in counts.items() if state != "gone")
 
 
 def end_cloud(home: Path) -> None:
     """End the cloud of a home with all its machines."""
-    if (home / "local").exists():
-        _cloud(home, "stop")
+    _ask_cloud(home, "shutdown", {"end_machines": True})
 
 
-def _cloud(home: Path, verb: str) -> str:
-    command = [sys.executable, "-m", "nbprov.clouds.local", "--dir", str(home / "local"), verb]
-    return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE).stdout
+def _ask_cloud(home: Path, verb: str, arguments: dict[str, Any] | None = None) -> Any:
+    try:
+        return Client(home / "local").call(verb, arguments or {}, timeout=DEADLINE, start=False)
+    except Unreachable:
+        return None
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from kernels import Kernel, end_cloud, machines, new_home
+from kernels import Kernel, machines, new_home
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -86,7 +86,8 @@ def test_the_run_panel_tells_how_it_ended(story) -> None:
         assert "waiting for Launch" not in form
         assert "out of stock" in form
         assert "local/north-a" in form
-        assert "cost so far" in form
+        assert "dev has ended: you ended it" in form
+        assert "ready" not in form
 
 
 def test_the_clusters_table_tells_that_it_was_ended_later(story) -> None:
@@ -100,6 +101,7 @@ def test_one_plain_line_a_change_of_state(story) -> None:
     _, notebook = story
     lines = text_of(notebook.cells[2]).splitlines()
     assert len(lines) == len(set(lines))
+    assert not any("waiting for Launch" in line for line in lines)
     assert not any("\x1b" in line or "\r" in line for line in lines)
     assert any("attempt 1" in line and "refused: out of stock" in line for line in lines)
     assert any("dev is ready" in line for line in lines)
@@ -155,4 +157,3 @@ def test_with_a_person_there_is_a_widget_too(kernel: Kernel) -> None:
     # The saved form follows the cluster to its end.
     kernel.run("%nbprov down dev")
     kernel.renewed(shown, "ended")
-    end_cloud(kernel.home)

@@ -1,0 +1,38 @@
+"""Worker threads of a cloud: a stuck call holds up nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from nbprov.runtime.workers import Workers
+
+
+def test_two_calls_made_at_once_do_not_wait_for_each_other_on_one_idle_thread() -> None:
+    workers, gate = Workers("test"), threading.Event()
+    workers.submit(lambda: None).result(5)
+    stuck = workers.submit(lambda: gate.wait(5))
+    assert workers.submit(lambda: "done").result(2) == "done"
+    gate.set()
+    assert stuck.result(5)
+
+
+def test_calls_that_never_answer_do_not_starve_the_rest() -> None:
+    workers, gate = Workers("test", most=2), threading.Event()
+
+    async def main() -> str:
+        stuck = [asyncio.create_task(workers.run(gate.wait, 5, seconds=0.05)) for _ in range(2)]
+        for task in stuck:
+            with pytest.raises(TimeoutError, match="no answer within"):
+                await task
+        return await workers.run(lambda: "done", seconds=2)
+
+    assert asyncio.run(main()) == "done"
+    gate.set()
+
+
+def test_what_a_call_raises_reaches_who_asked() -> None:
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(Workers("test").run(lambda: 1 / 0, seconds=2))
