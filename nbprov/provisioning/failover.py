@@ -101,9 +101,12 @@ class Failover:
         """
         if self.finished:
             return []
+        over = sum(a.is_over for a in self.attempts.values())
         actions: list[Action] = []
         self._take(event, now, elapsed, actions)
         self._expire(now, elapsed, actions)
+        if over < sum(a.is_over for a in self.attempts.values()):
+            self._last_start = float("-inf")  # the hedge gives an attempt time; one that failed needs none
         self._retry(elapsed, actions)
         self._start(now, elapsed, actions)
         self._conclude(actions)

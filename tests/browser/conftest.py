@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import local_cloud
 import programs
@@ -24,7 +23,8 @@ from lab import Lab
 from notebook_page import NotebookPage
 from pictures import Album
 
-VIEWPORT = {"width": 1240, "height": 1250}
+HERE = Path(__file__).resolve().parent
+VIEWPORT = {"width": 1240, "height": 1400}
 SHARPNESS = 1.5
 EXPECT_MS = 20_000
 

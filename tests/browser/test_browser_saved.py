@@ -30,7 +30,7 @@ HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-
 
 
 def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    """The static forms hold neither script nor secret, and tell the end and not the middle: to a reader, and to the author."""
+    """The static forms hold neither script nor secret, and tell a reader, whose computer has never seen the notebook, how it ended."""
     notebook = open_notebook(CELLS, env={"HUB_TOKEN": SECRET})
     set_market(notebook.home, accept=0.1)
     _play(notebook)

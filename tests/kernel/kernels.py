@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -13,11 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from jupyter_client.manager import KernelManager
 
+from nbprov.catalog import Catalog
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.wire import Unreachable
 
@@ -315,12 +318,22 @@ class Kernel:
         self.manager.shutdown_kernel(now=True)
 
 
+@cache
+def catalogue_cache() -> Path:
+    """The binary cache of the shipped prices, made once: only the first kernel of a user ever makes it."""
+    folder = Path(tempfile.mkdtemp(prefix="nbp-cache-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Catalog.open(cache=folder).clouds()
+    return folder
+
+
 @contextmanager
 def new_home() -> Iterator[Path]:
     """A home with a fast market, ended with all its machines afterwards."""
     root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp" if sys.platform != "win32" else None))
     home = root / "h"
     home.mkdir()
+    shutil.copytree(catalogue_cache(), home / "cache")
     market(home)
     try:
         yield home

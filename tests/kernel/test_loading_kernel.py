@@ -127,3 +127,12 @@ def test_prices_are_a_sequence_and_a_frame(shared: Kernel) -> None:
     assert "on-demand" not in table["text/plain"]
     assert set(table) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
     assert shared.run("%prices A100 --max-price 0.01").values == ["prices of A100: no offers"]
+
+
+def test_the_ipykernel_that_loses_background_updates_is_refused(home) -> None:
+    with new_kernel(home, load=False) as kernel:
+        kernel.run("import ipykernel; ipykernel.version_info = (7, 0, 1)")
+        told = kernel.run("%load_ext nbprov", ok=False).error_text.splitlines()
+        assert told[0].startswith("ipykernel 7.0 loses what background threads display")
+        assert "pip install 'ipykernel>=7.1'" in told[1]
+        assert "`%prices` not found" in kernel.run("%prices A100").stderr

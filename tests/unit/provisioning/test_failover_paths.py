@@ -229,6 +229,14 @@ def test_racers_join_one_by_one_and_losers_are_ended() -> None:
     assert _tried(world)[:2] == ["a", "b"]
 
 
+def test_a_racer_that_failed_is_replaced_at_once() -> None:
+    world = _started(zones("a", "b", "c", "d"), race=2, hedge=5.0)
+    world.pass_time(5.1)
+    assert _tried(world) == ["a", "b"]
+    world.refuse(SECOND, Failure(Cause.CAPACITY))
+    assert _tried(world) == ["a", "b", "c"]
+
+
 def test_the_race_is_won_once() -> None:
     world = _started(zones("a", "b"), race=2)
     for token in (FIRST, SECOND):
