@@ -2,7 +2,7 @@
 
 import { count } from "./format.js";
 import { make, setText } from "./dom.js";
-import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows } from "./table.js";
+import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows, withoutSilentColumns } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 
@@ -251,7 +251,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     element,
     /** @param {Table} given */
     setTable(given) {
-      table = given;
+      table = withoutSilentColumns(given);
       nowMs = Date.now();
       sorting = { key: "", direction: 0 };
       selected = -1;

@@ -132,6 +132,16 @@ const LOOKED_AT = 200;
 const LETTER_CH = 0.95; // Letters are on average narrower than the digit that `ch` measures.
 
 /**
+ * The table without the columns in which nothing is said: they would push those that say something out of sight.
+ * @param {Table} table
+ * @returns {Table}
+ */
+export function withoutSilentColumns(table) {
+  if (!table.rows) return table;
+  return { ...table, columns: table.columns.filter((c) => (isText(c) ? c.words.some(Boolean) : c.values.some((v) => !Number.isNaN(v)))) };
+}
+
+/**
  * How many characters wide a column is drawn.
  * @param {TableColumn} column
  * @param {number} nowMs

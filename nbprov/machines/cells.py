@@ -145,7 +145,8 @@ async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[
 
     async def touch() -> None:
         while True:
-            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in others))
+            # One that cannot be reached now is told the next time; the cell itself goes on.
+            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in others), return_exceptions=True)
             await asyncio.sleep(TOUCH_EVERY)
 
     task = asyncio.create_task(touch()) if others else None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, expect, sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
@@ -24,7 +24,7 @@ from notebook_page import NotebookPage
 from pictures import Album
 
 HERE = Path(__file__).resolve().parent
-VIEWPORT = {"width": 1240, "height": 1400}
+VIEWPORT: ViewportSize = {"width": 1240, "height": 1400}
 SHARPNESS = 1.5
 EXPECT_MS = 20_000
 

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lab import ROOT
-from playwright.sync_api import Locator
+from playwright.sync_api import FloatRect, Locator
 
 WANTED = "NBPROV_TEST_SCREENSHOTS"
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 300_000
-PADDING = 6
-LEFT_OUT = ".jp-cell-toolbar, .jp-toast-container, .Toastify { display: none }"
-"""Lab's own buttons over the active cell and its notices: they say nothing of what the picture is about."""
+LEFT_OUT = """
+.jp-cell-toolbar, .Toastify { display: none !important }
+.jp-Cell, .jp-Cell::before, .jp-Cell::after { outline: none !important; box-shadow: none !important; border-color: transparent !important }
+"""
+"""Lab's buttons over the active cell, its outline and its notices: they say nothing of what the picture is about."""
 
 
 class Album:
@@ -24,13 +26,13 @@ class Album:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def take(self, name: str, *shown: Locator, padding: int = PADDING) -> Path:
+    def take(self, name: str, *shown: Locator) -> Path:
         """One picture of the area that these elements cover together, which must be in sight."""
         page = shown[0].page
         page.mouse.move(0, 0)
         shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")
         file = self._folder / f"{name}.png"
-        page.screenshot(path=file, clip=_area(shown, padding), animations="disabled", caret="hide", style=LEFT_OUT)
+        page.screenshot(path=file, clip=_area(shown), animations="disabled", caret="hide", style=LEFT_OUT)
         assert file.stat().st_size < MOST_BYTES, f"{name}.png has {file.stat().st_size:,} bytes"
         if os.environ.get(WANTED) == "docs":
             IMAGES.mkdir(parents=True, exist_ok=True)
@@ -38,13 +40,13 @@ class Album:
         return file
 
 
-def _area(shown: Sequence[Locator], padding: int) -> dict[str, float]:
+def _area(shown: Sequence[Locator]) -> FloatRect:
     boxes = [box for element in shown if (box := element.bounding_box()) is not None]
     assert len(boxes) == len(shown), "what should be in the picture is not drawn"
     sight = shown[0].page.locator(".jp-WindowedPanel-outer").bounding_box()
     assert sight is not None
-    left, top = min(b["x"] for b in boxes) - padding, min(b["y"] for b in boxes) - padding
-    right, bottom = max(b["x"] + b["width"] for b in boxes) + padding, max(b["y"] + b["height"] for b in boxes) + padding
+    left, top = min(b["x"] for b in boxes), min(b["y"] for b in boxes)
+    right, bottom = max(b["x"] + b["width"] for b in boxes), max(b["y"] + b["height"] for b in boxes)
     assert top >= sight["y"], "the top of the picture is out of sight"
     assert bottom <= sight["y"] + sight["height"], "the bottom of the picture is out of sight"
     left, right = max(sight["x"], left), min(sight["x"] + sight["width"], right)

@@ -76,6 +76,8 @@ def _launch(notebook: NotebookPage, album: Album) -> None:
     expect(state(run)).to_have_text("waiting for Launch")
     zones = column(run, "zone")
     assert zones == [f"local-{region}-{zone}" for region in ("south", "east", "north") for zone in "abc"]
+    assert column(run, "why here")[0] == "cheapest"
+    expect(header(run, "stock")).to_have_count(0)  # nothing is known of it, so it takes no room
     assert machines(notebook.home) == 0
     button(run, "Launch").click()
     attempts = run.get_by_role("table", name="Attempts")

@@ -1,0 +1,175 @@
+"""The pieces of the API that need no cloud: given values, names, prices by name, readable errors, waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nbprov
+from nbprov import api
+from nbprov.api.cluster import Done
+from nbprov.api.errors import CloudTrouble, readable, readably
+from nbprov.api.given import collect
+from nbprov.api.prices import split_accelerator
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.errors import Interrupted, NotFound, UsageError
+from nbprov.model.spec import Secret, Spec
+
+SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})
+
+
+def test_the_callers_value_beats_the_specs_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN", "from the kernel")
+    monkeypatch.setenv("FIXED", "not this")
+    found = collect(SPEC, {"TOKEN": "t"})
+    assert found.envs == {"FIXED": "1", "OPEN": "from the kernel"}
+    assert found.chosen == {"OPEN": "from the kernel"}
+    assert found.everything() == {"FIXED": "1", "OPEN": "from the kernel", "TOKEN": "t", "LITERAL": "shh"}
+    assert collect(SPEC, {"TOKEN": "t", "OPEN": "mine", "FIXED": "2"}).envs == {"FIXED": "2", "OPEN": "mine"}
+
+
+def test_secrets_are_neither_shown_nor_kept() -> None:
+    found = collect(SPEC, {"TOKEN": "canary", "OPEN": "x"})
+    assert "canary" not in repr(found)
+    assert "shh" not in repr(found)
+    assert "TOKEN" not in found.chosen
+
+
+def test_everything_missing_is_named_at_once_after_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool]] = []
+
+    def ask(name: str, hidden: bool) -> str | None:
+        asked.append((name, hidden))
+        return None
+
+    with pytest.raises(UsageError) as caught:
+        collect(SPEC, {}, ask)
+    assert asked == [("OPEN", False), ("TOKEN", True)]
+    assert (caught.value.code, caught.value.message) == ("env.missing", "no value for OPEN, TOKEN")
+
+
+def test_a_value_for_a_name_that_the_spec_does_not_have() -> None:
+    with pytest.raises(UsageError, match="no env called OTHER"):
+        collect(SPEC, {"OTHER": "1", "OPEN": "1", "TOKEN": "1"})
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("A100", ("A100", None)), ("A100:8", ("A100", 8.0)), (" h100:0.5 ", ("h100", 0.5)), ("RTX-4090:1", ("RTX-4090", 1.0))],
+)
+def test_accelerators_as_written(written: str, meant: tuple[str, float | None]) -> None:
+    assert split_accelerator(written) == meant
+
+
+@given(st.text(max_size=20))
+def test_any_other_accelerator_is_a_usage_error(written: str) -> None:
+    try:
+        kind, count = split_accelerator(written)
+    except UsageError:
+        return
+    assert kind
+    assert count is None or 0 < count < float("inf")
+
+
+@pytest.mark.parametrize("name", ["dev", "my-gpu.2", "A", "8gpus", "a__b"])
+def test_names(name: str) -> None:
+    assert api.Session.name_of(Spec(), name) == name
+
+
+@pytest.mark.parametrize("name", ["-dev", "dev-", "a b", "a/b", "a___b", "ä", "$x", "{x}"])
+def test_what_is_no_name(name: str) -> None:
+    with pytest.raises(UsageError, match="cannot be a cluster's name"):
+        api.Session.name_of(Spec(), name)
+
+
+def test_the_specs_own_name_comes_second() -> None:
+    assert api.Session.name_of(Spec(name="mine")) == "mine"
+    assert api.Session.name_of(Spec(name="mine"), "given") == "given"
+    assert api.Session.name_of(Spec()) == "cluster"
+
+
+@pytest.mark.parametrize("cause", list(Cause))
+def test_a_clouds_failure_becomes_an_error_that_is_short_and_says_what_to_do(cause: Cause) -> None:
+    error = CloudError(Failure(cause, "the cloud's words"))
+    told = readable(error)
+    assert isinstance(told, CloudTrouble)
+    assert told.code == f"cloud.{cause.value}"
+    assert "the cloud's words" in told.message
+    assert told.hint
+    assert told.__cause__ is error
+    assert len(told.render()) == 2
+
+
+def test_other_errors_stay_themselves() -> None:
+    for error in (ValueError("x"), NotFound("y")):
+        assert readable(error) is error
+
+    async def raises() -> None:
+        raise CloudError(Failure(Cause.CAPACITY, "none left"))
+
+    with pytest.raises(CloudTrouble, match="none left"):
+        asyncio.run(readably(raises()))
+
+
+def test_done_tells_of_its_end_and_of_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    future: concurrent.futures.Future[None] = concurrent.futures.Future()
+    done = Done(future, "ending dev")
+    failed: list[BaseException] = []
+    done.when_failed(failed.append)
+    assert repr(done) == "<ending dev: under way>"
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(concurrent.futures, "wait", interrupted)
+        with pytest.raises(Interrupted, match="ending dev goes on in the background"):
+            done.wait()
+    future.set_exception(NotFound("gone"))
+    assert [str(error) for error in failed] == ["gone  [not-found]"]
+    with pytest.raises(NotFound):
+        done.wait()
+    with pytest.raises(NotFound):
+        asyncio.run(_await(done))
+
+
+async def _await(done: Done) -> None:
+    await done
+
+
+def test_one_session_a_process_however_many_ask(nbprov_home: Path) -> None:
+    try:
+        assert api.current() is None
+        made: list[api.Session] = []
+        threads = [threading.Thread(target=lambda: made.append(nbprov.session())) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(session) for session in made}) == 1
+        engines = {id(session.engine) for session in made}
+        assert len(engines) == 1
+        assert nbprov.costs() == []
+        assert nbprov.attempts() == []
+    finally:
+        api.close()
+    assert api.current() is None
+    api.close()
+
+
+def test_books_of_a_run_that_was_never_launched(nbprov_home: Path) -> None:
+    try:
+        with pytest.raises(NotFound, match="no live cluster is called 'dev'"):
+            nbprov.cluster("dev")
+        with pytest.raises(UsageError, match="at least 1"):
+            nbprov.provision("resources: {infra: local}", race=0)
+        with pytest.raises(NotFound, match="no cloud is called 'nosuch'"):
+            nbprov.check(["nosuch"])
+    finally:
+        api.close()
