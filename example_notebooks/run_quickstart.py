@@ -94,9 +94,10 @@ def check_nothing_left(home: Path) -> str:
     )
     if answer.returncode:
         raise Failed(f"nothing is left: the local cloud did not answer: {answer.stderr.strip()}")
-    machines = [m for m in json.loads(answer.stdout).get("instances", []) if m.get("state") != "gone"]
-    if machines:
-        raise Failed(f"nothing is left: the local cloud still lists {machines}")
+    machines = json.loads(answer.stdout)["machines"]
+    alive = {state: count for state, count in machines.items() if state != "gone"}
+    if alive or not machines:
+        raise Failed(f"nothing is left: the local cloud lists {alive or 'no machine at all, not even the one that was ended'}")
     return "the local cloud's own list: no machine is left"
 
 

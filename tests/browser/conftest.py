@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 _failed = pytest.StashKey[bool]()
+_shared = pytest.StashKey[ExitStack]()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,26 +52,39 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-# For as long as the browser is open, Playwright keeps an event loop running in this thread: that must not outlast this folder.
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> Iterator[ExitStack]:
+    """What all tests here use together, to be closed after the last of them."""
+    with ExitStack() as opened:
+        request.config.stash[_shared] = opened
+        yield opened
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close what is shared with the last test of this folder: as long as it is open, Playwright's event loop runs in this thread."""
+    if _shared in item.config.stash and (nextitem is None or HERE not in nextitem.path.parents):
+        item.config.stash[_shared].close()
+
+
+@pytest.fixture(scope="session")
+def browser(shared: ExitStack) -> Browser:
     """One headless Chromium."""
     found = programs.CHROMIUM.find()
     if found is None:
         pytest.skip(programs.advice([programs.CHROMIUM]))
     expect.set_options(timeout=EXPECT_MS)
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=str(found), headless=True)
-        yield opened
-        opened.close()
+    opened = shared.enter_context(sync_playwright()).chromium.launch(executable_path=str(found), headless=True)
+    shared.callback(opened.close)
+    return opened
 
 
-@pytest.fixture(scope="package")
-def lab() -> Iterator[Lab]:
+@pytest.fixture(scope="session")
+def lab(shared: ExitStack) -> Lab:
     """One JupyterLab server."""
     server = Lab()
-    yield server
-    server.close()
+    shared.callback(server.close)
+    return server
 
 
 @pytest.fixture
