@@ -16,7 +16,7 @@ from prepare import PrepareError, fingerprint, make_venv, pip_install
 from tree import ROOT
 
 IPYKERNELS = ("6.31.0", "7.1.0", "7.3.0", "7.4.0")
-TEST_TOOLS = ("pytest", "hypothesis", "psutil", "nbclient", "nbconvert")
+TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil", "nbclient", "nbconvert")
 
 
 class PinError(ValueError):

@@ -19,6 +19,8 @@ SCRIPTS = Path(sys.executable).parent
 TOOLS = ROOT / "tests" / "tools"
 CHAOS = ROOT / "tests" / "chaos" / "run.py"
 SHORT_CHAOS = ("--runs", "24", "--seed", "1")
+PARALLEL = ("-n", "3", "--dist", "loadfile")
+"""These tests wait more than they compute: three processes keep two cores busy."""
 DEMO_SECONDS = 60.0
 
 
@@ -39,7 +41,7 @@ def types(work: Work) -> None:
 
 def layers(work: Work) -> None:
     """The import contracts."""
-    work.command([SCRIPTS / "lint-imports"])
+    work.command([SCRIPTS / "lint-imports", "--no-cache"])
 
 
 def widgets(work: Work) -> None:
@@ -53,18 +55,18 @@ def widgets(work: Work) -> None:
 
 def unit(work: Work) -> None:
     """What needs no machine."""
-    work.pytest("tests/unit")
+    work.pytest("tests/unit", *PARALLEL)
 
 
 def contract(work: Work) -> None:
     """Every cloud against the contract."""
-    work.pytest("tests/contract")
+    work.pytest("tests/contract", *PARALLEL)
 
 
 def kernel(work: Work) -> None:
     """Fresh kernels, and the notebooks."""
     work.note(f"ipykernel {importlib.metadata.version('ipykernel')}")
-    work.pytest("tests/kernel")
+    work.pytest("tests/kernel", *PARALLEL)
 
 
 def chaos(work: Work) -> None:
@@ -101,8 +103,8 @@ def lowest(work: Work) -> None:
         return
     python, pins = environments.lowest_environment()
     work.note(", ".join(pins))
-    work.pytest("tests/unit", python=python)
-    work.pytest("tests/kernel", python=python)
+    work.pytest("tests/unit", *PARALLEL, python=python)
+    work.pytest("tests/kernel", *PARALLEL, python=python)
 
 
 def ipykernel(work: Work) -> None:
