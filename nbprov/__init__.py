@@ -11,6 +11,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
+    from nbprov.api import session
+
+    # What `__getattr__` finds at run time, for type checkers and editors.
+    _of = session()
+    attempts = _of.attempts
+    blocks = _of.blocks
+    check = _of.check
+    clear_blocks = _of.clear_blocks
+    cluster = _of.cluster
+    clusters = _of.clusters
+    costs = _of.costs
+    parse = _of.parse
+    plan = _of.plan
+    prices = _of.prices
+    provision = _of.provision
+    sweep = _of.sweep
+
 __version__ = "0.1.0"
 
 _VERBS = frozenset(

@@ -27,7 +27,7 @@ function render({ model, el }) {
   const controller = new AbortController();
   const { signal } = controller;
   const clock = makeClock();
-  const root = makeRoot(el, "Clusters", signal);
+  const root = makeRoot(model, el, "Clusters", signal);
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const body = make("tbody");

@@ -29,13 +29,14 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+const RING = '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>';
 const SHAPES = {
-  ring: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>',
-  half: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z" fill="currentColor"/>',
-  disc: '<circle cx="6" cy="6" r="5" fill="currentColor"/>',
+  ring: RING,
+  half: `${RING}<path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z"/>`,
+  disc: '<circle cx="6" cy="6" r="5"/>',
   cross: '<path d="M2.5 2.5l7 7m0-7l-7 7" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
-  square: '<rect x="2" y="2" width="8" height="8" rx="1" fill="currentColor"/>',
-  alert: '<path d="M6 1.2l5.2 9.4H.8z" fill="currentColor"/>',
+  square: '<rect x="2" y="2" width="8" height="8" rx="1"/>',
+  alert: '<path d="M6 1.2l5.2 9.4H.8z"/>',
   dash: '<path d="M2 6h8" stroke="currentColor" stroke-width="2" stroke-linecap="round"/>',
 };
 
@@ -53,21 +54,33 @@ export function makeBadge() {
       element.dataset.tone = look.tone;
       if (shown === look.shape) return;
       shown = look.shape;
-      mark.innerHTML = `<svg viewBox="0 0 12 12" class="nbprov-shape nbprov-shape-${look.shape}">${SHAPES[look.shape]}</svg>`;
+      mark.innerHTML = `<svg viewBox="0 0 12 12" fill="currentColor" class="nbprov-shape nbprov-shape-${look.shape}">${SHAPES[look.shape]}</svg>`;
     },
   };
 }
 
 /**
- * The outermost element of a panel. Plain keys pressed inside it are its own: Lab would move and insert cells. Lab's attribute
+ * The outermost element of a panel, in place of its static form: that is hidden by a style which goes when the panel goes, also
+ * where the static form is drawn anew later. When the kernel is gone, so is the panel, and the static form is what is left.
+ *
+ * Plain keys pressed inside it are its own: Lab would move and insert cells. Lab's attribute
  * for this is not enough, because some of its shortcuts match the focused element before the attribute is come upon.
+ * @param {import("@anywidget/types").AnyModel<import("./types").Traits<any>>} model
  * @param {HTMLElement} host
  * @param {string} label
  * @param {AbortSignal} signal
  */
-export function makeRoot(host, label, signal) {
+export function makeRoot(model, host, label, signal) {
   const root = make("section", { class: "nbprov-root", "data-lm-suppress-shortcuts": "true", "aria-label": label });
-  host.replaceChildren(root);
+  const form = `[data-nbprov="${model.get("anchor")}"]`;
+  const cover = make("style", {}, `:is(${form}, .jp-OutputArea-child:has(${form})) { display: none }`);
+  host.replaceChildren(cover, root);
+  const uncover = () => {
+    cover.remove();
+    root.hidden = true;
+  };
+  model.on("comm_live_update", uncover);
+  signal.addEventListener("abort", () => model.off("comm_live_update", uncover));
   root.addEventListener(
     "keydown",
     (event) => {

@@ -10,7 +10,7 @@ const ROWS = 15;
 function render({ model, el }) {
   const controller = new AbortController();
   const { signal } = controller;
-  const root = makeRoot(el, "Prices", signal);
+  const root = makeRoot(model, el, "Prices", signal);
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const grid = makeGrid({ label: "Prices", signal, rows: ROWS, onSelect: (rank) => link.send({ type: "select", rank }) });

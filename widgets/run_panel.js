@@ -21,7 +21,7 @@ function render({ model, el }) {
   const controller = new AbortController();
   const { signal } = controller;
   const clock = makeClock();
-  const root = makeRoot(el, "Provision", signal);
+  const root = makeRoot(model, el, "Provision", signal);
   const head = makeHead();
   const status = makeStatus();
   const facts = make("div", { class: "nbprov-facts" });

@@ -1,7 +1,7 @@
 /**
  * What the kernel and the browser say to each other.
  *
- * Each panel has one trait, `state`, that the kernel alone writes; buttons and requests go the other way as custom messages.
+ * Each panel has one trait, `state`, that the kernel alone writes, and one that never changes; buttons and requests go the other way as custom messages.
  * Table data never is a trait (traits end up in saved notebooks): a view asks for it with `ready` and gets a `table` message
  * whose buffers hold one column each. Instants are seconds since the Unix epoch, money is in micro-dollars.
  */
@@ -117,6 +117,8 @@ export interface ClustersState {
 /** The traits of every panel. */
 export interface Traits<S> {
   state: S;
+  /** What the static form of the panel bears as `data-nbprov`: an output of its own, to be hidden while the panel is alive. */
+  anchor: string;
 }
 
 /** From the browser. `view` tells the views of one model apart. */

@@ -6,9 +6,10 @@ import atexit
 import os
 import threading
 
+from .again import SettingUp
 from .books import Cost, Tried
 from .cluster import Cluster, Done
-from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay
+from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay, NotSettled, OtherCluster
 from .prices import Prices
 from .run import Run
 from .session import Session
@@ -20,9 +21,12 @@ __all__ = [
     "DoesNotFit",
     "Done",
     "LaunchUnderWay",
+    "NotSettled",
+    "OtherCluster",
     "Prices",
     "Run",
     "Session",
+    "SettingUp",
     "Tried",
     "close",
     "current",

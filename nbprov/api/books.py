@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.money import Micros
-from nbprov.model.offers import Candidate
+from nbprov.model.offers import Candidate, Offer
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger
@@ -55,7 +55,7 @@ def costs(ledger: Ledger) -> list[Cost]:
     found = []
     for run in ledger.runs():
         launches = ledger.launches(run.run_id)
-        simulated = bool(launches) and all(is_simulated(x.candidate) for x in launches)
+        simulated = bool(launches) and all(is_simulated(x.candidate.offer) for x in launches)
         found.append(Cost(run.name, run.run_id, run.created, run.state, ledger.cost(run.run_id), len(launches), simulated))
     return found
 
@@ -68,6 +68,6 @@ def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
     return [Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token) for x in ledger.launches(run.run_id)]
 
 
-def is_simulated(candidate: Candidate) -> bool:
-    """Whether nobody pays for it."""
-    return candidate.offer.source.startswith("simulated")
+def is_simulated(offer: Offer) -> bool:
+    """Whether nobody pays this price. A cloud that simulates says so in the source of its prices."""
+    return "simulated" in offer.source.lower()

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted, NotFound
 from nbprov.runtime.waiting import Waitable
 
-from .errors import readably
+from .errors import OtherCluster, readably
 
 if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
     from nbprov.machines.jobs import Job
+    from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.provisioning.live import LiveCluster
     from nbprov.remote.agent.values import AgentStatus
 
+    from .again import SettingUp
     from .session import Session
+
+T = TypeVar("T")
 
 
 class Done(Waitable[None]):
@@ -28,11 +33,14 @@ class Done(Waitable[None]):
     ----------
     what
         What goes on, for the line that an interrupted wait leaves: `ending dev`.
+    note
+        What a person should know before waiting for it.
     """
 
-    def __init__(self, future: concurrent.futures.Future[None], what: str) -> None:
+    def __init__(self, future: concurrent.futures.Future[None], what: str, note: str = "") -> None:
         super().__init__(future)
         self.what = what
+        self.note = note
 
     def wait(self, timeout: Seconds | None = None) -> None:
         """Block until it ends.
@@ -49,44 +57,69 @@ class Done(Waitable[None]):
         except KeyboardInterrupt:
             raise Interrupted(f"{self.what} goes on in the background; %clusters shows how far it is") from None
 
-    def when_failed(self, tell: Callable[[BaseException], None]) -> None:
-        """Call a function with the error, should it end in one; on the engine's thread."""
+    def when_done(self, tell: Callable[[BaseException | None], None]) -> None:
+        """Call a function at the end, with the error should it end in one; on the engine's thread."""
 
         def ended(future: concurrent.futures.Future[None]) -> None:
-            error = None if future.cancelled() else future.exception()
-            if error is not None:
-                tell(error)
+            if not future.cancelled():
+                tell(future.exception())
 
         self._future.add_done_callback(ended)
+
+    def when_failed(self, tell: Callable[[BaseException], None]) -> None:
+        """Call a function with the error, should it end in one; on the engine's thread."""
+        self.when_done(lambda error: None if error is None else tell(error))
 
     def __repr__(self) -> str:
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
 class Cluster:
-    """A cluster by its name. Holds no connection of its own; every call finds the cluster as it is now.
+    """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
-    Get one with `nbprov.cluster("dev")`, or as the result of a run.
+    Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
+    later cluster of the same name.
 
     Attributes
     ----------
+    cluster_id
+        The id in the ledger.
     was_started
         It was stopped, and the call that gave this handle started it again.
+    remarks
+        What the call that gave this handle did to it, or left alone: a line each.
+    setting_up
+        Files, setup and run that were never done, and are being done now; None where there is nothing to do.
     """
 
-    def __init__(self, session: Session, name: str, *, was_started: bool = False) -> None:
+    def __init__(self, session: Session, name: str, *, cluster_id: str = "") -> None:
         self._session = session
         self.name = name
-        self.was_started = was_started
+        self.cluster_id = cluster_id or session.engine.cluster(name).cluster_id
+        self.was_started = False
+        self.remarks: tuple[str, ...] = ()
+        self.setting_up: SettingUp | None = None
+
+    def _row(self) -> ClusterRow:
+        row = self._session.engine.cluster(self.name)
+        if row.cluster_id != self.cluster_id:
+            raise OtherCluster(
+                f"this {self.name} has ended; another cluster has its name now", hint=f"nbprov.cluster({self.name!r}) is that one"
+            )
+        return row
+
+    def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
+        self._row()
+        return self._session.wait_remote(self.name, work, timeout)
 
     def view(self) -> ClusterView:
         """State, place, machines, guards and cost so far, from the ledger."""
-        return self._session.cluster_view(self._session.engine.cluster(self.name))
+        return self._session.cluster_view(self._row())
 
     @property
     def state(self) -> ClusterState:
         """Its state as last seen."""
-        return self._session.engine.cluster(self.name).state
+        return self._row().state
 
     # ------------------------------------------------------------ using it
 
@@ -118,7 +151,7 @@ class Cluster:
         """
         from nbprov.machines.cells import python_cell
 
-        return self._session.wait_remote(self.name, lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout)
+        return self._call(lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout)
 
     def bash(
         self,
@@ -139,54 +172,54 @@ class Cluster:
         """
         from nbprov.machines.cells import bash_cell
 
-        return self._session.wait_remote(self.name, lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
+        return self._call(lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
 
     def jobs(self) -> list[Job]:
         """The jobs of its head: setup, run and those submitted."""
         from nbprov.machines.jobs import list_jobs
 
-        return self._session.wait_remote(self.name, list_jobs)
+        return self._call(list_jobs)
 
     def logs(self, job: str = "run", *, last: int | None = None) -> str:
-        """Output of a job so far. `job` is an id or a kind (`setup`, `run`)."""
+        """Output of a job so far, secrets that this session knows blotted out. `job` is an id or a kind (`setup`, `run`)."""
         from nbprov.machines.jobs import job_log
 
-        return self._session.wait_remote(self.name, lambda live: job_log(live, job, last=last))
+        return self._session.hide_secrets(self._call(lambda live: job_log(live, job, last=last)))
 
     def wait_job(self, job: str = "run", timeout: Seconds | None = None) -> int:
         """Block until a job ends; returns its exit code. An interrupt ends the wait, not the job."""
         from nbprov.machines.jobs import wait_job
 
-        return self._session.wait_remote(self.name, lambda live: wait_job(live, job), timeout)
+        return self._call(lambda live: wait_job(live, job), timeout)
 
     def cancel_job(self, job: str = "run") -> None:
         """Ask a job to end, then make it."""
         from nbprov.machines.jobs import cancel_job
 
-        self._session.wait_remote(self.name, lambda live: cancel_job(live, job))
+        self._call(lambda live: cancel_job(live, job))
 
     def guards(self) -> AgentStatus:
         """What the guard on the head reports: idle seconds, what it will do and when."""
         from nbprov.machines.guarding import guard_status
 
-        return self._session.wait_remote(self.name, lambda live: guard_status(live, self._session.engine.ledger))
+        return self._call(lambda live: guard_status(live, self._session.engine.ledger))
 
     # ------------------------------------------------------------ its life
 
     def down(self) -> Done:
         """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left."""
         engine = self._session.engine
-        return self._begin(engine.lifecycle.down(engine.cluster(self.name)), "ending")
+        return self._begin(engine.lifecycle.down(self._row()), "ending")
 
     def stop(self) -> Done:
         """Stop it and keep its disks, where its cloud can. Returns at once."""
         engine = self._session.engine
-        return self._begin(engine.lifecycle.stop(engine.cluster(self.name)), "stopping")
+        return self._begin(engine.lifecycle.stop(self._row()), "stopping")
 
     def start(self) -> Done:
         """Start it again after a stop. Returns at once."""
         engine = self._session.engine
-        return self._begin(engine.lifecycle.start(engine.cluster(self.name)), "starting")
+        return self._begin(engine.lifecycle.start(self._row()), "starting")
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
@@ -194,5 +227,5 @@ class Cluster:
     def __repr__(self) -> str:
         try:
             return f"<Cluster {self.name}: {self.state.value}>"
-        except NotFound:
+        except (NotFound, OtherCluster):
             return f"<Cluster {self.name}: ended>"

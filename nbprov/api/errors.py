@@ -23,6 +23,18 @@ class LaunchUnderWay(NbprovError):
     code = "cluster.launch-under-way"
 
 
+class NotSettled(NbprovError):
+    """What was asked for is not known to be done: nothing is confirmed."""
+
+    code = "run.not-settled"
+
+
+class OtherCluster(NbprovError):
+    """A handle or a panel is of a cluster that has ended, and another has its name now."""
+
+    code = "cluster.other"
+
+
 class CloudTrouble(NbprovError):
     """A cloud, or a machine of it, did not do what it was asked.
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret, Spec
+
+if TYPE_CHECKING:
+    from nbprov.remote.agent.values import Environment
 
 Ask = Callable[[str, bool], str | None]
 """Asks the person for a value: name, whether to hide it. None where nobody can be asked."""
@@ -15,25 +19,22 @@ Ask = Callable[[str, bool], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The environment of `setup` and `run`.
+    """The environment of `setup` and `run`. Kept in memory alone.
 
     Attributes
     ----------
     envs
         All of the spec's envs with their values.
-    chosen
-        Those of them that came from the caller, which the ledger keeps beside the spec.
     secrets
-        Never stored, never shown.
+        Never shown.
     """
 
     envs: Mapping[str, str]
-    chosen: Mapping[str, str]
     secrets: Mapping[str, Secret]
 
-    def everything(self) -> dict[str, str]:
-        """Envs and revealed secrets, for what is written to a verified ssh connection."""
-        return {**self.envs, **{name: secret.reveal() for name, secret in self.secrets.items()}}
+    def everything(self) -> Environment:
+        """Envs and secrets; these stay `Secret` until they are written to a verified ssh connection."""
+        return {**self.envs, **self.secrets}
 
 
 def nobody(name: str, hidden: bool) -> str | None:
@@ -54,7 +55,6 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
         known = ", ".join([*spec.envs, *spec.secrets]) or "none"
         raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
     missing: list[str] = []
-    chosen: dict[str, str] = {}
 
     def find(name: str, hidden: bool) -> str:
         value = given.get(name, os.environ.get(name))
@@ -63,8 +63,6 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
         if value is None:
             missing.append(name)
             return ""
-        if not hidden:
-            chosen[name] = value
         return value
 
     envs = {name: find(name, False) if value is None or name in given else value for name, value in spec.envs.items()}
@@ -72,4 +70,4 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
     if missing:
         names = ", ".join(missing)
         raise UsageError(f"no value for {names}", hint=f"--env {missing[0]}=…, or set it in the kernel's environment", code="env.missing")
-    return Given(envs, chosen, secrets)
+    return Given(envs, secrets)

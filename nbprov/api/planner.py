@@ -15,6 +15,7 @@ from nbprov.model.offers import Offer, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
+from .errors import readably
 from .prices import Prices, split_accelerator
 
 if TYPE_CHECKING:
@@ -96,13 +97,20 @@ class Planner:
         return usable, unusable
 
     def catalog(self, clouds: Sequence[str] = ()) -> Catalog:
-        """The price catalogue, with the live offers of these clouds in it."""
+        """The price catalogue, with the live offers of these clouds in it.
+
+        Raises
+        ------
+        CloudTrouble
+            If one of them cannot tell its offers.
+        """
         from nbprov.catalog import default_catalog
 
-        offers: list[Offer] = []
-        for name in clouds:
-            live = self.engine.cloud(name).adapter.offers()
-            offers += live or ()
+        async def all_offers() -> list[Sequence[Offer] | None]:
+            return await asyncio.gather(*(readably(self.engine.cloud(name).offers()) for name in clouds))
+
+        live = wait_for(self.engine.thread.call(all_offers())) if clouds else []
+        offers = [offer for some in live for offer in some or ()]
         base = default_catalog()
         return base.with_offers(offers) if offers else base
 

@@ -17,9 +17,11 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for
 
-from .cluster import Cluster
+from .again import note_set_up
+from .cluster import Cluster, Done
 from .errors import readable
 from .given import Given
+from .underway import cancel
 
 if TYPE_CHECKING:
     from .session import Session
@@ -73,6 +75,11 @@ class Run(Waitable[Cluster]):
         return self._driver.run_id
 
     @property
+    def driver(self) -> RunDriver:
+        """What drives it, on the engine's thread."""
+        return self._driver
+
+    @property
     def spec(self) -> Spec:
         """What was asked for."""
         return self._driver.spec
@@ -87,6 +94,21 @@ class Run(Waitable[Cluster]):
         """How far it came."""
         return self._driver.state
 
+    @property
+    def race(self) -> int:
+        """How many attempts may be under way, and on the bill, at once."""
+        return self._driver.machine.race
+
+    def hide_secrets(self, text: str) -> str:
+        """The text with the secrets of this run's setup and run blotted out."""
+        from nbprov.machines.bringup import masker
+
+        return masker(self._given.everything())(text)
+
+    def down(self) -> Done:
+        """End what this run made: its launch, or its cluster. Never a later one of the same name."""
+        return self._session.down(self.name, cluster_id=self.run_id)
+
     def launch(self) -> Run:
         """Agree to the dearest candidate's price and start. A second call does nothing. Returns at once.
 
@@ -100,7 +122,7 @@ class Run(Waitable[Cluster]):
         if self._claim():
             try:
                 wait_for(self._session.engine.thread.call(self._begin()))
-            except NbprovError as error:
+            except Exception as error:
                 self._not_begun(error)
                 raise
         elif self._error is not None and not self._launched:
@@ -134,18 +156,20 @@ class Run(Waitable[Cluster]):
 
     async def _begin(self) -> None:
         engine = self._session.engine
-        await engine.launch(self._driver, envs=self._given.chosen, folder=self._folder)
+        await engine.launch(self._driver, folder=self._folder)
         engine.thread.call(self._bring_up())
         self._changed()
 
     async def _bring_up(self) -> None:
-        from nbprov.machines.bringup import bring_up
-
         try:
+            from nbprov.machines.bringup import bring_up
+
             live = await asyncio.wrap_future(self._driver.ready)
             engine = self._session.engine
             engine.live[live.run_id] = live
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
+            note_set_up(engine.ledger, self.run_id)
+            cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
             self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
             raise
@@ -153,7 +177,7 @@ class Run(Waitable[Cluster]):
             self._fail(readable(error))
             return
         self._work = ""
-        self._future.set_result(self._session.cluster(self.name))
+        self._future.set_result(cluster)
         self._changed()
 
     def _fail(self, error: BaseException) -> None:
@@ -170,7 +194,7 @@ class Run(Waitable[Cluster]):
     def cancel(self) -> Run:
         """Give the launch up: what was made is ended and confirmed. Returns at once; does nothing to a cluster that is ready."""
         if self._launched:
-            self._session.engine.thread.soon(self._driver.cancel)
+            cancel(self._session.engine, self._driver)
         else:
             self._withdraw("not launched; nothing was created")
         return self
@@ -263,8 +287,9 @@ class Run(Waitable[Cluster]):
             return Interrupted(f"{self.name}: interrupted before Launch; nothing was created")
         if not self.cancels_on_interrupt:
             return self._left_alone()
-        alive = sum(not a.state.is_final for a in self._driver.attempts())
+        # Before anything that could fail, the ledger above all.
         self.cancel()
+        alive = sum(not a.state.is_final for a in list(self._driver.machine.attempts.values()))
         what = f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed" if alive else "nothing of it is on the bill"
         return Interrupted(f"{self.name}: cancelled; {what}")
 
@@ -303,6 +328,7 @@ class Run(Waitable[Cluster]):
         is_set_up = self.done and self._error is None
         view = replace(
             view,
+            race=self.race,
             needs_launch=not self._launched and not self.done,
             cluster=self._session.cluster_view(row) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),

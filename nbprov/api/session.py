@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import os
 import re
@@ -20,12 +19,14 @@ from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
 from . import books
+from .again import SettingUp, guards_of, use_again
 from .books import Cost, Tried
 from .cluster import Cluster, Done
-from .errors import DoesNotFit, LaunchUnderWay, readably
-from .given import Ask, collect, nobody
+from .errors import DoesNotFit, LaunchUnderWay, readable, readably
+from .given import Ask, Given, collect, nobody
 from .planner import Planner
 from .run import Run
+from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.ledger import ClusterRow
@@ -56,6 +57,7 @@ class Session(Planner):
     def __init__(self, home: Path | None = None, *, demo: bool | None = None) -> None:
         super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
+        self.setting_up: dict[str, SettingUp] = {}
 
     # ------------------------------------------------------------ provisioning
 
@@ -70,10 +72,12 @@ class Session(Planner):
         ignore: Sequence[str] = (),
         folder: str = "",
         ask: Ask = nobody,
+        say: Say = quietly,
     ) -> Run | Cluster:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
-        A running cluster of that name that fits the spec is returned instead; a stopped one is started.
+        A running cluster of that name that fits the spec is returned instead, with the spec's guards; a stopped one is started.
+        Where a launch of that name is being taken up from a dead kernel, or a cluster of it being ended, that is waited for.
 
         Parameters
         ----------
@@ -85,11 +89,17 @@ class Session(Planner):
             Fields whose errors are turned into warnings.
         folder
             What relative paths are relative to; the current folder by default.
+        ask
+            Asks for values that are found nowhere.
+        say
+            Told in a line what is waited for.
 
         Raises
         ------
         SpecError, PlanError, UsageError
             If the spec cannot be used as it stands.
+        LaunchUnderWay
+            If a launch of that name is under way from another spec, or in another notebook.
         DoesNotFit
             If a cluster of that name runs and differs; the message names the difference.
         """
@@ -98,13 +108,14 @@ class Session(Planner):
         if race < 1:
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
-        existing = self._existing(spec, name)
+        folder = folder or os.getcwd()
+        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say)
         if existing is not None:
             return existing
         given = collect(spec, env or {}, ask)
         plan = self.plan(spec)
         driver = self.engine.prepare_run(name, spec, plan, race=race, hedge=hedge if race > 1 else 0.0)
-        run = Run(self, driver, given, folder or os.getcwd())
+        run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)
         if earlier is not None:
             earlier.supersede()
@@ -128,17 +139,16 @@ class Session(Planner):
             )
         return name or spec.name or DEFAULT_NAME
 
-    def _existing(self, spec: Spec, name: str) -> Run | Cluster | None:
+    def _existing(self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say) -> Run | Cluster | None:
         from nbprov.planning import fits
-        from nbprov.spec import to_yaml
 
-        run = self.runs.get(name)
-        if run is not None and run.state in (RunState.LAUNCHING, RunState.CANCELLING):
-            if run.state is RunState.LAUNCHING and to_yaml(run.spec) == to_yaml(spec):
-                return run
-            doing = "is being launched from another spec" if run.state is RunState.LAUNCHING else "is being cancelled"
-            raise LaunchUnderWay(f"{name} {doing}", hint=f"use another name, or end it first: %nbprov down {name}")
-        row = self._observed(name)
+        run = self._under_way(spec, name)
+        if run is not None:
+            return run
+        came_to_nothing = see_adopted(self.engine, name, say)
+        if came_to_nothing is not None:
+            say(came_to_nothing.message)
+        row = self._observed(name, say)
         if row is None:
             return None
         differences = fits(spec, self.cluster_view(row))
@@ -147,18 +157,40 @@ class Session(Planner):
                 f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
                 hint=f"use another name, or end it first: %nbprov down {name}",
             )
-        if row.state is not ClusterState.STOPPED:
-            return Cluster(self, name)
-        cluster = Cluster(self, name, was_started=True)
-        cluster.start().wait()
+        run = self.runs.get(name)
+        if run is not None and run.run_id == row.run_id and not run.done:
+            return run  # its setup goes on
+        was_stopped = row.state is ClusterState.STOPPED
+        if was_stopped:
+            Cluster(self, name, cluster_id=row.cluster_id).start().wait()
+            row = self.engine.cluster(name)
+        cluster = use_again(self, row, spec, self.spec_of(row.run_id), given, folder)
+        cluster.was_started = was_stopped
         return cluster
 
-    def _observed(self, name: str) -> ClusterRow | None:
-        """The live cluster of this name, compared with its cloud's list just now."""
+    def _under_way(self, spec: Spec, name: str) -> Run | None:
+        """This session's launch of that name, if one is under way from the same spec."""
+        from nbprov.spec import to_yaml
+
+        run = self.runs.get(name)
+        if run is None or not run.is_under_way or run.state is not RunState.LAUNCHING:
+            return None
+        if to_yaml(run.spec) != to_yaml(spec):
+            raise LaunchUnderWay(
+                f"{name} is being launched from another spec", hint=f"use another name, or end it first: %nbprov down {name}"
+            )
+        return run
+
+    def _observed(self, name: str, say: Say) -> ClusterRow | None:
+        """The live cluster of this name, compared with its cloud's list just now. One that is ending is seen out."""
         engine = self.engine
         row = engine.ledger.cluster(name)
         if row is not None and row.state not in _OVER:
             wait_for(engine.thread.call(readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))))
+            row = engine.ledger.cluster(name)
+        if row is not None and row.state is ClusterState.ENDING:
+            say(f"{name} is being ended; waiting until that is confirmed …")
+            Done(engine.thread.call(readably(engine.lifecycle.down(row, row.reason))), f"ending {name}").wait()
             row = engine.ledger.cluster(name)
         return None if row is None or row.state in _OVER else row
 
@@ -169,25 +201,35 @@ class Session(Planner):
         self.engine.cluster(name)
         return Cluster(self, name)
 
-    def down(self, name: str) -> Done:
+    def down(self, name: str, *, cluster_id: str = "") -> Done:
         """End the cluster of this name, or give up its launch. Returns at once; done when the cloud's list says that nothing is left.
+
+        Parameters
+        ----------
+        cluster_id
+            Only the cluster, or the launch, with this id; any by default.
 
         Raises
         ------
         NotFound
             If there is neither.
+        OtherCluster
+            If another cluster has this name now.
         """
-        run = self.runs.get(name)
-        if run is None or run.state not in (RunState.LAUNCHING, RunState.CANCELLING):
-            return self.cluster(name).down()
-        run.cancel()
-
-        async def settled() -> None:
-            state = await asyncio.wrap_future(run.settled_future)
-            if state is RunState.READY:  # it was quicker than the cancellation
-                await readably(self.engine.lifecycle.down(self.engine.cluster(name)))
-
-        return Done(self.engine.thread.call(settled()), f"ending {name}")
+        engine, run = self.engine, self.runs.get(name)
+        if run is not None and run.is_under_way and not run.state.is_final and cluster_id in ("", run.run_id):
+            run.cancel()
+            return Done(engine.thread.call(gone(engine, run.driver)), f"ending {name}")
+        driver = driver_of(engine, name)
+        if driver is not None and cluster_id in ("", driver.run_id):
+            cancel(engine, driver)
+            return Done(engine.thread.call(gone(engine, driver)), f"ending {name}")
+        row = foreign(engine, name)
+        if row is not None and cluster_id in ("", row.run_id):
+            engine.ledger.request_cancel(row.run_id)
+            note = f"{name} is being launched by another kernel, which is asked to end it; if that one is gone, it is taken over and ended here"
+            return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
+        return Cluster(self, name, cluster_id=cluster_id).down()
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
@@ -196,8 +238,6 @@ class Session(Planner):
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
         ledger = self.engine.ledger
-        run = ledger.run(row.run_id)
-        spec = _spec_of(run.spec) if run is not None else Spec()
         return ClusterView(
             name=row.name,
             cluster_id=row.cluster_id,
@@ -205,17 +245,30 @@ class Session(Planner):
             state=row.state,
             candidate=row.candidate,
             instances=tuple(ledger.instances(row.token)),
-            guards=spec.guards,
+            guards=guards_of(ledger, row.run_id, self.spec_of(row.run_id)),
             started=row.started,
             ended=row.ended,
             cost=ledger.cost(row.run_id),
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=row.reason,
-            simulated=books.is_simulated(row.candidate),
+            simulated=books.is_simulated(row.candidate.offer),
         )
 
-    def start_remote(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+    def spec_of(self, run_id: str) -> Spec:
+        """The spec that a run was launched from, as the ledger has it; an empty one where it cannot be read."""
+        run = self.engine.ledger.run(run_id)
+        return _spec_of(run.spec) if run is not None else Spec()
+
+    def hide_secrets(self, text: str) -> str:
+        """The text with the secrets that this session was given blotted out."""
+        for hide in [x.hide_secrets for x in self.runs.values()] + [x.hide_secrets for x in self.setting_up.values()]:
+            text = hide(text)
+        return text
+
+    def start_remote(
+        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], *, say: Say = quietly
+    ) -> concurrent.futures.Future[T]:
         """Run a coroutine with the live cluster, its connections open; cancelling the future interrupts the remote side.
 
         Blocks until a launch of this name that is under way has ended; an interrupt of that leaves the launch alone.
@@ -236,10 +289,18 @@ class Session(Planner):
         run = self.runs.get(name)
         if run is not None and not run.done and (run.launched or self.engine.ledger.cluster(name) is None):
             run.wait_detached()
-        self.engine.cluster(name)
+        came_to_nothing = see_adopted(self.engine, name, say)
+        if came_to_nothing is not None:
+            raise came_to_nothing
+        row = self.engine.cluster(name)
+        setting_up = self.setting_up.get(row.run_id)
+        if setting_up is not None and not setting_up.done:
+            setting_up.wait()
         return self.engine.thread.call(readably(attached()))
 
-    def wait_remote(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
+    def wait_remote(
+        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None, *, say: Say = quietly
+    ) -> T:
         """As `start_remote`, and block for the result; an interrupt, or the end of `timeout`, cancels it.
 
         Raises
@@ -251,7 +312,7 @@ class Session(Planner):
         TimeoutError
             After `timeout` seconds.
         """
-        future = self.start_remote(name, work)
+        future = self.start_remote(name, work, say=say)
         try:
             return wait_for(future, timeout)
         except KeyboardInterrupt:
@@ -280,18 +341,35 @@ class Session(Planner):
         return books.attempts(self.engine.ledger, name)
 
     def sweep(self, *, end: bool = False) -> list[str]:
-        """List machines of ours that the ledger does not know, on every enabled cloud; with `end` end them whatever their age."""
+        """List machines of ours that the ledger does not know, on every enabled cloud; with `end` end them whatever their age.
+
+        A cloud that cannot be listed has a line that says so; the others are swept all the same.
+        """
         from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans
 
         report = Report()
 
-        async def look() -> None:
-            for name in registry.names():
-                if not self.engine.cloud(name).capabilities.named_only or name in self.engine.ledger.live_clouds():
-                    await end_orphans(self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
+        async def look(name: str) -> None:
+            try:
+                await end_orphans(self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
+            except Exception as error:
+                told = readable(error)
+                words = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
+                report.say(f"cloud {name}", f"{name}: could not be swept: {words}")
 
-        wait_for(self.engine.thread.call(readably(look())))
+        async def look_everywhere() -> None:
+            for name in filter(self._may_hold_machines, registry.names()):
+                await look(name)
+
+        wait_for(self.engine.thread.call(look_everywhere()))
         return list(report.lines.values())
+
+    def _may_hold_machines(self, name: str) -> bool:
+        """A simulated cloud is not begun for a look: it must be there already, or have been launched on."""
+        if not self.engine.cloud(name).capabilities.named_only:
+            return True
+        used = any(x.cloud == name for run in self.engine.ledger.runs() for x in self.engine.ledger.launches(run.run_id))
+        return used or (self.engine.home / name).is_dir()
 
 
 @lru_cache(maxsize=256)

@@ -57,6 +57,8 @@ class Capabilities:
         Seconds allowed a phase before the machine counts as broken.
     poll_every
         Seconds between two polls or listings while something is awaited.
+    default_families
+        Type-name prefixes or families of the general-purpose machines: among these, where there are any, a request for CPUs or memory alone is placed.
     """
 
     spot: bool = False

@@ -127,6 +127,8 @@ class RunView:
         Why the run failed, several lines; empty otherwise.
     log_path
         The provision log of this run.
+    race
+        How many attempts may be on the bill at once.
     """
 
     run_id: str
@@ -143,3 +145,4 @@ class RunView:
     cost: Micros = 0
     error: str = ""
     log_path: str = ""
+    race: int = 1

@@ -142,10 +142,12 @@ def on_parser() -> MagicParser:
     parser = MagicParser(
         "%%on",
         "Run the cell on a cluster: Python in a kernel that lives there, or --bash. Waits until the cluster is set up.",
-        "example:\n  %%on dev\n  import torch; torch.cuda.get_device_name()",
+        "example:\n  %%on dev -i batch -o loss\n  loss = model(batch).mean().item()",
     )
     parser.add_argument("name", help="the cluster")
     parser.add_argument("--bash", action="store_true", help="run the cell as a shell script")
+    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAMES", help="copy these variables there first: -i a,b")
+    parser.add_argument("--output", "-o", action="append", default=[], metavar="NAMES", help="copy these variables back afterwards: -o c")
     parser.add_argument("--nodes", default="head", metavar="all|N", help="which nodes: head (default), all, or a number")
     return parser
 

@@ -24,6 +24,7 @@ _LINE_COMMENT = re.compile(r"(?:^|(?<=[;{},]))[ \t]*// .*$", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=const |function )", re.MULTILINE)
 _EDGES = re.compile(r"^[ \t]+|[ \t]+$", re.MULTILINE)
 _AROUND = re.compile(r"\s*([{};])\s*")
+_NEEDLESS_BREAK = re.compile(r"(?<=[{,;(])\n")
 _EMPTY_LINES = re.compile(r"\n{2,}")
 
 
@@ -47,7 +48,7 @@ def _read(name: str) -> str:
 
 
 def _slim(text: str) -> str:
-    return _EMPTY_LINES.sub("\n", _EDGES.sub("", text)).strip() + "\n"
+    return _NEEDLESS_BREAK.sub("", _EMPTY_LINES.sub("\n", _EDGES.sub("", text))).strip() + "\n"
 
 
 @cache
@@ -61,4 +62,4 @@ def module(names: tuple[str, ...]) -> str:
 def style() -> str:
     """The style of all panels."""
     text = _BLOCK_COMMENT.sub("", _read(STYLE))
-    return _AROUND.sub(r"\1", text).replace(": ", ":").strip()
+    return _AROUND.sub(r"\1", text).replace(": ", ":").replace(", ", ",").strip()

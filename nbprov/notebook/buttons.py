@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.api import Done, session
+from nbprov.api import Cluster, Done, session
+from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import NbprovError
 
-from .panels import Panel
+from .panels import ClustersView, Panel
 
 
 class Buttons:
@@ -24,15 +25,27 @@ class Buttons:
 
     def stop(self, name: str) -> None:
         """Stop a cluster."""
-        self._follow(session().cluster(name).stop())
+        self._follow(self._shown(name).stop())
 
     def start(self, name: str) -> None:
         """Start a stopped cluster."""
-        self._follow(session().cluster(name).start())
+        self._follow(self._shown(name).start())
 
     def down(self, name: str) -> None:
         """End a cluster, or give up its launch."""
-        self._follow(session().down(name))
+        self._follow(session().down(name, cluster_id=self._id_of(name)))
+
+    def _shown(self, name: str) -> Cluster:
+        return Cluster(session(), name, cluster_id=self._id_of(name))
+
+    def _id_of(self, name: str) -> str:
+        """Which cluster the panel shows under this name: another one may have taken the name since."""
+        view = self.panel.view if self.panel is not None else None
+        if isinstance(view, RunView):
+            return view.cluster.cluster_id if view.cluster is not None else view.run_id
+        rows = [c for c in view.clusters if c.name == name] if isinstance(view, ClustersView) else []
+        rows.sort(key=lambda row: row.state is ClusterState.ENDED)
+        return rows[0].cluster_id if rows else ""
 
     def _follow(self, begun: Done) -> None:
         begun.when_failed(self._tell)

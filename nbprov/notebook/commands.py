@@ -11,7 +11,7 @@ from typing import Any
 from nbprov.api import session
 from nbprov.model.causes import RULES
 from nbprov.model.clock import short_duration
-from nbprov.model.errors import UsageError
+from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.launches import CheckResult
 from nbprov.model.money import format_usd
 
@@ -183,10 +183,22 @@ def _catalog(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
 def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here, started = session(), time.monotonic()
     # All at once: what is asked for last would be billed while the first is being confirmed.
-    for name, done in [(name, here.down(name)) for name in _names(arguments)]:
-        done.wait()
+    asked = [(name, here.down(name)) for name in _names(arguments)]
+    for _, done in asked:
+        if done.note:
+            print(done.note, flush=True)
+    failures = []
+    for name, done in asked:
+        try:
+            done.wait()
+        except NbprovError as error:
+            failures.append(error)
+            print(f"{name}: not settled: {error.message}")
+            continue
         cost = next((cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name), "nothing")
         print(f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}")
+    if failures:
+        raise failures[0]
 
 
 def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import concurrent.futures
 import keyword
 import sys
 import time
@@ -10,9 +11,10 @@ from collections.abc import Callable, Hashable
 from importlib.metadata import version
 from typing import Any
 
-from nbprov.api import Cluster, Run, Session, session
+from nbprov.api import Cluster, Run, Session, SettingUp, session
+from nbprov.api.books import is_simulated
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, RunView
+from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import SLICE
@@ -20,8 +22,9 @@ from nbprov.runtime.waiting import SLICE
 from .arguments import key_values
 from .buttons import Buttons
 from .panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, host
-from .rendering.words import cost_words, is_simulated, per_hour
-from .shown import Follower, Line, print_lines, say_remarks, show
+from .rendering.prices import consent_words
+from .rendering.words import cost_words
+from .shown import Follower, Line, print_lines, say, say_remarks, show
 
 BODY_LINE = 2
 """The number of a cell's first line below its magic, as an editor counts."""
@@ -45,10 +48,11 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         hedge=hedge,
         env=key_values(arguments.env, "%%provision"),
         ask=_prompt if can_ask(shell) else _nobody,
+        say=say,
     )
     _store(shell, result)
     if isinstance(result, Cluster):
-        _show_existing(result)
+        _show_existing(result, wait=arguments.wait)
         return
     try:
         _launch(shell, result, arguments)
@@ -59,7 +63,9 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
 
 
 def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
-    if run.is_under_way:
+    if run.state is RunState.READY:
+        print(f"{run.name} runs and is being set up already; this panel follows it")
+    elif run.is_under_way:
         print(f"{run.name} is being launched already; this panel follows it")
     else:
         run.on_interrupt = arguments.on_interrupt
@@ -74,7 +80,7 @@ def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
 def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
     display = _show_run(run)
     if arguments.yes:
-        run.launch()
+        _agree(run)
     if arguments.wait:
         if not run.launched:
             _wait_for_press(run)
@@ -85,20 +91,35 @@ def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> Non
     """Where there are no buttons. The kernel may end with this cell, so it is seen through."""
     if can_ask(shell):
         display = _show_run(run)
-        if not (run.launched or arguments.yes or _asked(run)):
+        if arguments.yes:
+            _agree(run)
+        elif not (run.launched or _asked(run)):
             return
         run.launch()
     else:
         # Launched before it is shown: nobody is there whom a panel should tell that it waits.
         if not run.launched and not arguments.yes:
             _refuse_without_consent(run)
+        if arguments.yes:
+            _agree(run)
         run.launch()
         display = _show_run(run)
     _wait(run, display)
 
 
+def _agree(run: Run) -> None:
+    """Launch, and say what --yes agreed to."""
+    if not run.launched:
+        print(f"{run.name}: agreed to {_most(run)}{'; simulated, you pay $0' if _is_simulated(run) else ''}")
+    run.launch()
+
+
+def _is_simulated(run: Run) -> bool:
+    return run.plan.chosen is not None and is_simulated(run.plan.chosen.offer)
+
+
 def _asked(run: Run) -> bool:
-    answer = input(f"launch {run.name}? It may take up to {_most(run)}. [y/N] ")
+    answer = input(f"launch {run.name}? It may take {_most(run)}. [y/N] ")
     if answer.strip().lower() in ("y", "yes"):
         return True
     print(f"{run.name}: not launched; {variable_of(run.name)}.launch() does it later")
@@ -106,7 +127,7 @@ def _asked(run: Run) -> bool:
 
 
 def _most(run: Run) -> str:
-    return per_hour(run.plan.dearest.hourly) if run.plan.dearest is not None else "nothing"
+    return consent_words(run.plan, run.race) or "nothing"
 
 
 def _refuse_without_consent(run: Run) -> None:
@@ -120,7 +141,7 @@ def _refuse_without_consent(run: Run) -> None:
     if all(is_simulated(candidate.offer) for candidate in run.plan.candidates):
         return
     raise UsageError(
-        f"{run.name} may take up to {_most(run)}, and nobody is here to press Launch",
+        f"{run.name} may take {_most(run)}, and nobody is here to press Launch",
         hint="%%provision --yes agrees to it; max_hourly_cost and budget in the spec cap it",
         code="run.needs-consent",
     )
@@ -179,13 +200,30 @@ def _prompt(name: str, hidden: bool) -> str | None:
 # ---------------------------------------------------------------- what is there already
 
 
-def _show_existing(cluster: Cluster) -> None:
+def _show_existing(cluster: Cluster, *, wait: bool) -> None:
     view = cluster.view()
     if cluster.was_started:
         print(f"{cluster.name} was stopped and fits: it is started again")
-    else:
+    elif cluster.setting_up is None:
         print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
+    for remark in cluster.remarks:
+        print(remark)
     show_clusters([view])
+    if cluster.setting_up is not None:
+        _follow_setting_up(cluster.name, cluster.setting_up, wait=wait or host.current() is not host.Host.WIDGETS)
+
+
+def _follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
+    line = Line(f"{name} runs and fits, and was never set up: setting it up now …")
+    publisher = session().engine.publisher
+
+    def renew(text: str) -> None:
+        publisher.mark(("setting up", id(line)), lambda: line.renew(text))
+
+    setting_up.on_report = lambda text: renew(f"{name}: {text}")
+    setting_up.when_done(lambda error: renew(f"{name} is set up: %%on {name} uses it" if error is None else f"{name}: {error}"))
+    if wait:
+        setting_up.wait()
 
 
 def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None:
@@ -262,14 +300,22 @@ def _interrupted(run: Run) -> Interrupted:
         return error
     line = Line(error.message)
     ledger = session().engine.ledger
-    simulated = run.plan.chosen is not None and is_simulated(run.plan.chosen.offer)
 
-    def settled(_: Any) -> None:
-        cost = cost_words(ledger.cost(run.run_id), simulated=simulated)
-        if run.state.value == "ready":
-            line.renew(f"{run.name}: it was ready before it could be cancelled; %nbprov down {run.name} ends it")
-        else:
-            line.renew(f"{run.name}: cancelled; everything is confirmed gone; it cost {cost}")
+    def settled(future: Any) -> None:
+        line.renew(_how_it_settled(run, future, lambda: cost_words(ledger.cost(run.run_id), simulated=_is_simulated(run))))
 
     run.settled_future.add_done_callback(settled)
     return Interrupted(f"interrupted: {run.name} is cancelled")
+
+
+def _how_it_settled(run: Run, future: concurrent.futures.Future[RunState], cost: Callable[[], str]) -> str:
+    """What became of a cancelled launch, by what it really ended in."""
+    error = None if future.cancelled() else future.exception()
+    if future.cancelled() or error is not None:
+        return f"{run.name}: not settled: {error or 'nobody waits for it any more'}; %clusters shows what there is"
+    state = future.result()
+    if state is RunState.READY:
+        return f"{run.name}: it was ready before it could be cancelled; %nbprov down {run.name} ends it"
+    if state not in (RunState.CANCELLED, RunState.FAILED):
+        return f"{run.name}: not settled: {run.view().message or state.value}; %clusters shows what there is"
+    return f"{run.name}: cancelled; everything is confirmed gone; it cost {cost()}"

@@ -122,6 +122,11 @@ def print_lines(display: LiveDisplay[Any]) -> None:
         print(line, flush=True)
 
 
+def say(text: str) -> None:
+    """Print a line at once: what follows may take a while."""
+    print(text, flush=True)
+
+
 def say_remarks(spec: Spec) -> None:
     """Print what is worth saying of a spec: warnings first."""
     for remark in sorted(spec.remarks, key=lambda r: r.level is not Level.WARNING):

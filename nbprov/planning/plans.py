@@ -93,7 +93,7 @@ def plan(
     )
     dearest = int(table.of("hourly", found.rows).argmax()) if len(candidates) else None
     notes = [
-        *(() if len(candidates) else ("nothing satisfies this spec as it stands",)),
+        *(() if len(candidates) else (_why_empty(found),)),
         *(note for demand in demands for note in demand.notes),
         *_empty_tiers(spec, found),
         *Explainer(search, table).lines(demands, found),
@@ -130,6 +130,12 @@ def _resolved(
     if problems:
         raise PlanError(_distinct(problems))
     return demands
+
+
+def _why_empty(found: Found) -> str:
+    if found.blocked:
+        return "all that satisfies this spec is blocked for now: %nbprov blocks shows why and until when"
+    return "nothing satisfies this spec as it stands"
 
 
 def _distinct(problems: Iterable[PlanProblem]) -> list[PlanProblem]:

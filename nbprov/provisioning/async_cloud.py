@@ -11,7 +11,7 @@ from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabi
 from nbprov.model.causes import Cause, CloudError, Failure, Retry
 from nbprov.model.clock import Seconds
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote
-from nbprov.model.offers import Candidate
+from nbprov.model.offers import Candidate, Offer
 from nbprov.runtime.workers import Workers
 
 T = TypeVar("T")
@@ -58,6 +58,10 @@ class AsyncCloud:
             return await self._call(self.adapter.check, seconds=CHECK_SECONDS)
         except CloudError as error:
             return CheckResult(self.name, enabled=False, problem=error.failure)
+
+    async def offers(self) -> Sequence[Offer] | None:
+        """See `Cloud.offers`."""
+        return await self._call(self.adapter.offers, seconds=CHECK_SECONDS)
 
     async def quote(self, candidate: Candidate) -> Quote | None:
         """See `Cloud.quote`; a cloud that cannot tell in time says nothing."""

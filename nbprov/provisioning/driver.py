@@ -5,29 +5,33 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
 from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
-from nbprov.model.money import Micros, format_usd
+from nbprov.model.errors import LedgerError, NbprovError
+from nbprov.model.money import Micros
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys
 
 from . import signals
 from .async_cloud import AsyncCloud
-from .attempt import Attempt
+from .books import Books
 from .errands import MOST_PAUSE, Errands
 from .failover import Failover
 from .ledger import LaunchRow, LeaseLost, Ledger
 from .live import LiveCluster
 from .runlog import RunLog
+from .shown import attempt_of, attempts_of, settle, view_of
 
 log = logging.getLogger("nbprov.provisioning")
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -42,6 +46,8 @@ class RunDriver:
         Resolved when nothing of the run is pending: losers and half-made machines are confirmed gone.
     keep_state
         The run has its cluster already and this only winds up what was beside it.
+    given_up
+        The fault of nbprov's own after which the run is only ended, since taking it up again did not help.
     """
 
     run_id: str
@@ -67,14 +73,21 @@ class RunDriver:
     started: float = 0.0
     rows: dict[str, LaunchRow] = field(default_factory=dict)
     clusters: dict[str, LiveCluster] = field(default_factory=dict)
+    times: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    troubles: dict[tuple[str, str], Failure] = field(default_factory=dict)
     _events: asyncio.Queue[signals.Event] = field(default_factory=asyncio.Queue)
     _tasks: dict[str, set[asyncio.Task[None]]] = field(default_factory=dict)
     _wake_at: Seconds | None = None
-    _times: dict[str, tuple[float, float | None]] = field(default_factory=dict)
+    is_cancelled: bool = False
+    cancel_unwritten: bool = False
+    given_up: Failure | None = None
+    books: Books = field(init=False)
     _errands: Errands = field(init=False)
+    _costs: dict[str, Micros] = field(default_factory=dict)
     _detached: bool = False
 
     def __post_init__(self) -> None:
+        self.books = Books(self)
         self._errands = Errands(self)
 
     # ------------------------------------------------------------ the loop
@@ -84,11 +97,12 @@ class RunDriver:
         self.started = self.started or self.clock.now()
         try:
             if first is None:
-                self._handle(signals.Started())
+                await self._handle(signals.Started())
             else:
-                self._carry_out(first)
+                await self._carry_out(first)
+                self._tell_change()
             while not self.machine.finished:
-                self._handle(await self._next_event())
+                await self._handle(await self._next_event())
         except LeaseLost as error:
             self._detach(error)
         finally:
@@ -107,68 +121,47 @@ class RunDriver:
 
     def cancel(self) -> None:
         """Give the run up: what is under way is ended and confirmed. On the engine thread."""
-        self.ledger.request_cancel(self.run_id)
+        self.is_cancelled = True
+        try:
+            self.ledger.request_cancel(self.run_id)
+        except NbprovError as error:
+            log.warning("run %s: the cancel is carried out and could not be written yet: %s", self.run_id, error)
+            self.cancel_unwritten = True
         if self.state is RunState.LAUNCHING:
             self.state = RunState.CANCELLING
             self.message = "cancelling: ending what was made"
         self.post(signals.Cancel())
-        self.on_change()
+        self._tell_change()
 
-    def _handle(self, event: signals.Event) -> None:
+    async def _handle(self, event: signals.Event) -> None:
         before = {a.token: a.state for a in self.machine.attempts.values()}
         actions = self.machine.handle(event, self.clock.now(), self.clock.elapsed())
-        with self.ledger.together():
-            self._write(before, actions)
-        self._carry_out(actions)
-        self.on_change()
+        await self.books.persist(lambda: self.books.write(before, actions))
+        await self._carry_out(actions)
+        self._tell_change()
 
-    def _write(self, before: dict[str, AttemptState], actions: list[signals.Action]) -> None:
-        # One fsync for all that one event changed.
-        for attempt in self.machine.attempts.values():
-            if before.get(attempt.token) is attempt.state or attempt.token not in self.rows:
-                continue
-            self._write_attempt(attempt)
-        for action in actions:
-            if isinstance(action, signals.Remember):
-                self.ledger.remember(action.block)
-
-    def _write_attempt(self, attempt: Attempt) -> None:
-        token, state = attempt.token, attempt.state
-        if attempt.ids and not self.rows[token].ids:
-            self.rows[token] = replace(self.rows[token], ids=attempt.ids)
-            self.ledger.accepted(token, attempt.ids)
-            self.ledger.clear_blocks(attempt.candidate)
-            self._say(attempt, "accepted")
-        if state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.ACCEPTED, AttemptState.READY):
-            return  # written where they happen: before the create, with its operation, with its ids, at the hand-over
-        if attempt.failure is not None and state in (AttemptState.REFUSED, AttemptState.UNKNOWN, AttemptState.ENDING, AttemptState.ABSENT):
-            self.ledger.failed(token, attempt.failure, state)
-        else:
-            self.ledger.set_launch(token, state)
-        if state.is_final:
-            self._times[token] = (self._times[token][0], self.clock.now())
-            self.ledger.free_quota(attempt.candidate) if state is AttemptState.GONE else None
-        words = {AttemptState.GONE: "ended, confirmed by the cloud's list", AttemptState.ABSENT: "nothing was made"}.get(state, state.value)
-        reason = f": {attempt.failure.sentence()}" if attempt.failure is not None and state is not AttemptState.GONE else ""
-        self._say(attempt, words + reason)
-
-    def intend(self, row: LaunchRow) -> None:
-        """Commit an intent; only then may its create be sent."""
-        with self.ledger.together():
-            self.ledger.intend(row)
-            self._say(self.machine.attempts[row.token], f"asked at {format_usd(row.candidate.hourly)}/h")
+    def began(self, row: LaunchRow) -> None:
+        """Note that an intent is committed."""
         self.rows[row.token] = row
-        self._times[row.token] = (row.created, None)
-        self.on_change()
+        self.times[row.token] = (row.created, None)
+        self._tell_change()
 
-    def _say(self, attempt: Attempt, words: str) -> None:
-        text = f"attempt {attempt.number}  {attempt.candidate.offer.place}  {attempt.candidate.offer.instance_type}  {words}"
-        self.runlog.line(text)
-        self.ledger.note(self.run_id, "attempt", text, attempt.token)
-        if self.state is RunState.LAUNCHING:
-            self.message = text
+    def end_time(self, token: str) -> None:
+        """Note that an attempt ended now."""
+        self.times[token] = (self.times[token][0], self.clock.now())
 
-    def _carry_out(self, actions: list[signals.Action]) -> None:
+    def tell(self, message: str) -> None:
+        """Set the line on what goes on now."""
+        self.message = message
+        self._tell_change()
+
+    def _tell_change(self) -> None:
+        try:
+            self.on_change()
+        except Exception:  # what is shown must not decide what is bought
+            log.exception("run %s: its display", self.run_id)
+
+    async def _carry_out(self, actions: list[signals.Action]) -> None:
         self._wake_at = None
         errands = self._errands
         for action in actions:
@@ -186,9 +179,9 @@ class RunDriver:
                 case signals.Abandon(token):
                     self._abandon(token)
                 case signals.HandOver(token):
-                    self._hand_over(token)
+                    await self._hand_over(token)
                 case signals.Finish(state, failure):
-                    self._finish(state, failure)
+                    await self._finish(state, failure)
                 case signals.Wake(at):
                     self._wake_at = at
                 case signals.Remember():
@@ -256,84 +249,127 @@ class RunDriver:
             self.message = error.message
             self.state = RunState.ENDED
         self.runlog.line(f"another kernel has taken this run over: {error.message}")
-        if not self.ready.done():
-            self.ready.set_exception(error)
-        if not self.finished.done():
-            self.finished.set_result(self.state)
+        settle(self.ready, error=error)
+        settle(self.finished, self.state)
         self.post(signals.Tick())
-        self.on_change()
+        self._tell_change()
 
     # ------------------------------------------------------------ the end of a run
 
-    def _hand_over(self, token: str) -> None:
+    async def _hand_over(self, token: str) -> None:
+        await self.books.persist(lambda: self._write_hand_over(token))
+        self.state = RunState.READY
+        self.end_time(token)
+        settle(self.ready, self.clusters[token])
+
+    def _write_hand_over(self, token: str) -> None:
         attempt = self.machine.attempts[token]
         with self.ledger.together():
             self.ledger.hand_over(self.run_id, self.name, self.run_id, token, attempt.candidate)
-            self._say(attempt, "ready")
-        self.state = RunState.READY
-        self._times[token] = (self._times[token][0], self.clock.now())
-        self.ready.set_result(self.clusters[token])
+            shown = self.books.say(attempt, "ready")
+        shown()
 
-    def _finish(self, state: RunState, failure: Failure | None) -> None:
+    async def _finish(self, state: RunState, failure: Failure | None) -> None:
         from .outcome import Unavailable
 
         if self.keep_state:
             state = RunState.READY
+        elif self.given_up is not None and state is RunState.CANCELLED and not self.is_cancelled:
+            state, failure = RunState.FAILED, self.given_up
         self.state = state
+        ended: NbprovError | None = None
         if state is not RunState.READY:
-            error = Unavailable.of(self.view(), failure)
-            self.message = error.message
-            self.error = "\n".join(error.render()) if state is RunState.FAILED else ""
-            if not self.ready.done():
-                self.ready.set_exception(error)
+            ended = Unavailable.of(self.view(), failure)
+            self.message = ended.message
+            self.error = "\n".join(ended.render()) if state is RunState.FAILED else ""
+        await self.books.persist(lambda: self._write_finish(state))
+        self.runlog.line(f"run {state.value}")
+        if not self.ready.done():
+            self._settle_ready(ended)
+        settle(self.finished, state)
+        self._tell_change()
+
+    def _write_finish(self, state: RunState) -> None:
         with self.ledger.together():
             if state is not RunState.READY:  # the hand-over wrote that already, and the cluster may have ended since
                 self.ledger.set_run(self.run_id, state, self.message, self.error)
             self.ledger.note(self.run_id, "run", f"{state.value}: {self.message}")
             self.ledger.release(self.run_id)
-        self.runlog.line(f"run {state.value}")
-        self.finished.set_result(state)
-        self.on_change()
 
-    # ------------------------------------------------------------ what is shown
+    def _settle_ready(self, ended: NbprovError | None) -> None:
+        live = self.clusters.get(self.machine.winner or "")
+        if ended is None and live is not None:
+            settle(self.ready, live)
+        else:
+            again = NbprovError(f"{self.name} is up, and its connections are not", hint=f"%%on {self.name} opens them", code="run.left")
+            settle(self.ready, error=ended or again)
 
-    def attempts(self) -> tuple[AttemptView, ...]:
-        """The rows of the panel, oldest first."""
-        views = []
-        for attempt in self.machine.attempts.values():
-            begun, ended = self._times.get(attempt.token, (self.clock.now(), None))
-            views.append(
-                AttemptView(
-                    number=attempt.number,
-                    token=attempt.token,
-                    candidate=attempt.candidate,
-                    state=attempt.state,
-                    started=begun,
-                    ended=ended,
-                    failure=attempt.failure,
-                    cost=self.ledger.cost(self.run_id, attempt.token) if attempt.ids else 0,
-                )
-            )
-        return tuple(views)
+    def leave_ready(self, error: NbprovError) -> None:
+        """Tell who waits for the cluster that there will be none."""
+        settle(self.ready, error=error)
 
-    def view(self) -> RunView:
-        """A snapshot for panels and for the final error."""
-        return RunView(
-            run_id=self.run_id,
-            name=self.name,
-            state=self.state,
-            plan=self.plan,
-            message=self.message,
-            attempts=self.attempts(),
-            blocks=tuple(self.machine.blocks),
-            started=self.started,
-            now=self.clock.now(),
-            cost=self.ledger.cost(self.run_id),
-            error=self.error,
-            log_path=str(self.runlog.path),
-        )
+    def leave(self, error: NbprovError) -> None:
+        """Resolve what anybody still waits for: nothing more happens here. Any thread may call it."""
+        self.leave_ready(error)
+        settle(self.finished, error=error)
+
+    # ------------------------------------------------------------ after a fault of ours
+
+    async def start_over(self, machine: Failover, launches: Iterable[LaunchRow], *, has_cluster: bool) -> list[signals.Action]:
+        """Put a fresh failover, made of the ledger's rows, in the place of one that cannot go on; returns what to do about each launch."""
+        old, rows = self.machine, {row.token: row for row in launches}
+        never_sent = [a for a in old.attempts.values() if a.token not in rows and a.is_over]
+        attempts = [attempt_of(row) for row in rows.values()] + never_sent
+        for token, live in list(self.clusters.items()):
+            if not (has_cluster and rows[token].state is AttemptState.READY):
+                await self.clusters.pop(token).close()
+                log.info("run %s: closed the connections of %s", self.run_id, live.name)
+        self.machine, self._events, self._tasks, self._wake_at = machine, asyncio.Queue(), {}, None
+        self.keep_state = self.keep_state or has_cluster
+        for row in rows.values():
+            self.adopt(row)
+        machine.blocks = old.blocks
+        ready = [a for a in attempts if a.state is AttemptState.READY]
+        if ready and has_cluster:
+            machine.attempts[ready[0].token] = ready[0]
+            machine.winner = ready[0].token
+        is_unwanted = self.is_cancelled or has_cluster or self.given_up is not None
+        self.state = RunState.READY if has_cluster else RunState.CANCELLING if is_unwanted else RunState.LAUNCHING
+        others = sorted((a for a in attempts if a.token != machine.winner), key=lambda a: a.number)
+        return machine.restore(others, cancelled=is_unwanted or not hasattr(self, "keys"), elapsed=self.clock.elapsed())
 
     def adopt(self, row: LaunchRow) -> None:
         """Take a launch of a dead kernel into the books; the failover is told by `Failover.restore`."""
         self.rows[row.token] = row
-        self._times[row.token] = (row.created, row.ended)
+        self.times[row.token] = (row.created, row.ended)
+
+    # ------------------------------------------------------------ what is shown
+
+    def trouble(self, token: str, doing: str, failure: Failure | None) -> None:
+        """Show that a cloud refuses, and not only for now, what an attempt needs to be told or ended; None once it does so no more."""
+        key = (token, doing)
+        if failure is None:
+            if self.troubles.pop(key, None) is not None:
+                self._tell_change()
+        elif self.troubles.get(key) != failure:
+            self.troubles[key] = failure
+            self.runlog.line(f"{doing}: {failure.sentence()}")
+            if self.state in (RunState.LAUNCHING, RunState.CANCELLING):
+                self.message = f"{doing} fails: {failure.sentence()}"
+            self._tell_change()
+
+    def costs(self) -> dict[str, Micros]:
+        """What each launch cost so far. Any thread may call it; a ledger that cannot be read leaves what was last known."""
+        try:
+            self._costs = self.ledger.costs(self.run_id)
+        except LedgerError as error:
+            log.info("run %s: %s", self.run_id, error.message)
+        return self._costs
+
+    def attempts(self) -> tuple[AttemptView, ...]:
+        """The rows of the panel, oldest first. Any thread may call it."""
+        return attempts_of(self, self.costs())
+
+    def view(self) -> RunView:
+        """A snapshot for panels and for the final error. Any thread may call it."""
+        return view_of(self)

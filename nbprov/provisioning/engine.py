@@ -7,18 +7,20 @@ import concurrent.futures
 import logging
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Cloud
 from nbprov.model import paths
+from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import ClusterState, RunState
-from nbprov.model.errors import LedgerError, NotFound
+from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Spec
+from nbprov.remote.agent.values import GuardConfig
 from nbprov.remote.keys import ClusterKeys
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.loop import EngineThread
@@ -35,6 +37,7 @@ from .ledger import LEASE_SECONDS, ClusterRow, Ledger
 from .lifecycle import Lifecycle
 from .live import LiveCluster, Node
 from .runlog import RunLog
+from .stored import readable_text
 
 log = logging.getLogger("nbprov.engine")
 
@@ -45,6 +48,13 @@ HEARTBEATS_A_LEASE = 4
 
 RELEASE_SECONDS: Seconds = 1.0
 """An orderly shutdown may take so long to give its leases up: a kernel is killed after about 2.5 s."""
+
+FAULT_PAUSE: Seconds = 0.5
+MOST_FAULT_PAUSE: Seconds = 60.0
+"""Between a fault of ours and the run's being taken up again, doubled with each."""
+
+ADOPTIONS = 3
+"""A run is taken up again so often as a launch that goes on; after that whatever it made is ended."""
 
 
 def new_id() -> str:
@@ -84,6 +94,7 @@ class Engine:
         self._clouds: dict[str, AsyncCloud] = {}
         self._listeners: set[Callable[[], None]] = set()
         self._attaching: dict[str, asyncio.Lock] = {}
+        self._followed: list[RunDriver] = []
         self._heart = self.thread.call(self._heartbeat())
 
     # ------------------------------------------------------------ clouds
@@ -133,7 +144,7 @@ class Engine:
             on_change=self.changed,
         )
 
-    async def launch(self, driver: RunDriver, *, envs: Mapping[str, str], folder: str) -> None:
+    async def launch(self, driver: RunDriver, *, folder: str) -> None:
         """Write the run down, take its lease, and drive it. Returns as soon as it is under way.
 
         Raises
@@ -145,8 +156,7 @@ class Engine:
         self.ledger.open_run(
             driver.run_id,
             driver.name,
-            driver.spec.source,
-            envs=envs,
+            readable_text(driver.spec),
             folder=folder,
             race=driver.machine.race,
             consent=driver.consent,
@@ -158,6 +168,7 @@ class Engine:
     def follow(self, driver: RunDriver, first: list[signals.Action] | None = None) -> asyncio.Task[None]:
         """Drive a run in the background. On the engine thread."""
         self.drivers[driver.run_id] = driver
+        self._followed = [d for d in self._followed if not d.finished.done()] + [driver]
         driver.ready.add_done_callback(lambda ready: self._keep(driver.run_id, ready))
         task = asyncio.create_task(self._drive(driver, first))
         driver.task = task
@@ -169,16 +180,56 @@ class Engine:
             self.lifecycle.watch()
 
     async def _drive(self, driver: RunDriver, first: list[signals.Action] | None) -> None:
-        try:
-            await driver.drive(first)
-        except Exception as error:
-            log.exception("run %s", driver.run_id)
-            driver.machine.finished = True  # its lease lapses, and the next load takes it up
-            for future in (driver.ready, driver.finished):
-                if not future.done():
-                    future.set_exception(error)
+        faults = 0
+        while True:
+            try:
+                if faults:
+                    first = await self._start_over(driver)
+                if first is not None or not faults:
+                    await driver.drive(first)
+                break
+            except Exception as error:
+                faults += 1
+                await self._pause_after(driver, error, faults)
         self.lifecycle.watch()
         self.changed()
+
+    async def _pause_after(self, driver: RunDriver, error: Exception, faults: int) -> None:
+        """A fault of ours must leave no run stuck: its driver lets go, and after a pause the run goes on from the ledger's rows."""
+        log.exception("run %s", driver.run_id)
+        if self.drivers.get(driver.run_id) is driver:
+            del self.drivers[driver.run_id]
+        said = f"{type(error).__name__}: {error}"
+        if faults > ADOPTIONS:
+            driver.given_up = Failure(Cause.UNKNOWN, f"a fault of nbprov's own, {faults} times: {said}")
+            if not driver.ready.done():
+                driver.leave_ready(
+                    NbprovError(f"{driver.name}: {said}; what was made is being ended", hint="%clusters shows how far it is")
+                )
+        pause = min(MOST_FAULT_PAUSE, FAULT_PAUSE * 2 ** (faults - 1))
+        driver.runlog.line(f"a fault of nbprov's own ({said}); taken up again in {pause:g} s")
+        driver.tell(f"a fault of nbprov's own ({said}); taken up again in {pause:g} s")
+        await asyncio.sleep(pause)
+
+    async def _start_over(self, driver: RunDriver) -> list[signals.Action] | None:
+        """What is to be done about a run whose driver stopped, from the ledger; None where somebody else works on it by now."""
+        run_id = driver.run_id
+        other = self.drivers.get(run_id)
+        if other is not None and other is not driver:
+            driver.leave(NbprovError(f"{driver.name} was taken up anew", hint="%clusters shows what became of it", code="run.left"))
+            return None
+        row = self.ledger.run(run_id)
+        if row is None or driver.finished.done() or not self.ledger.take(run_id):
+            driver.lose()
+            return None
+        driver.is_cancelled = driver.is_cancelled or row.cancelled
+        machine = Failover(candidates=(), deadlines_of=self.deadlines_of, new_token=new_id, race=driver.machine.race, may_start=False)
+        launches, cluster = self.ledger.launches(run_id), self.ledger.cluster_of_run(run_id)
+        first = await driver.start_over(machine, launches, has_cluster=cluster is not None)
+        self.drivers[run_id] = driver
+        driver.runlog.line("taken up again")
+        driver.tell("taken up again: what was under way goes on, nothing new is begun")
+        return first
 
     def restored_driver(self, run_id: str, name: str, spec: Spec, machine: Failover) -> RunDriver:
         """A driver for a run whose kernel died. It has no keys yet: they are loaded where machines are to be reached."""
@@ -232,7 +283,10 @@ class Engine:
         keys = ClusterKeys.load(self.home / "keys" / row.run_id)
         live = LiveCluster(row.run_id, row.name, row.candidate, keys, [Node(i) for i in self.ledger.instances(row.token)])
         await live.connect(cloud.capabilities.ssh_deadline)
-        await live.start_agents(None, AGENT_SECONDS)
+        known = self.ledger.guard(row.run_id)
+        # A start may have lost what the agent was told; the same values again do not begin a count anew.
+        guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
+        await live.start_agents(guards, AGENT_SECONDS)
         return live
 
     async def forget(self, run_id: str) -> None:
@@ -251,7 +305,10 @@ class Engine:
     def changed(self) -> None:
         """Tell the listeners. On the engine thread."""
         for listener in tuple(self._listeners):
-            listener()
+            try:
+                listener()
+            except Exception:  # a display that fails must not stop what it shows
+                log.exception("a listener")
 
     def blocks(self) -> list[Block]:
         """Blocks that hold now."""
@@ -262,16 +319,17 @@ class Engine:
     async def _heartbeat(self) -> None:
         while True:
             await asyncio.sleep(self.ledger.lease_seconds / HEARTBEATS_A_LEASE)
-            active = [d for d in self.drivers.values() if not d.machine.finished]
-            if active:
-                try:
-                    lost = self.ledger.renew(d.run_id for d in active)
-                except LedgerError as error:
-                    log.warning("leases could not be renewed: %s", error)
-                    continue
-                for driver in active:
-                    if driver.run_id in lost:
-                        driver.lose()
+            try:
+                self._beat()
+            except Exception:  # without a heart every run of this kernel would be taken from it
+                log.exception("leases could not be renewed")
+
+    def _beat(self) -> None:
+        active = [d for d in self._followed if not d.finished.done()]
+        lost = self.ledger.renew(d.run_id for d in active) if active else set()
+        for driver in active:
+            if driver.run_id in lost:
+                driver.lose()
 
     def shut_down(self) -> None:
         """Give the leases up and stop the thread. Machines go on; the next kernel takes them up. Never raises, never waits long."""
@@ -281,12 +339,23 @@ class Engine:
         except Exception as error:
             log.warning("shut down before the leases were given up (%r); they lapse by themselves", error)
         self.thread.stop()
+        self._leave_all()
         self.ledger.close()
 
     async def _let_go(self) -> None:
         self._heart.cancel()
-        for driver in self.drivers.values():
-            if driver.task is not None:
-                driver.task.cancel()
-        await asyncio.gather(*(d.task for d in self.drivers.values() if d.task is not None), return_exceptions=True)
+        self._leave_all()
+        tasks = [d.task for d in self._followed if d.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         self.ledger.release_all()
+
+    def _leave_all(self) -> None:
+        # Nothing may wait for ever on a run that this kernel will not see the end of.
+        for driver in self._followed:
+            driver.leave(
+                NbprovError(
+                    f"{driver.name}: this kernel is shutting down; the next load takes it up", hint="%load_ext nbprov", code="run.left"
+                )
+            )

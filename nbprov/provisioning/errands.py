@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.clock import Instant, Seconds, short_duration
+from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import AttemptState
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.errors import UsageError
+from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate
 from nbprov.remote.errors import RemoteError
 
 from . import signals
 from .async_cloud import AsyncCloud, is_passing
-from .guards import guard_config
+from .guards import check_budget, guard_config
 from .launching import make_launch
 from .ledger import LaunchRow
 from .live import LiveCluster, Node
 
 if TYPE_CHECKING:
+    from nbprov.remote.agent.values import GuardConfig
+
     from .driver import RunDriver
 
 AGENT_SECONDS: Seconds = 60.0
@@ -32,6 +36,11 @@ WATCH_SECONDS: Seconds = 900.0
 
 MOST_PAUSE: Seconds = 10.0
 """Between two tries of something that must not be given up (resolving, confirming an end)."""
+
+LIST, POLL, END = "listing its machines", "asking after its create", "ending its machines"
+"""What an attempt waits for while a cloud refuses it, as it is shown."""
+
+UNSENT = Failure(Cause.CANCELLED, "given up before it was sent")
 
 
 class Errands:
@@ -49,34 +58,41 @@ class Errands:
         """Ask the price again, commit the intent, send the create."""
         run, token = self._run, action.token
         cloud = self._cloud(token)
-        refusal = await self._price_refusal(cloud, action.candidate)
-        if run.machine.is_unwanted(token):
-            refusal = Failure(Cause.CANCELLED, "given up before it was sent")
+        quote = await cloud.quote(action.candidate)
+        candidate = _quoted(action.candidate, quote)
+        refusal = self._price_refusal(action.candidate, candidate)
+        if refusal is None and run.machine.is_unwanted(token):
+            refusal = UNSENT
         if refusal is not None:
             run.post(signals.Withdrawn(token, refusal))
             return
-        self._intend(action, cloud)
+        await run.books.persist(lambda: self._intend(replace(action, candidate=candidate), cloud))
+        if run.machine.is_unwanted(token):
+            run.post(signals.SubmitFailed(token, UNSENT))  # while the ledger could not be written
+            return
         try:
             operation = await cloud.submit(self._filled(token))
         except CloudError as error:
             run.post(signals.SubmitFailed(token, error.failure))
             return
-        self._note_operation(token, operation)
+        await self._note_operation(token, operation)
         run.post(signals.Submitted(token))
 
-    async def _price_refusal(self, cloud: AsyncCloud, candidate: Candidate) -> Failure | None:
-        quote = await cloud.quote(candidate)
-        if quote is None:
-            return None
-        cap = candidate.request.max_hourly
-        if cap is not None and quote.hourly > cap:
-            return Failure(Cause.CANCELLED, f"the price is {format_usd(quote.hourly)}/h a node now, above the cap of {format_usd(cap)}")
-        total = quote.hourly * candidate.count
-        agreed = max(self._run.consent, candidate.hourly)
-        if total > agreed:
+    def _price_refusal(self, planned: Candidate, candidate: Candidate) -> Failure | None:
+        """Why a create is not sent at the price that holds now; None where it may be."""
+        cap, now = candidate.request.max_hourly, candidate.offer.hourly
+        if cap is not None and now > cap:
+            return Failure(Cause.CANCELLED, f"the price is {format_usd(now)}/h a node now, above the cap of {format_usd(cap)}")
+        agreed = max(self._run.consent, planned.hourly)
+        if candidate.hourly > agreed:
             return Failure(
-                Cause.CANCELLED, f"the price is {format_usd(total)}/h now, above the {format_usd(agreed)}/h that Launch agreed to"
+                Cause.CANCELLED,
+                f"the price is {format_usd(candidate.hourly)}/h now, above the {format_usd(agreed)}/h that Launch agreed to",
             )
+        try:
+            check_budget(self._run.spec.guards, candidate, spent=sum(self._run.costs().values()))
+        except UsageError as error:
+            return Failure(Cause.CANCELLED, error.message)
         return None
 
     def _intend(self, action: signals.Submit, cloud: AsyncCloud) -> None:
@@ -84,9 +100,10 @@ class Errands:
         answer_by = now + cloud.capabilities.submit_seconds
         if action.again:
             row = run.rows[action.token]
-            row = replace(row, launch=replace(row.launch, answer_by=answer_by), deadline=answer_by, operation=None)
-            run.ledger.intend_again(action.token, row.launch)
-            run.rows[action.token] = row
+            launch = replace(row.launch, candidate=action.candidate, answer_by=answer_by)
+            run.ledger.intend_again(action.token, launch)
+            run.rows[action.token] = replace(row, candidate=action.candidate, launch=launch, deadline=answer_by, operation=None)
+            run.machine.freeze(action.token, action.candidate)
             return
         launch = make_launch(
             action.token,
@@ -99,7 +116,8 @@ class Errands:
             run.keys,
             answer_by=answer_by,
         )
-        run.intend(
+        attempt = replace(run.machine.attempts[action.token], candidate=action.candidate)
+        run.books.intend(
             LaunchRow(
                 token=action.token,
                 run_id=run.run_id,
@@ -116,16 +134,18 @@ class Errands:
                 deadline=answer_by,
                 created=now,
                 ended=None,
-            )
+            ),
+            attempt,
         )
+        run.machine.freeze(action.token, action.candidate)
 
     def _filled(self, token: str) -> Launch:
         from nbprov.remote.boot import fills
 
         return replace(self._run.rows[token].launch, fills=fills(self._run.keys))
 
-    def _note_operation(self, token: str, operation: Operation) -> None:
-        self._run.ledger.sent(token, operation)
+    async def _note_operation(self, token: str, operation: Operation) -> None:
+        await self._run.books.persist(lambda: self._run.ledger.sent(token, operation))
         self._run.rows[token] = replace(self._run.rows[token], operation=operation)
 
     async def follow(self, token: str) -> None:
@@ -143,11 +163,13 @@ class Errands:
     async def _poll(self, cloud: AsyncCloud, operation: Operation) -> PollResult:
         """What the cloud says of a create; no answer is not a decision."""
         try:
-            return await cloud.poll(operation)
+            result = await cloud.poll(operation)
         except CloudError as error:
             if not is_passing(error.failure):
-                self._run.runlog.line(f"poll: {error.failure.sentence()}")
+                self._run.trouble(operation.token, POLL, error.failure)
             return Pending()
+        self._run.trouble(operation.token, POLL, None)
+        return result
 
     # ------------------------------------------------------------ bringing up
 
@@ -171,11 +193,14 @@ class Errands:
             await run.clusters[token].connect(capabilities.ssh_deadline)
         else:
             candidate = run.machine.attempts[token].candidate
-            guards = guard_config(run.spec.guards, capabilities, candidate, spent=run.ledger.cost(run.run_id))
+            guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
-            with run.ledger.together():
-                for node in range(candidate.count):
-                    run.ledger.set_guard(run.run_id, node, guards.to_json(), {})
+            await run.books.persist(lambda: self._write_guards(candidate.count, guards))
+
+    def _write_guards(self, nodes: int, guards: GuardConfig) -> None:
+        with self._run.ledger.together():
+            for node in range(nodes):
+                self._run.ledger.set_guard(self._run.run_id, node, guards.to_json(), {})
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
         run = self._run
@@ -200,12 +225,13 @@ class Errands:
                 listed = await cloud.list(self._run.ledger.owner)
             except CloudError as error:
                 if not is_passing(error.failure):
-                    self._run.runlog.line(f"list: {error.failure.sentence()}")
+                    self._run.trouble(token, LIST, error.failure)
                 await asyncio.sleep(error.failure.retry_after or pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:
+                self._run.trouble(token, LIST, None)
                 ours = [i for i in listed if i.token == token]
-                self._run.ledger.seen(ours)
+                await self._run.books.persist(partial(self._run.ledger.seen, ours))
                 return ours
 
     # ------------------------------------------------------------ lost answers
@@ -234,7 +260,7 @@ class Errands:
                 await asyncio.sleep(error.failure.retry_after or pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:
-                self._note_operation(token, operation)
+                await self._note_operation(token, operation)
                 return operation
         return None
 
@@ -282,10 +308,10 @@ class Errands:
             if not rest and (all_seen or asked > sure_after):
                 run.post(signals.Gone(token))
                 return
-            pause = await self._terminate(cloud, [i.id for i in rest if i.state is not InstanceState.ENDING], pause)
+            pause = await self._terminate(token, cloud, [i.id for i in rest if i.state is not InstanceState.ENDING], pause)
             await asyncio.sleep(pause)
 
-    async def _terminate(self, cloud: AsyncCloud, alive: list[str], pause: Seconds) -> Seconds:
+    async def _terminate(self, token: str, cloud: AsyncCloud, alive: list[str], pause: Seconds) -> Seconds:
         """Ask for the end of what lives; returns the pause before the next look."""
         if not alive:
             return pause
@@ -293,7 +319,10 @@ class Errands:
             await cloud.terminate(alive)
         except CloudError as error:
             self._run.runlog.line(f"terminate: {error.failure.sentence()}; tried again in {short_duration(pause)}")
+            if not is_passing(error.failure):
+                self._run.trouble(token, END, error.failure)
             return min(MOST_PAUSE, pause * 2)
+        self._run.trouble(token, END, None)
         return pause
 
     async def _may_yet_make(self, token: str, cloud: AsyncCloud, made: set[str]) -> bool:
@@ -309,3 +338,11 @@ class Errands:
 
 def _given_up(row: LaunchRow) -> Instant:
     return row.deadline + WATCH_SECONDS
+
+
+def _quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
+    """The candidate at the price asked just now: what is agreed to, counted and guarded is what is paid."""
+    if quote is None or quote.hourly == candidate.offer.hourly:
+        return candidate
+    offer = replace(candidate.offer, hourly=quote.hourly, source=quote.source, as_of=iso(quote.as_of)[:10])
+    return replace(candidate, offer=offer)

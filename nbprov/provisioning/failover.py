@@ -242,6 +242,10 @@ class Failover:
         """Whether an attempt can no longer become the cluster: whatever it made or makes is ended."""
         return self.cancelled or (self.winner is not None and self.winner != token)
 
+    def freeze(self, token: str, candidate: Candidate) -> None:
+        """Set the price at which an attempt is asked for: the one that its intent was committed with."""
+        self.attempts[token].candidate = candidate
+
     def _end(self, attempt: Attempt, actions: list[Action]) -> None:
         attempt.state = AttemptState.ENDING
         attempt.deadline = float("inf")

@@ -44,7 +44,7 @@ def make_launch(
         },
         user_data_template=boot_template(capabilities.poweroff),
         public_key=keys.client_public,
-        on_shutdown=on_shutdown(spec.guards, capabilities),
+        on_shutdown=on_shutdown(spec.guards, capabilities, candidate),
         terminate_after=lifetime if capabilities.own_timer else None,
         answer_by=answer_by,
     )

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from nbprov.model.causes import RULES, Cause, Failure
+from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
+
+BLOCKED = "blocked:"
+"""How the rule of what was dropped from a plan begins where a block did it."""
 
 SHOWN_ATTEMPTS = 8
 """Lines of history in the error itself; the panel and `%nbprov attempts` have all."""
@@ -39,13 +43,23 @@ class Unavailable(NbprovError):
                 f"{view.name}: {stopped_by.sentence()}", hint=rule.advice, code=f"provision.{stopped_by.cause.value}", attempts=tried
             )
         if not tried:
-            return cls(
-                f"{view.name}: every candidate is blocked for now" if len(view.plan.candidates) else f"{view.name}: nothing on sale fits",
-                hint="%nbprov blocks shows what is blocked and until when" if len(view.plan.candidates) else "; ".join(view.plan.notes),
-            )
+            return cls._untried(view)
         causes = Counter(a.failure.cause for a in tried if a.failure is not None)
         summary = ", ".join(f"{RULES[cause].words} ({count})" for cause, count in causes.most_common())
         return cls(f"{view.name}: no machine in {len(tried)} attempts: {summary}", hint=_advice(causes), attempts=tried)
+
+    @classmethod
+    def _untried(cls, view: RunView) -> Unavailable:
+        """Nothing was asked of a cloud: all that fits is blocked, or nothing fits."""
+        blocked = [d.words for d in view.plan.dropped if d.rule.startswith(BLOCKED)]
+        if blocked and not len(view.plan.candidates):
+            said = f"{view.name}: all that fits is blocked for now: {'; '.join(blocked)}"
+            return cls(said, hint="%nbprov blocks shows each block, %nbprov blocks --clear forgets them", code="provision.blocked")
+        if len(view.plan.candidates):
+            lines = [f"{RULES[b.cause].words}: {b.words()}; open again in {short_duration(b.expires - view.now)}" for b in view.blocks]
+            said = "; ".join([f"{view.name}: every candidate is blocked for now", *lines[:SHOWN_ATTEMPTS]])
+            return cls(said, hint="%nbprov blocks shows each block and until when", code="provision.blocked")
+        return cls(f"{view.name}: nothing on sale fits", hint="; ".join(view.plan.notes))
 
     def render(self) -> list[str]:
         lines = [f"{self.message}  [{self.code}]"]

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
-from nbprov.model.errors import NbprovError
+from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
+from .async_cloud import AsyncCloud, is_passing
 from .attempt import Attempt
 from .failover import Failover
-from .ledger import LaunchRow, RunRow
+from .ledger import ClusterRow, LaunchRow, RunRow
+from .lifecycle import CONFIRM_SECONDS, MOST_WATCH
 
 if TYPE_CHECKING:
+    from .driver import RunDriver
     from .engine import Engine
 
 log = logging.getLogger("nbprov.reconcile")
 
 ORPHAN_SECONDS: Seconds = 600.0
 """A machine that bears our owner id and stands in no row of the ledger is ended once it is this old: younger ones may be another kernel's, mid-write."""
+
+LOOK_SECONDS: Seconds = 45.0
+"""How long a cloud may take to be listed at load: twice its own limit, since the watcher's listing may come first."""
 
 
 @dataclass(slots=True)
@@ -51,69 +57,159 @@ async def reconcile(engine: Engine, report: Report) -> None:
 
     A launch whose kernel died is adopted if it was accepted and not cancelled, otherwise ended. Only machines that bear
     this ledger's owner id are touched. Returns when all is settled; a cloud that does not answer is reported and left for
-    the next load.
+    the next load, and what cannot be settled is reported without keeping the rest from it.
     """
-    rows = engine.ledger.unfinished_runs()
-    clusters = engine.ledger.clusters(live_only=True)
-    names = sorted({c.candidate.offer.cloud for c in clusters} | engine.ledger.live_clouds())
-    for name in names:
-        try:
-            await engine.lifecycle.observe(engine.cloud(name))
-        except (CloudError, NbprovError) as error:
-            report.say(f"cloud {name}", f"{name}: cannot be listed now ({error}); what it runs is shown as last seen")
-    for before in clusters:
-        _report_cluster(engine, before.name, report)
-    started = (_start_again(engine, c.name, report) for c in clusters if c.state is ClusterState.STARTING)
-    await asyncio.gather(*(_take_up(engine, row, report) for row in rows), *started)
-    for name in names:
-        try:
-            await end_orphans(engine, name, report)
-        except CloudError as error:
-            log.info("%s: %s", name, error)
     engine.lifecycle.watch()
+    before = engine.ledger.clusters(live_only=True)
+    names = sorted({c.candidate.offer.cloud for c in before} | engine.ledger.live_clouds())
+    answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
+    listed = {name for name, answered in zip(names, answers, strict=True) if answered}
+    work: dict[str, Coroutine[Any, Any, object]] = {}
+    for cluster in before:
+        _report_cluster(engine, cluster.run_id, report)
+        if cluster.candidate.offer.cloud in listed:
+            work[f"cluster {cluster.name}"] = _again(engine, cluster.run_id, report)
+    for row in engine.ledger.unfinished_runs():
+        work[f"run {row.name} {row.run_id}"] = _take_up(engine, row, report, listed)
+    for name in sorted(listed):
+        work[f"machines at {name}"] = end_orphans(engine, name, report)
+    for what, result in zip(work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True):
+        if isinstance(result, Exception):
+            log.error("%s", what, exc_info=result)
+            report.say(f"failed {what}", f"{' '.join(what.split()[:3])}: not settled, left for the next load: {result}")
 
 
-def _report_cluster(engine: Engine, name: str, report: Report) -> None:
-    row = engine.ledger.cluster(name)
+async def _list(engine: Engine, name: str, report: Report) -> bool:
+    """Have the ledger compared with a cloud's list; whether it could be."""
+    try:
+        await asyncio.wait_for(engine.lifecycle.observe(engine.cloud(name)), LOOK_SECONDS)
+    except NotFound as error:
+        report.say(f"cloud {name}", f"{name}: its adapter is not installed here ({error.message}); what it runs is shown as last seen")
+    except TimeoutError:
+        report.say(f"cloud {name}", f"{name}: did not answer within {LOOK_SECONDS:g} s; what it runs is shown as last seen")
+    except Exception as error:
+        if not isinstance(error, CloudError | NbprovError):
+            log.exception("%s could not be listed", name)
+        report.say(f"cloud {name}", f"{name}: cannot be listed now ({error}); what it runs is shown as last seen")
+    else:
+        return True
+    return False
+
+
+def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
+    row = engine.ledger.cluster_of_run(run_id)
     if row is None or row.state is ClusterState.ENDING:
         return
     where = f"{row.candidate.offer.instance_type} in {row.candidate.offer.place}"
     words = {
-        ClusterState.RUNNING: f"still running: %%on {name} goes on with it",
-        ClusterState.STOPPED: f"stopped: %nbprov start {name} brings it back",
+        ClusterState.RUNNING: f"still running: %%on {row.name} goes on with it{_left_undone(engine, run_id)}",
+        ClusterState.STOPPED: f"stopped: %nbprov start {row.name} brings it back",
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
     }.get(row.state, f"{row.state.value}: {row.reason}")
-    report.say(row.cluster_id, f"{name} ({where}): {words}")
+    if engine.lifecycle.is_missing(row):
+        words = "not in its cloud's list just now; it is looked for again before it counts as ended"
+    report.say(row.cluster_id, f"{row.name} ({where}): {words}")
 
 
-async def _start_again(engine: Engine, name: str, report: Report) -> None:
-    # A machine that was started and got no agent has no guards: the start is gone through again, to its end.
-    row = engine.ledger.cluster(name)
-    if row is None or row.state is not ClusterState.STARTING:
+def _left_undone(engine: Engine, run_id: str) -> str:
+    """What the spec of a run asks for on its machines and nobody has begun, to be put behind a sentence."""
+    row = engine.ledger.run(run_id)
+    if row is None or engine.ledger.jobs(run_id):
+        return ""
+    spec = _spec_of(row)
+    scripts = [name for name in ("setup", "run") if getattr(spec, name)]
+    undone = ["its files were not copied"] if spec.workdir or spec.file_mounts else []
+    undone += [f"its {' and '.join(scripts)} {'were' if len(scripts) > 1 else 'was'} not run"] if scripts else []
+    return f"; {' and '.join(undone)}: run the %%provision cell again to do so" if undone else ""
+
+
+async def _again(engine: Engine, run_id: str, report: Report) -> None:
+    """Go through a start or a stop again that a kernel left half-way."""
+    row = _half_way(engine, run_id)
+    run = engine.ledger.run(run_id)
+    if row is None or run is None or not await _take_lease(engine, run, report, key=row.cluster_id):
         return
+    row = _half_way(engine, run_id)
+    if row is None:  # it was not half-way after all: the other kernel came to its goal
+        _give_back(engine, run_id)
+        _report_cluster(engine, run_id, report)
+    elif row.state is ClusterState.STARTING:
+        await _start_again(engine, row, report)
+    else:
+        await _stop_again(engine, row, report)
+
+
+def _half_way(engine: Engine, run_id: str) -> ClusterRow | None:
+    row = engine.ledger.cluster_of_run(run_id)
+    return row if row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING) else None
+
+
+async def _start_again(engine: Engine, row: ClusterRow, report: Report) -> None:
+    # A machine that was started and got no agent has no guards: the start is gone through again, to its end.
     try:
         await engine.lifecycle.start(row)
     except (CloudError, NbprovError) as error:
-        report.say(row.cluster_id, f"{name}: was being started when its kernel stopped, and could not be: {error}")
+        report.say(row.cluster_id, f"{row.name}: was being started when its kernel stopped, and could not be: {error}")
     else:
-        report.say(row.cluster_id, f"{name}: was being started when its kernel stopped; it runs: %%on {name} uses it")
+        report.say(row.cluster_id, f"{row.name}: was being started when its kernel stopped; it runs: %%on {row.name} uses it")
 
 
-async def _take_up(engine: Engine, row: RunRow, report: Report) -> None:
-    if row.run_id in engine.drivers and not engine.drivers[row.run_id].machine.finished:
+async def _stop_again(engine: Engine, row: ClusterRow, report: Report) -> None:
+    # The cloud may never have been asked, and then it runs, and costs, as if nobody had wanted it stopped.
+    try:
+        await engine.lifecycle.stop(row, row.reason)
+    except (CloudError, NbprovError) as error:
+        report.say(row.cluster_id, f"{row.name}: was being stopped when its kernel stopped, and could not be: {error}")
+    else:
+        report.say(row.cluster_id, f"{row.name}: was being stopped when its kernel stopped; it is: %nbprov start {row.name} brings it back")
+
+
+async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]) -> None:
+    if _is_driven(engine, row.run_id):
+        return
+    if silent := _clouds_of(engine, row.run_id) - listed:
+        report.say(
+            row.run_id, f"{row.name}: {', '.join(sorted(silent))} cannot be listed now; what it left there is taken up at the next load"
+        )
         return
     if not await _take_lease(engine, row, report):
         return
-    cluster = engine.ledger.cluster_of_run(row.run_id)
+    try:
+        cluster = engine.ledger.cluster_of_run(row.run_id)
+        if cluster is not None and cluster.state is ClusterState.ENDING:
+            report.say(row.run_id, f"{row.name}: going on to end it")
+            await engine.lifecycle.down(cluster, cluster.reason)
+            report.say(row.run_id, f"{row.name}: ended, confirmed by the cloud's list")
+            if not engine.ledger.take(row.run_id):
+                return
+        # Whoever held the lease until now may have moved it on, or its person may have cancelled it.
+        current = engine.ledger.run(row.run_id)
+        if current is not None:
+            await _wind_up(engine, current, report, has_cluster=cluster is not None)
+    finally:
+        _give_back(engine, row.run_id)
+
+
+def _clouds_of(engine: Engine, run_id: str) -> set[str]:
+    """The clouds that must answer before a run can be taken up."""
+    clouds = {launch.cloud for launch in engine.ledger.launches(run_id) if not launch.state.is_final}
+    cluster = engine.ledger.cluster_of_run(run_id)
     if cluster is not None and cluster.state is ClusterState.ENDING:
-        report.say(row.run_id, f"{row.name}: going on to end it")
-        await engine.lifecycle.down(cluster, cluster.reason)
-        report.say(row.run_id, f"{row.name}: ended, confirmed by the cloud's list")
-    await _wind_up(engine, row, report, has_cluster=cluster is not None)
+        clouds.add(cluster.candidate.offer.cloud)
+    return clouds
 
 
-async def _take_lease(engine: Engine, row: RunRow, report: Report) -> bool:
-    ledger = engine.ledger
+def _is_driven(engine: Engine, run_id: str) -> bool:
+    return run_id in engine.drivers and not engine.drivers[run_id].machine.finished
+
+
+def _give_back(engine: Engine, run_id: str) -> None:
+    if not _is_driven(engine, run_id):
+        engine.ledger.release(run_id)
+
+
+async def _take_lease(engine: Engine, row: RunRow, report: Report, key: str = "") -> bool:
+    ledger, key = engine.ledger, key or row.run_id
     while not ledger.take(row.run_id):
         current = ledger.run(row.run_id)
         if current is None:
@@ -121,9 +217,9 @@ async def _take_lease(engine: Engine, row: RunRow, report: Report) -> bool:
         left = current.lease_expires - engine.clock.now()
         renewed = current.lease_expires > row.lease_expires
         if renewed:
-            report.say(row.run_id, f"{row.name}: another notebook is at work on it")
+            report.say(key, f"{row.name}: another notebook is at work on it")
             return False
-        report.say(row.run_id, f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s unless it speaks up")
+        report.say(key, f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s unless it speaks up")
         await asyncio.sleep(max(0.05, min(1.0, left)))
     return True
 
@@ -131,15 +227,14 @@ async def _take_lease(engine: Engine, row: RunRow, report: Report) -> bool:
 async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: bool) -> None:
     launches = engine.ledger.launches(row.run_id)
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
-    cancelled = row.cancelled or has_cluster
+    cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
     pending = [launch for launch in launches if not launch.state.is_final and not (has_cluster and launch.state is AttemptState.READY)]
     if not pending:
-        if not has_cluster:
-            engine.ledger.set_run(
-                row.run_id, RunState.CANCELLED if row.cancelled else RunState.FAILED, "its kernel stopped before anything was created"
-            )
-            report.say(row.run_id, f"{row.name}: its kernel stopped before anything was created; nothing is left on the bill")
-        engine.ledger.release(row.run_id)
+        if not has_cluster and not row.state.is_final:
+            words = "its kernel stopped before anything was created" if not launches else "its kernel stopped when nothing of it was left"
+            state = RunState.CANCELLED if row.cancelled or row.state is RunState.CANCELLING else RunState.FAILED
+            engine.ledger.set_run(row.run_id, state, words)
+            report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
         return
     machine = Failover(candidates=(), deadlines_of=engine.deadlines_of, new_token=lambda: "", may_start=False)
     driver = engine.restored_driver(row.run_id, row.name, _spec_of(row), machine)
@@ -158,7 +253,7 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
         row.run_id, f"{row.name}: a launch was under way when its kernel stopped ({found}); {'ending it' if cancelled else 'taking it up'}"
     )
     await engine.follow(driver, first)
-    report.say(row.run_id, _outcome(engine, row, driver.machine, pending))
+    report.say(row.run_id, _outcome(engine, row, driver))
 
 
 def _spec_of(row: RunRow) -> Spec:
@@ -180,37 +275,89 @@ def _found(pending: list[LaunchRow]) -> str:
     )
 
 
-def _outcome(engine: Engine, row: RunRow, machine: Failover, pending: list[LaunchRow]) -> str:
-    ended = sum(a.state is AttemptState.GONE for a in machine.attempts.values())
-    absent = sum(a.state in (AttemptState.ABSENT, AttemptState.REFUSED) for a in machine.attempts.values())
+def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
+    machine = driver.machine
+    attempts = machine.attempts.values()
+    ended = sum(a.state is AttemptState.GONE for a in attempts)
+    absent = sum(a.state in (AttemptState.ABSENT, AttemptState.REFUSED) for a in attempts)
     parts = [f"{ended} ended and confirmed gone"] if ended else []
     parts += [f"{absent} never became a machine"] if absent else []
+    open_ones = [a for a in attempts if not a.is_over and a.token != machine.winner]
+    error = driver.finished.exception() if driver.finished.done() else None
+    if open_ones or error is not None or not driver.finished.done():
+        parts += [f"attempt {a.number} is {a.state.value} in {a.candidate.offer.place}" for a in open_ones]
+        parts += [str(error or driver.message)] if error or not open_ones else []
+        return f"{row.name}: not settled yet: {', '.join(parts)}"
     if machine.winner is not None:
         place = machine.attempts[machine.winner].candidate.offer.place
-        return f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it, %nbprov down {row.name} ends it" + (
-            f" ({', '.join(parts)})" if parts else ""
-        )
+        text = f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it, %nbprov down {row.name} ends it"
+        return text + (f" ({', '.join(parts)})" if parts else "") + _left_undone(engine, row.run_id)
     return (
         f"{row.name}: its kernel stopped during the launch; {', '.join(parts) or 'nothing had been created'}; nothing is left on the bill"
     )
 
 
 async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS) -> list[Instance]:
-    """End machines that bear our owner id and that no row of the ledger knows. Returns those found.
+    """End machines that bear our owner id and that no live launch of the ledger made, and confirm that. Returns those found.
+
+    One whose launch the ledger knows as over is ended whatever its age: a create that was concluded to have made nothing did
+    so late. One that stands in no row is ended from `least_age` on: a younger one may be another kernel's, mid-write.
 
     Raises
     ------
     CloudError
         If the cloud cannot be listed.
     """
-    cloud = engine.cloud(cloud_name)
-    listed = await cloud.list(engine.ledger.owner)
-    known = engine.ledger.tokens()
-    orphans = [i for i in listed if i.token not in known and i.owner == engine.ledger.owner and i.state is not InstanceState.GONE]
-    old = [i for i in orphans if engine.clock.now() - i.launched_at >= least_age]
-    if old:
-        await cloud.terminate([i.id for i in old])
+    cloud, ledger = engine.cloud(cloud_name), engine.ledger
+    live = ledger.live_tokens()
+    listed = await cloud.list(ledger.owner)
+    live |= ledger.live_tokens()  # neither what was concluded nor what was intended while the list was made is an orphan
+    known = ledger.tokens()
+    orphans = [i for i in listed if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE]
+    doomed = {}
     for instance in orphans:
-        fate = "ended" if instance in old else f"left alone until it is {least_age / 60:.0f} minutes old"
-        report.say(instance.id, f"{instance.id} in {instance.place} bears this ledger's id but stands in no row: {fate}")
+        what = _orphan(instance, known)
+        if instance.token in known or engine.clock.now() - instance.launched_at >= least_age:
+            doomed[instance.id] = what
+            report.say(instance.id, f"{what}: being ended")
+        else:
+            report.say(instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old")
+    if doomed:
+        await _end_confirmed(engine, cloud, doomed, report)
     return orphans
+
+
+def _orphan(instance: Instance, known: set[str]) -> str:
+    place = f"{instance.id} in {instance.place} bears this ledger's id but"
+    return f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
+
+
+async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report) -> None:
+    end = engine.clock.elapsed() + CONFIRM_SECONDS
+    pause, left, told = cloud.capabilities.poll_every, dict(doomed), set[str]()
+    while left:
+        try:
+            if left.keys() - told:
+                await cloud.terminate(sorted(left.keys() - told))
+                told |= left.keys()
+            listed = {i.id: i.state for i in await cloud.list(engine.ledger.owner)}
+        except CloudError as error:
+            given_up = not is_passing(error.failure) or engine.clock.elapsed() > end
+            for instance_id, what in left.items():
+                report.say(
+                    instance_id,
+                    f"{what}: could not be ended: {error.failure.sentence()}; {'left for the next load' if given_up else 'tried again'}",
+                )
+            if given_up:
+                return
+            pause = min(MOST_WATCH, pause * 2)
+        else:
+            for instance_id in [i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE]:
+                report.say(instance_id, f"{left.pop(instance_id)}: ended, confirmed by the cloud's list")
+            told -= {i for i in left if listed[i] is not InstanceState.ENDING}  # asked again for what goes on living
+            if left and engine.clock.elapsed() > end:
+                for instance_id, what in left.items():
+                    report.say(instance_id, f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s")
+                return
+        if left:
+            await asyncio.sleep(pause)

@@ -45,7 +45,7 @@ if [ -z "${NBPROV_HOST_KEY:-}" ]; then
   fi
 fi
 rm -f "$folder/agent.started"
-echo "$(date +%s).$$" >"$folder/boot.id"
+{ cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >"$folder/boot.id" 2>/dev/null
 own=$(command -v setsid || true)
 $own sh -c GUARD nbprov-boot-guard "$folder/agent.started" </dev/null >/dev/null 2>&1 &
 exit 0

@@ -14,6 +14,14 @@ STOP_SECONDS = 2.0
 """How long a stop waits for the thread: a kernel shutdown gives about 2.5 s in all."""
 
 
+_here = threading.local()
+
+
+def on_engine_thread() -> bool:
+    """Whether the caller runs on an engine thread, where to wait is to wait for oneself."""
+    return getattr(_here, "is_engine", False)
+
+
 class EngineThread:
     """A daemon thread that runs an asyncio loop of its own.
 
@@ -46,6 +54,7 @@ class EngineThread:
 
     @staticmethod
     def _main(loop: asyncio.AbstractEventLoop, started: threading.Event) -> None:
+        _here.is_engine = True
         asyncio.set_event_loop(loop)
         loop.call_soon(started.set)
         try:

@@ -9,6 +9,9 @@ from collections.abc import Generator
 from typing import Any, Generic, TypeVar
 
 from nbprov.model.clock import Seconds
+from nbprov.model.errors import UsageError
+
+from .loop import on_engine_thread
 
 T = TypeVar("T")
 
@@ -25,7 +28,15 @@ def wait_for(future: concurrent.futures.Future[T], timeout: Seconds | None = Non
     ------
     TimeoutError
         After `timeout` seconds; the work goes on.
+    UsageError
+        On the engine thread, which would then wait for itself; what is done already is returned there too.
     """
+    if not future.done() and on_engine_thread():
+        raise UsageError(
+            "this would wait on the thread that does the work, for ever",
+            hint="await it instead, or wait in another thread",
+            code="engine.would-deadlock",
+        )
     end = None if timeout is None else time.monotonic() + timeout
     while True:
         left = SLICE if end is None else min(SLICE, end - time.monotonic())

@@ -1,4 +1,4 @@
-"""A saved notebook, opened where there is no kernel and no state of widgets: it tells how things ended."""
+"""A saved notebook, opened where there is no kernel, or one that has never shown it: it tells how things ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import nbformat
 from local_cloud import machines, set_market
 from notebook_page import NotebookPage, button, output, panel, state
 from pictures import Album
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
 SECRET = "s3cr3t-Zx81-never-saved"
 PROVISION = """%%provision dev
@@ -25,33 +25,90 @@ setup: |
 CELLS = ["%load_ext nbprov", "%prices A100 --cloud gcp", PROVISION, "%%on dev --bash\ncut -d: -f1 letters", "%clusters"]
 MOST_BYTES = 100_000
 """Five cells with three panels; one with the table's data or the panels' code in it would be many times as long."""
+PANELS = {"%prices": "Prices", "%%provision": "Provision", "%clusters": "Clusters"}
+FORM = "[data-nbprov]"
 WIDGET_ERRORS = re.compile("Error displaying widget|Loading widget")
 HTML, TEXT, WIDGET = "text/html", "text/plain", "application/vnd.jupyter.widget-view+json"
 
 
 def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    """The static forms hold neither script nor secret, and tell a reader, whose computer has never seen the notebook, how it ended."""
+    """The static forms hold neither script nor secret, and tell how it ended: its author, and a reader whose computer never saw it."""
     notebook = open_notebook(CELLS, env={"HUB_TOKEN": SECRET})
     set_market(notebook.home, accept=0.1)
     _play(notebook)
+    _check_live(notebook)
     notebook.save()
     _check_file(notebook)
     notebook.lab.end_kernels()
+    # The author, with a kernel that knows nothing of what was shown: Lab trusts the notebook and looks for the widgets.
+    notebook.open()
+    _check_drawn(notebook)
+    notebook.lab.end_kernels()
+    # The author, on a computer without that kernel.
     notebook.lab.remove_kernel(notebook.kernel)
-    notebook.lab.forget_signatures()
     _reopen_without_kernel(notebook)
     _check_drawn(notebook)
     album.take("saved-notebook", notebook.cell("%%provision"), notebook.cell("%clusters"))
+    # Somebody else.
+    notebook.lab.forget_signatures()
+    _reopen_without_kernel(notebook)
+    _check_drawn(notebook)
+
+
+def test_restart_leaves_the_static_forms(open_notebook: Callable[..., NotebookPage]) -> None:
+    """Panels whose kernel is gone cannot act any more: what is left tells how far it had come, and the next run shows a panel again."""
+    notebook = open_notebook([*CELLS[:2], PROVISION.partition("secrets:")[0], "%clusters", "%nbprov down dev"])
+    set_market(notebook.home, accept=0.1, boot=30.0)
+    notebook.run("%load_ext")
+    notebook.run("%prices")
+    run = panel(notebook.run("%%provision"), "Provision")
+    button(run, "Launch").click()
+    expect(run.get_by_role("table", name="Attempts")).to_contain_text("booting")
+    _check_one_form(notebook.cell("%%provision"), "Provision")
+    notebook.press_command("notebook:restart-kernel")
+    notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
+    notebook.page.locator(".jp-Dialog").wait_for(state="detached")
+    notebook.await_idle()
+    expect(_shown(notebook.page, ".nbprov-root")).to_have_count(0)
+    expect(_shown(output(notebook.cell("%prices")), FORM)).to_contain_text("us-central1")
+    left = _shown(output(notebook.cell("%%provision")), FORM)
+    expect(left).to_contain_text("dev: ◐ launching")
+    assert left.get_by_text("refused").count() == 5
+    expect(left).to_contain_text("booting")
+    notebook.run("%load_ext")
+    notebook.run("%nbprov down dev")
+    notebook.run("%clusters")
+    _check_one_form(notebook.cell("%clusters"), "Clusters")
+
+
+def _shown(place: Locator | Page, what: str) -> Locator:
+    return place.locator(what).filter(visible=True)
+
+
+def _check_one_form(cell: Locator, label: str) -> None:
+    """A live panel stands alone: its static form is there, and takes no room."""
+    expect(panel(output(cell), label)).to_be_visible()
+    expect(output(cell).locator(FORM)).to_have_count(1)
+    expect(_shown(output(cell), FORM)).to_have_count(0)
+    children = output(cell).locator(".jp-OutputArea-child")
+    assert sum((box := child.bounding_box()) is not None and box["height"] > 0 for child in children.all()) == 1
+
+
+def _check_live(notebook: NotebookPage) -> None:
+    for starts, label in PANELS.items():
+        _check_one_form(notebook.cell(starts), label)
 
 
 def _check_drawn(notebook: NotebookPage) -> None:
     run = output(notebook.cell("%%provision"))
     expect(run).to_contain_text("dev: ■ ended")
-    assert run.get_by_text("refused").count() == 5
-    expect(output(notebook.cell("%clusters"))).to_contain_text("ended")
-    expect(output(notebook.cell("%prices"))).to_contain_text("us-central1")
+    assert run.get_by_text("refused").filter(visible=True).count() == 5
+    expect(_shown(output(notebook.cell("%clusters")), "table")).to_contain_text("ended")
+    expect(_shown(output(notebook.cell("%prices")), "table")).to_contain_text("us-central1")
     expect(notebook.page.locator(".nbprov-root")).to_have_count(0)
     expect(notebook.page.get_by_text(WIDGET_ERRORS).filter(visible=True)).to_have_count(0)
+    for starts in PANELS:
+        expect(_shown(output(notebook.cell(starts)), "table")).to_have_count(1)
 
 
 def _play(notebook: NotebookPage) -> None:
@@ -75,13 +132,15 @@ def _check_file(notebook: NotebookPage) -> None:
     assert len(text) < MOST_BYTES
     saved = nbformat.reads(text, as_version=4)
     assert "widgets" not in saved.metadata
-    shown = [out.data for cell in saved.cells for out in cell.outputs if WIDGET in out.get("data", {})]
+    bundles = [[out.data for out in cell.outputs if "data" in out] for cell in saved.cells]
+    shown = [pair for pair in bundles if any(WIDGET in data for data in pair)]
     assert len(shown) == 3
-    for data in shown:
-        assert data[TEXT].strip()
-        assert "<table" in data[HTML]
-        assert not re.search(r"<script|javascript:|\son\w+=", data[HTML], re.IGNORECASE)
-    assert "nbprov-root" not in json.dumps(shown), "the panels' own code was saved"
+    for static, live in shown:
+        assert static[TEXT].strip()
+        assert "<table" in static[HTML]
+        assert not re.search(r"<script|javascript:|\son\w+=", static[HTML], re.IGNORECASE)
+        assert (live[TEXT], live[HTML]) == ("", "")
+    assert "addEventListener" not in json.dumps(shown), "the panels' own code was saved"
 
 
 def _reopen_without_kernel(notebook: NotebookPage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import json
 import os
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from nbprov.spec import parse
 LEASE_SECONDS = 0.8
 NAME = "dev"
 STEP_SECONDS = 60.0
+LOCK_SECONDS = 0.5
 
 
 def capabilities(order: dict[str, Any]) -> Capabilities:
@@ -47,7 +49,7 @@ def capabilities(order: dict[str, Any]) -> Capabilities:
 
 def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
     """The engine of one process of this story."""
-    find = finder(Path(order["cloud"]), capabilities(order), trap)
+    find = finder(Path(order["cloud"]), capabilities(order), trap, order["submit_timeout"])
     return Engine(Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger)
 
 
@@ -70,7 +72,13 @@ def play(order: dict[str, Any]) -> None:
     sent = _when(engine, driver, "sent", lambda: None)
     if order["cancel_at"]:
         _when(engine, driver, order["cancel_at"], driver.cancel)
-    engine.thread.call(engine.launch(driver, envs={}, folder="")).result(STEP_SECONDS)
+    if order["kind"] == "log-fails":
+        driver.runlog.path.unlink()
+        driver.runlog.path.mkdir()
+    if order["kind"] == "locked":
+        engine.ledger.store._connection.execute("PRAGMA busy_timeout = 20")
+        _when(engine, driver, "intent", lambda: _lock(engine.ledger.store.path))
+    engine.thread.call(engine.launch(driver, folder="")).result(STEP_SECONDS)
     if order["kind"] == "leave":
         sent.wait(STEP_SECONDS)
         engine.shut_down()
@@ -96,6 +104,13 @@ def _when(engine: Engine, driver: RunDriver, state: str, act: Callable[[], None]
 
     engine.subscribe(look)
     return seen
+
+
+def _lock(path: Path) -> None:
+    """Hold the ledger for a while, as another process that is stuck in a write does."""
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(LOCK_SECONDS, other.close).start()
 
 
 def _afterwards(kind: str, engine: Engine) -> None:

@@ -62,9 +62,17 @@ PASSES: dict[str, tuple[str, ...]] = {
         *("cloud.stop", "cloud.start"),
     ),
     "leave": ("release_all",),
+    "late": ("failed(unknown)", "cloud.submit", "cloud.list", "accepted", "set_launch(booting)"),
+    "log-fails": ("accepted", "note", "set_launch(ssh)", "hand_over", "release"),
+    "locked": ("sent", "cloud.poll", "accepted", "set_launch(booting)", "hand_over"),
     "two-deaths": ("take", "cloud.list", "seen", "set_launch(ssh)", "hand_over", "set_launch(gone)", "failed(ending)", "release"),
 }
-"""Which transitions a story passes. `two-deaths` is cut twice: in the launch, and by the kernel that takes it up."""
+"""Which transitions a story passes.
+
+`late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
+provision log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by
+the kernel that takes it up.
+"""
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))
@@ -92,6 +100,8 @@ class Story:
         For `two-deaths`: where the first process is killed, before the one that takes up is.
     cancel_at
         The state of an attempt in which the person cancels.
+    submit_timeout
+        For `late`: how long a create's answer is waited for.
     """
 
     number: int
@@ -106,6 +116,7 @@ class Story:
     cancel_at: str = ""
     replayable: bool = True
     ssh_deadline: float = 10.0
+    submit_timeout: float = 0.0
     in_kernel: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -136,6 +147,8 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
             return _fault(number, do="lose_answer", first=1) + _fault(number, do="refuse_later", first=1)
         case "lost-answer":
             return _fault(number, do="lose_answer", first=some)
+        case "late":
+            return _fault(number, do="slow_start", seconds=dice.choice([0.6, 1.2]), first=1)
         case "half-made":
             return _fault(number, **dice.choice([{"do": "die", "first": 1}, {"do": "no_ssh", "first": 1}]))
         case "cancel" if dice.random() < 0.3:
@@ -180,8 +193,9 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         race=dice.choice([2, 3]) if kind == "race" else 1,
         earlier=earlier,
         cancel_at=_cancel_at(kind, transition, earlier, dice),
-        replayable=dice.random() < 0.5 if kind == "lost-answer" and transition not in ("sent", "failed(absent)") else True,
+        replayable=dice.random() < 0.5 if kind in ("lost-answer", "late") and transition not in ("sent", "failed(absent)") else True,
         ssh_deadline=1.5 if kind == "half-made" else 10.0,
+        submit_timeout=0.3 if kind == "late" else 0.0,
         in_kernel=in_kernel,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -95,10 +95,15 @@ class Trap:
 class TrappedCloud(LocalCloud):
     """The `local` cloud with a trap at every call, and with capabilities that make a run short."""
 
-    def __init__(self, folder: Path, capabilities: Capabilities, trap: Trap | None) -> None:
+    def __init__(self, folder: Path, capabilities: Capabilities, trap: Trap | None, submit_timeout: float = 0.0) -> None:
         super().__init__(folder)
         self.capabilities = capabilities
         self._trap = trap
+        self._submit_timeout = submit_timeout
+
+    def _call(self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False) -> Any:
+        least = self._submit_timeout if creates and self._submit_timeout else timeout
+        return super()._call(name, arguments, least, creates=creates)
 
     def _passing(self, name: str, call: Callable[[], Any]) -> Any:
         if self._trap is None:
@@ -135,7 +140,7 @@ class TrappedCloud(LocalCloud):
         self._passing("start", lambda: LocalCloud.start(self, ids))
 
 
-def finder(folder: Path, capabilities: Capabilities, trap: Trap | None = None) -> Callable[[str], Cloud]:
+def finder(folder: Path, capabilities: Capabilities, trap: Trap | None = None, submit_timeout: float = 0.0) -> Callable[[str], Cloud]:
     """What an engine looks clouds up with."""
-    cloud = TrappedCloud(folder, capabilities, trap)
+    cloud = TrappedCloud(folder, capabilities, trap, submit_timeout)
     return lambda name: cloud

@@ -9,7 +9,7 @@ from pathlib import Path
 from .sshd import Server
 
 BOOT = """#!/bin/sh
-# The machine's first process: the start script once, then the ssh server.
+# The machine's first process at every start: the start script, then the ssh server.
 umask 077
 cd "$HOME" || exit 1
 boot="$NBPROV_MACHINE/boot"
@@ -18,9 +18,9 @@ keygen="$NBPROV_KEYGEN"
 unset NBPROV_SERVE NBPROV_KEYGEN
 if [ -f "$boot/user-data" ]; then
     umask 022
-    "$boot/user-data" </dev/null || echo "the start script ended with status $?"
+    # Read by its interpreter and not executed: it holds a host key and stays a file that only its owner reads and writes.
+    $(sed -n '1s/^#!//p' "$boot/user-data") "$boot/user-data" </dev/null || echo "the start script ended with status $?"
     umask 077
-    rm -f "$boot/user-data"
 fi
 [ -s "$NBPROV_HOST_KEY" ] || eval "$keygen"
 chmod 600 "$NBPROV_HOST_KEY" "$NBPROV_AUTHORIZED_KEYS"

@@ -26,6 +26,8 @@ SLOW_LOOK: Seconds = 1.0
 """Between two looks whether a machine lives, where each costs a process, and between two tries to end what would not go."""
 
 ACTIVE = frozenset({State.PENDING, State.RUNNING, State.STOPPING, State.ENDING})
+FINAL = {State.STOPPING: State.STOPPED, State.ENDING: State.GONE}
+"""What a machine on its way out becomes; a stop keeps its disk however long its processes take to go."""
 
 
 class Lifecycle:
@@ -69,10 +71,8 @@ class Lifecycle:
         for record in self.store.all("machine"):
             if record["state"] == State.PENDING:
                 self._spawn(self._boot(record, 0.0, again=True))
-            elif record["state"] == State.ENDING:
-                self._spawn(self._finish(record, State.GONE))
-            elif record["state"] == State.STOPPING:
-                self._spawn(self._finish(record, State.STOPPED))
+            elif record["state"] in FINAL:
+                self._spawn(self._finish(record, FINAL[record["state"]]))
 
     def boot(self, record: Record) -> None:
         """Boot a machine that is pending, after the market's boot delay."""
@@ -91,7 +91,7 @@ class Lifecycle:
             self._spawn(self._finish(record, State.STOPPED))
 
     def start(self, record: Record) -> None:
-        """Boot a stopped machine again; its start script does not run a second time."""
+        """Boot a stopped machine again; its start script runs at this start too."""
         self._change(record, State.PENDING, "")
         self.boot(record)
 
@@ -102,9 +102,9 @@ class Lifecycle:
             state = record["state"]
             if state in (State.PENDING, State.RUNNING):
                 self._look(record, now)
-            elif state == State.ENDING and record.get("retry_at", now) < now:
+            elif state in FINAL and record.get("retry_at", now) < now:
                 record.pop("retry_at")
-                self._spawn(self._finish(record, State.GONE))
+                self._spawn(self._finish(record, FINAL[state]))
             elif state == State.GONE and now - record["changed_at"] > self.timing().gone_shown:
                 self.store.drop("machine", record["id"])
                 self._locks.pop(record["id"], None)
@@ -198,13 +198,14 @@ class Lifecycle:
         machine = Machine(self.root, record["id"])
         await asyncio.sleep(self.timing().end)
         async with self._locks[record["id"]]:
-            if record["state"] != (State.ENDING if final is State.GONE else State.STOPPING):
+            if FINAL.get(record["state"]) is not final:
                 return
             left = await asyncio.to_thread(machine.end, record["handle"], keep_disk=final is State.STOPPED)
             if left:
                 log.error("%s: processes %s would not end", record["id"], [p.pid for p in left])
                 record["retry_at"] = time.time() + SLOW_LOOK
-                self._change(record, State.ENDING)
+                self.store.put(("machine", record))
                 return
+            record.pop("retry_at", None)
             record.update(handle=None, host="", port=0, preempt_at=None)
             self._change(record, final)

@@ -90,7 +90,7 @@ class Machine:
         (self.folder / "home" / ".profile").write_text(f'PATH="{path}"\nexport PATH\n')
         if user_data:
             text = user_data if user_data.startswith("#!") else f"#!/bin/sh\n{user_data}"
-            wire.write_private(boot / "user-data", text.encode(), 0o700)
+            wire.write_private(boot / "user-data", text.encode())
 
     def start(self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False) -> Started:
         """Start it and wait a moment until sshd answers. `broken`: its processes run, sshd never comes up.

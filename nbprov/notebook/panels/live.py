@@ -42,6 +42,7 @@ class LiveDisplay(Generic[View]):
         self._lock = threading.RLock()
         self._is_shown = False
         self._lines: list[str] = []
+        self._saved: View | None = None
 
     @property
     def is_shown(self) -> bool:
@@ -64,24 +65,34 @@ class LiveDisplay(Generic[View]):
                 self._lines += self.panel.text().splitlines()
             elif self.where is host.Host.STATIC:
                 self._lines += self.panel.lines(None)
-            self._publish(update=False)
+            self._publish_static(update=False)
+            self._publish_widget()
 
     def update(self, view: View) -> None:
-        """Show another view, live. From any thread."""
+        """Show another view, live. From any thread.
+
+        Where a live panel hides it, the saved output is renewed with every change that is worth a line, so that it is not far
+        behind when the kernel dies.
+        """
         with self._lock:
             previous = self.panel.view
             self.panel.update(view)
-            if self._is_shown and self.where is not host.Host.WIDGETS:
-                self._lines += self.panel.lines(previous)
+            if not self._is_shown:
+                return
+            news = self.panel.lines(previous)
+            if self.where is not host.Host.WIDGETS:
+                self._lines += news
+            elif news:
+                self.freeze()
 
     def freeze(self) -> None:
         """Renew the saved output, so that a notebook opened without a kernel tells how things stand. From any thread.
 
-        This draws the panel anew in the browser: call it when something ended, not at every change.
+        Where there is no live panel this draws the output anew: call it when something ended, not at every change.
         """
         with self._lock:
-            if self._is_shown:
-                self._publish(update=True)
+            if self._is_shown and self._saved is not self.panel.view:
+                self._publish_static(update=True)
 
     def take_lines(self) -> list[str]:
         """The lines that have come up since they were last taken; always empty where a live panel shows the same."""
@@ -89,9 +100,16 @@ class LiveDisplay(Generic[View]):
             taken, self._lines = self._lines, []
             return taken
 
-    def _publish(self, *, update: bool) -> None:
+    def _publish_static(self, *, update: bool) -> None:
+        self._saved = self.panel.view
         running = host.shell()
         if self.where is host.Host.TEXT or running is None:
             return
-        data, metadata = self.panel.bundle(with_widget=self.where is host.Host.WIDGETS)
+        data, metadata = self.panel.static_bundle(beside_widget=self.where is host.Host.WIDGETS)
         running.display_pub.publish(data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update)
+
+    def _publish_widget(self) -> None:
+        running = host.shell()
+        if self.where is host.Host.WIDGETS and running is not None:
+            data, metadata = self.panel.widget_bundle()
+            running.display_pub.publish(data=data, metadata=metadata)

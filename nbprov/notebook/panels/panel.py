@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -20,10 +21,24 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 _HTML = "text/html"
 _TEXT = "text/plain"
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+ANCHOR_DIGITS = 12
+"""Enough to tell the panels of one page apart."""
+
+_HIDE_WIDGETLESS = (
+    '.jp-OutputArea-child:has([data-nbprov="{anchor}"]) + '
+    ".jp-OutputArea-child:has(> .jupyter-widgets):not(:has(.nbprov-root:not([hidden]))) {{ display: none }}"
+)
+"""JupyterLab says of a widget without its kernel "Loading widget" or "model not found", for good: that line goes, unless a panel is
+drawn there. Viewers that drop style elements do not know widgets either, and show the widget's empty text."""
 
 
 class Panel(ABC, Generic[View]):
     """A view of the model on display.
+
+    Where widgets are, a panel takes two outputs: the static one, and below it the widget, which hides the static one for as long as
+    it is alive. In one bundle they would exclude each other: JupyterLab chooses the widget even where there is no kernel for it.
 
     A panel can be made, updated and read anywhere, also where there are no widgets. Updates come from any thread; messages of
     the browser come on the kernel's main thread or on a subshell's. Callbacks run there and must only hand off: an `NbprovError`
@@ -33,6 +48,7 @@ class Panel(ABC, Generic[View]):
     def __init__(self, view: View) -> None:
         self._lock = threading.RLock()
         self._view = view
+        self._anchor = uuid.uuid4().hex[:ANCHOR_DIGITS]
         self._widget: Any | None = None
         self._seen = time.monotonic()
         self._version = 1
@@ -96,25 +112,39 @@ class Panel(ABC, Generic[View]):
                 self._widget.close()
                 self._widget = None
 
-    def bundle(self, *, with_widget: bool) -> Bundle:
-        """The MIME bundle: static HTML and text, and the widget where wanted."""
+    def static_bundle(self, *, beside_widget: bool = False) -> Bundle:
+        """The view as it is now, in HTML and text. `beside_widget`: the widget's output comes next, and is to find this one."""
         with self._lock:
-            data: dict[str, Any] = {_TEXT: self.text(), _HTML: self.html()}
-            if not with_widget:
-                return data, {}
+            html, text = self.html(), self.text()
+        if beside_widget:
+            style = _HIDE_WIDGETLESS.format(anchor=self._anchor)
+            html = f'<div data-nbprov="{self._anchor}">\n<style>{style}</style>\n{html}</div>'
+        return {_TEXT: text, _HTML: html}, {}
+
+    def widget_bundle(self) -> Bundle:
+        """The live panel. Its static forms are there, and empty: the output above it says the same."""
+        with self._lock:
             made = self._make_widget()._repr_mimebundle_()
         live, metadata = made if isinstance(made, tuple) else (made, {})
-        return {**live, **data}, metadata
+        return {_WIDGET: live[_WIDGET], _HTML: "", _TEXT: ""}, metadata
+
+    def _ipython_display_(self) -> None:
+        """Show the panel that is a cell's value or was given to `display`, in two outputs where widgets are."""
+        if host.current() is not host.Host.WIDGETS:
+            raise NotImplementedError  # IPython's way to be told that the MIME bundle is to be taken
+        from .live import LiveDisplay
+
+        LiveDisplay(self, where=host.Host.WIDGETS).show()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Bundle:
-        return self.bundle(with_widget=host.current() is host.Host.WIDGETS)
+        return self.static_bundle()
 
     def __repr__(self) -> str:
         return self.text()
 
     def _make_widget(self) -> Any:
         if self._widget is None:
-            self._widget = self._widget_class()(state=self.state())
+            self._widget = self._widget_class()(state=self.state(), anchor=self._anchor)
             _guard(self._widget)
             self._widget.on_msg(self._received)
         return self._widget

@@ -11,9 +11,10 @@ from nbprov.notebook import assets
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """A widget with one trait that the kernel writes; all else are messages."""
+    """A widget with one trait that the kernel writes, and one that names the static output beside it; all else are messages."""
 
     state = traitlets.Dict().tag(sync=True)
+    anchor = traitlets.Unicode().tag(sync=True)
 
 
 class PriceTableWidget(PanelWidget):

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
+from nbprov.api.books import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
 
 from .price_data import Coded, TableData
 from .tables import Column, html_heading, html_lines, html_page, html_table, more_rows, text_table
-from .words import DASH, candidate_words, is_simulated, nodes_words, per_hour, utc_words
+from .words import DASH, candidate_words, nodes_words, per_hour, utc_words
 
 STATIC_ROWS = 20
 """Rows of a price table that a saved notebook or a terminal shows."""
@@ -54,20 +55,30 @@ class PlanFacts:
         return [line for line in [*said, *self.notes] if line]
 
 
-def plan_facts(plan: Plan) -> PlanFacts:
+def consent_words(plan: Plan, race: int = 1) -> str:
+    """The most that a launch may take: in a race that many attempts are on the bill at once. Empty where nothing can be launched."""
+    dearest = plan.dearest or plan.chosen
+    if dearest is None:
+        return ""
+    offer, most = dearest.offer, min(race, len(plan.candidates))
+    what = f"{nodes_words(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
+    place = f"{what} in {offer.cloud}/{offer.region}"
+    if most > 1:
+        return f"up to {per_hour(most * dearest.hourly)} while {most} race, then up to {per_hour(dearest.hourly)}: {place}"
+    return f"up to {per_hour(dearest.hourly)}: {place}"
+
+
+def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
     """Say what a plan offers, what Launch would consent to, what guards it, and what was left out."""
     count = len(plan.candidates)
-    chosen, dearest = plan.chosen, plan.dearest or plan.chosen
+    chosen = plan.chosen
     simulated = chosen is not None and is_simulated(chosen.offer)
     headline = "no offer satisfies the spec"
     if chosen is not None:
         headline = f"{count:,} place{'s' if count > 1 else ''} to try, first {candidate_words(chosen)}"
-    consent = ""
-    if dearest is not None:
-        offer = dearest.offer
-        what = f"{nodes_words(dearest.count)}{offer.gpus if offer.accelerator else offer.instance_type}"
-        consent = f"may take up to {per_hour(dearest.hourly)}: {what} in {offer.cloud}/{offer.region}"
-        consent += "; simulated, you pay $0" if simulated else ""
+    consent = consent_words(plan, race)
+    if consent:
+        consent = f"may take {consent}{'; simulated, you pay $0' if simulated else ''}"
     guards = plan.spec.guards.words() + (" (default)" if plan.spec.guards.is_default else "")
     dropped = tuple(f"{d.count:,} {d.words}" for d in plan.dropped if d.count)
     remarks = tuple(r.message for r in plan.spec.remarks)
@@ -155,15 +166,15 @@ def offers_text(
     return table_text(TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows)
 
 
-def plan_html(plan: Plan, *, rows: int = STATIC_ROWS) -> str:
+def plan_html(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
     """A plan as static HTML: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
-    facts = plan_facts(plan)
+    facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
     return table_html(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())
 
 
-def plan_text(plan: Plan, *, rows: int = STATIC_ROWS) -> str:
+def plan_text(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
     """A plan as text: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
-    facts = plan_facts(plan)
+    facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
     return table_text(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())

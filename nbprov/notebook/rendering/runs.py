@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, short_duration
@@ -38,8 +39,8 @@ _TEXT_LEAVES_OUT = {"market", "cost"}
 
 _COLUMNS = (
     Column("#", right=True),
-    Column("place", flexible=True),
-    Column("type", flexible=True),
+    Column("place", flexible=True, unbroken=True),
+    Column("type", flexible=True, unbroken=True),
     Column("market"),
     Column("$/h", right=True),
     Column("state"),
@@ -161,7 +162,7 @@ def attempt_facts(attempt: AttemptView) -> AttemptFacts:
 
 def run_facts(view: RunView) -> RunFacts:
     """Put a run into words, once for all three forms."""
-    plan = plan_facts(view.plan)
+    plan = plan_facts(view.plan, view.race)
     simulated = view.cluster.simulated if view.cluster is not None else plan.simulated
     attempts = tuple(attempt_facts(a) for a in view.attempts)
     return RunFacts(
@@ -246,8 +247,14 @@ def _lines_above(facts: RunFacts) -> list[str]:
 
 def _lines_below(facts: RunFacts) -> list[str]:
     waiting = [] if facts.is_final else facts.plan.lines()
-    log = f"log: {facts.log_path}" if facts.log_path and facts.is_final else ""
+    log = f"log: {_from_home(facts.log_path)}" if facts.log_path and facts.is_final else ""
     return [line for line in [*waiting, log] if line]
+
+
+def _from_home(path: str) -> str:
+    """The path with `~` for the home folder: a notebook that is passed on need not tell who wrote it."""
+    place, home = Path(path), Path.home()
+    return str(Path("~") / place.relative_to(home)) if place.is_relative_to(home) else path
 
 
 def run_html(view: RunView) -> str:
@@ -257,7 +264,7 @@ def run_html(view: RunView) -> str:
     above = html_lines(_lines_above(facts))
     error = html_preformatted(facts.error)
     if not facts.attempts:
-        return html_page(heading, above, error, plan_html(view.plan, rows=PLAN_ROWS_WAITING))
+        return html_page(heading, above, error, plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race))
     stamp = html_lines([f"as of {utc_words(view.now)}"] if view.now else [])
     return html_page(heading, above, html_table(_COLUMNS, _rows(facts)), error, html_lines(_lines_below(facts)), stamp)
 
@@ -269,7 +276,7 @@ def run_text(view: RunView) -> str:
     if facts.attempts:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
-        lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING)]
+        lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)]
     return safe_text("\n".join([*lines, *facts.error.splitlines()]))
 
 
@@ -280,6 +287,10 @@ def _text_table(facts: RunFacts) -> list[str]:
     for row in rows:
         row[kind] += " spot" if row[market] == "spot" else ""
     return text_table([_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows])
+
+
+_NOISE = frozenset({AttemptState.INTENT, AttemptState.SENT, AttemptState.SSH, AttemptState.AGENT})
+"""Steps that a log need not tell: they follow each other by themselves within seconds, and what comes of them is told."""
 
 
 def attempt_line(attempt: AttemptView) -> str:
@@ -294,7 +305,7 @@ def attempt_line(attempt: AttemptView) -> str:
     kind = nodes_words(attempt.candidate.count) + offer.instance_type
     why = "" if attempt.failure is None or attempt.failure.cause is Cause.CANCELLED else f": {one_line(attempt.failure.sentence())}"
     words = ATTEMPT_LOOKS[attempt.state].words
-    return f"attempt {attempt.number}  {offer.place}  {kind}{spot}  {per_hour(attempt.candidate.hourly)}  {words}{why}"
+    return f"attempt {attempt.number}  {place_words(offer.place)}  {kind}{spot}  {per_hour(attempt.candidate.hourly)}  {words}{why}"
 
 
 def run_lines(previous: RunView | None, current: RunView) -> list[str]:
@@ -307,15 +318,20 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
     facts = run_facts(current)
     if previous is None:
         lines += [f"{facts.name or 'provision'}: {facts.plan.headline}", *([facts.plan.consent] if facts.plan.consent else [])]
-    lines += [attempt_line(a) for a in current.attempts if before.get(a.token) != (a.state, a.failure)]
-    if previous is None or previous.state is not current.state:
+    changed = previous is None or previous.state is not current.state
+    if changed and not facts.is_final:
+        lines += _state_lines(facts)
+    news = (a for a in current.attempts if a.state not in _NOISE and before.get(a.token) != (a.state, a.failure))
+    lines += [attempt_line(a) for a in news]
+    if changed and facts.is_final:
         lines += _state_lines(facts)
     return [safe_text(line) for line in lines]
 
 
 def _state_lines(facts: RunFacts) -> list[str]:
     if not facts.is_final:
-        detail = f": {facts.message}" if facts.message else ""
+        # The message of a launch is of its latest attempt, which has a line of its own.
+        detail = f": {facts.message}" if facts.message and facts.state != RunState.LAUNCHING.value else ""
         return [] if facts.state == RunState.PLANNED.value and not facts.needs_launch else [f"{facts.name}: {facts.look.words}{detail}"]
     return [line for line in [*facts.summary, facts.spent, *facts.error.splitlines()] if line]
 

@@ -29,11 +29,14 @@ class Column:
         Aligned to the right, as numbers are.
     flexible
         May be cut (in text) or wrapped (in HTML) where room is short.
+    unbroken
+        Never wrapped, also where it is flexible: names with hyphens are hard to read in two lines.
     """
 
     label: str
     right: bool = False
     flexible: bool = False
+    unbroken: bool = False
 
 
 def width_of(text: str) -> int:
@@ -118,7 +121,9 @@ def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> str:
     """A table with inline borders; every cell is escaped."""
 
     def cell(tag: str, column: Column, text: str) -> str:
-        style = _CELL.format(align="right" if column.right else "left") + ("" if column.flexible or column.right else _TIGHT)
+        style = _CELL.format(align="right" if column.right else "left") + (
+            _TIGHT if column.unbroken or not (column.flexible or column.right) else ""
+        )
         scope = ' scope="col"' if tag == "th" else ""
         return f'<{tag}{scope} style="{style}">{html_text(text)}</{tag}>'
 

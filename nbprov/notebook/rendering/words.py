@@ -9,7 +9,7 @@ from enum import StrEnum
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.money import Micros, format_usd
-from nbprov.model.offers import Candidate, Offer
+from nbprov.model.offers import Candidate
 from nbprov.model.places import Place
 
 DASH = "–"
@@ -151,11 +151,6 @@ def age_words(as_of: str, today: date) -> str:
 def utc_words(instant: Instant) -> str:
     """An instant for a saved page: `2026-11-21 07:09:10 UTC`."""
     return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def is_simulated(offer: Offer) -> bool:
-    """Whether nobody pays this price. A cloud that simulates says so in the source of its prices."""
-    return "simulated" in offer.source.lower()
 
 
 def nodes_words(count: int) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterable
 
 from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import LedgerError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import Candidate
@@ -15,6 +17,8 @@ from .codec import from_plain
 from .launches import Launches
 from .rows import ClusterRow, cluster_row, dump, storable
 from .runs import NameTaken
+
+log = logging.getLogger("nbprov.ledger")
 
 
 class Clusters(Launches):
@@ -41,11 +45,27 @@ class Clusters(Launches):
             db.execute("UPDATE launches SET state = 'ready' WHERE token = ?", (token,))
             db.execute("UPDATE runs SET state = 'ready', updated = ? WHERE run_id = ?", (now, run_id))
 
-    def set_cluster(self, cluster_id: str, state: ClusterState, reason: str = "") -> None:
-        """Move a cluster on. `ended` closes its launch, its instances and their prices; `stopped` pauses the compute price."""
+    def set_cluster(self, cluster_id: str, state: ClusterState, reason: str = "", *, was: ClusterState | None = None) -> bool:
+        """Move a cluster on. `ended` closes its launch, its instances and their prices; `stopped` pauses the compute price.
+
+        What has ended is never revived, and what is ending can only end: kernels that work on one cluster at the same time
+        may come too late, and then change nothing.
+
+        Parameters
+        ----------
+        was
+            The state the change starts from; where the cluster has left it, nothing is changed.
+
+        Returns
+        -------
+        bool
+            Whether it was written.
+        """
         now = self.clock.now()
         with self.store.transaction() as db:
-            row = db.execute("SELECT token, run_id FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+            row = db.execute("SELECT token, run_id, state FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+            if row is None or (was is not None and row["state"] != was.value) or not _may_follow(ClusterState(row["state"]), state):
+                return False
             ended = state is ClusterState.ENDED
             db.execute(
                 "UPDATE clusters SET state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
@@ -58,12 +78,15 @@ class Clusters(Launches):
                 db.execute("UPDATE launches SET state = 'gone', ended = ? WHERE token = ?", (now, row["token"]))
                 db.execute("UPDATE instances SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL", (now, row["token"]))
                 db.execute("UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?", (now, row["run_id"]))
+            return True
 
     def resume_prices(self, cluster_id: str) -> None:
         """Start the compute price of a started cluster again, at the price frozen at launch."""
         now = self.clock.now()
         with self.store.transaction() as db:
-            row = db.execute("SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+            row = db.execute("SELECT * FROM clusters WHERE cluster_id = ? AND state <> 'ended'", (cluster_id,)).fetchone()
+            if row is None:
+                return
             launch = db.execute("SELECT ids FROM launches WHERE token = ?", (row["token"],)).fetchone()
             candidate = from_plain(Candidate, json.loads(row["candidate"]))
             self._open_segments(db, row["run_id"], row["token"], json.loads(launch["ids"]), candidate.offer.hourly, now)
@@ -80,11 +103,15 @@ class Clusters(Launches):
 
     def clusters(self, *, live_only: bool = False, limit: int = 100) -> list[ClusterRow]:
         """Clusters, live ones first, then newest first."""
-        where = "WHERE state <> 'ended'" if live_only else ""
-        return [
-            cluster_row(r)
-            for r in self.store.rows(f"SELECT * FROM clusters {where} ORDER BY (state = 'ended'), started DESC LIMIT ?", limit)
-        ]
+        # However many live ones there are, all are looked after.
+        where, limit = ("WHERE state <> 'ended'", -1) if live_only else ("", limit)
+        found = []
+        for row in self.store.rows(f"SELECT * FROM clusters {where} ORDER BY (state = 'ended'), started DESC LIMIT ?", limit):
+            try:
+                found.append(cluster_row(row))
+            except (LedgerError, ValueError, KeyError, TypeError):  # the others are looked after all the same
+                log.exception("the row of cluster %s cannot be read", row["name"])
+        return found
 
     def seen(self, instances: Iterable[Instance]) -> None:
         """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written."""
@@ -107,8 +134,18 @@ class Clusters(Launches):
                     " ended = coalesce(instances.ended, excluded.ended)",
                     (instance.cloud, instance.id, instance.token, dump(instance), instance.state.value, now, now, gone),
                 )
+                self._price_listed(db, instance)
                 if not instance.state.is_billed:
                     self._close_segments(db, instance.token, now, instance.id)
+
+    def live_tokens(self) -> set[str]:
+        """Tokens of launches that may be on the bill. A machine of any other launch is nobody's, whatever was once concluded of it."""
+        return {r[0] for r in self.store.rows("SELECT token FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')")}
+
+    def ids_of(self, token: str) -> tuple[str, ...]:
+        """Ids of the machines that a launch made, as the cloud answered."""
+        row = self.store.row("SELECT ids FROM launches WHERE token = ?", token)
+        return () if row is None else tuple(json.loads(row["ids"]))
 
     def instances(self, token: str) -> list[Instance]:
         """Machines of a launch as last listed, head first."""
@@ -127,3 +164,9 @@ class Clusters(Launches):
         """The price that runs now for a launch, an hour."""
         row = self.store.row("SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL", token)
         return int(row[0]) if row is not None else 0
+
+
+def _may_follow(state: ClusterState, to: ClusterState) -> bool:
+    if state is ClusterState.ENDING:
+        return to in (ClusterState.ENDING, ClusterState.ENDED)
+    return state is not ClusterState.ENDED

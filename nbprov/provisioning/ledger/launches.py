@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from nbprov.model.causes import Failure
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
-from nbprov.model.launches import Launch, Operation
-from nbprov.model.money import Micros
+from nbprov.model.launches import Instance, Launch, Operation
+from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import Candidate
 
 from .codec import from_plain
@@ -51,8 +51,8 @@ class Launches(Leases):
         with self.store.transaction() as db:
             self._hold(db, self._run_of(db, token))
             db.execute(
-                "UPDATE launches SET state = 'intent', launch = ?, deadline = ?, operation = NULL WHERE token = ?",
-                (dump(launch), launch.answer_by, token),
+                "UPDATE launches SET state = 'intent', launch = ?, candidate = ?, hourly = ?, deadline = ?, operation = NULL WHERE token = ?",
+                (dump(launch), dump(launch.candidate), launch.candidate.hourly, launch.answer_by, token),
             )
             self._begin_attempt(db, token)
 
@@ -89,6 +89,26 @@ class Launches(Leases):
             [(run_id, token, instance_id, hourly, now) for instance_id in ids],
         )
 
+    def _price_listed(self, db: sqlite3.Connection, instance: Instance) -> None:
+        """Let the price of a machine run from when its cloud says it began, and that of one which nobody told us of from then on.
+
+        Only its first segment is moved, never to before its launch was written down: clouds name the first start or the last one.
+        """
+        launch = db.execute("SELECT run_id, state, candidate, created FROM launches WHERE token = ?", (instance.token,)).fetchone()
+        if launch is None:
+            return
+        now = self.clock.now()
+        began = max(launch["created"], min(instance.launched_at or now, now))
+        first = db.execute(
+            "SELECT id, started FROM price_segments WHERE token = ? AND instance_id = ? ORDER BY id LIMIT 1", (instance.token, instance.id)
+        ).fetchone()
+        if first is not None:
+            if began < first["started"]:
+                db.execute("UPDATE price_segments SET started = ? WHERE id = ?", (began, first["id"]))
+        elif instance.state.is_billed and not AttemptState(launch["state"]).is_final:
+            hourly = from_plain(Candidate, json.loads(launch["candidate"])).offer.hourly
+            self._open_segments(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
+
     def failed(self, token: str, failure: Failure, state: AttemptState) -> None:
         """Store why a launch failed and where that leaves it (refused, absent, unknown, ending)."""
         now = self.clock.now()
@@ -98,6 +118,8 @@ class Launches(Leases):
                 "UPDATE launches SET state = ?, failure = ?, ended = CASE WHEN ? THEN ? END WHERE token = ?",
                 (state.value, dump(failure), state.is_final, now, token),
             )
+            if state.is_final:
+                self._close_segments(db, token, now)
             outcome = {AttemptState.UNKNOWN: "unknown"}.get(state, "refused")
             self._answer(db, token, outcome, failure)
             row = db.execute("SELECT candidate, created FROM launches WHERE token = ?", (token,)).fetchone()
@@ -139,6 +161,14 @@ class Launches(Leases):
     def launches(self, run_id: str) -> list[LaunchRow]:
         """All launches of a run, oldest first."""
         return [launch_row(r) for r in self.store.rows("SELECT * FROM launches WHERE run_id = ? ORDER BY number", run_id)]
+
+    def costs(self, run_id: str) -> dict[str, Micros]:
+        """What each launch of a run has cost so far, failed attempts included, by token."""
+        now, spent = self.clock.now(), dict[str, Micros]()
+        for r in self.store.rows("SELECT token, hourly, started, ended FROM price_segments WHERE run_id = ?", run_id):
+            seconds = (r["ended"] if r["ended"] is not None else now) - r["started"]
+            spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
+        return spent
 
     def live_clouds(self) -> set[str]:
         """Clouds with a launch that may be on the bill."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +25,6 @@ class RunRow:
     name: str
     state: RunState
     spec: str
-    envs: Mapping[str, str]
     folder: str
     race: int
     consent: Micros
@@ -93,7 +91,6 @@ def run_row(row: sqlite3.Row) -> RunRow:
         name=row["name"],
         state=RunState(row["state"]),
         spec=row["spec"],
-        envs=json.loads(row["envs"]),
         folder=row["folder"],
         race=row["race"],
         consent=row["consent"],

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import Micros
 
 from .leases import Leases
 from .rows import RunRow, run_row, storable
+
+NO_ENVS = "{}"
+"""What the `envs` column holds: values given by the caller may be secrets, and nothing reads them back."""
 
 
 class NameTaken(NbprovError):
@@ -22,9 +22,7 @@ class NameTaken(NbprovError):
 class Runs(Leases):
     """Opening runs, moving them on, and finding those that a dead kernel left."""
 
-    def open_run(
-        self, run_id: str, name: str, spec: str, *, envs: Mapping[str, str], folder: str, race: int, consent: Micros, state: RunState
-    ) -> None:
+    def open_run(self, run_id: str, name: str, spec: str, *, folder: str, race: int, consent: Micros, state: RunState) -> None:
         """Write a run down and take its lease, before anything else happens in its name.
 
         Raises
@@ -47,7 +45,7 @@ class Runs(Leases):
                     name,
                     state.value,
                     storable(spec),
-                    json.dumps(dict(envs)),
+                    NO_ENVS,
                     folder,
                     race,
                     consent,

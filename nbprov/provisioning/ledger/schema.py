@@ -11,7 +11,7 @@ MIGRATIONS: tuple[str, ...] = (
         name TEXT NOT NULL,
         state TEXT NOT NULL,
         spec TEXT NOT NULL,              -- the cell's text, secrets blotted out
-        envs TEXT NOT NULL,              -- values given by the caller for envs the spec leaves open
+        envs TEXT NOT NULL,              -- always '{}': values given by the caller may be secrets, and are not kept
         folder TEXT NOT NULL,            -- what relative paths of the spec are relative to
         race INTEGER NOT NULL,
         consent INTEGER NOT NULL,        -- micros an hour that Launch consented to

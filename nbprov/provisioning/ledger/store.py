@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -16,8 +17,10 @@ from nbprov.model.errors import LedgerError
 
 from .schema import MIGRATIONS
 
-BUSY_SECONDS: Seconds = 10.0
-"""How long a transaction waits for another kernel's: each holds the file for some milliseconds."""
+log = logging.getLogger("nbprov.ledger")
+
+BUSY_SECONDS: Seconds = 3.0
+"""How long a transaction waits for another kernel's: each holds the file for some milliseconds. Much shorter than a lease, since a run waits too."""
 
 NETWORK_FILE_SYSTEMS = (
     "nfs",
@@ -146,6 +149,8 @@ class Store:
                 self._depth += 1
                 try:
                     yield self._connection
+                except sqlite3.Error as error:
+                    raise self._unwritable(error) from error
                 finally:
                     self._depth -= 1
                 return
@@ -153,6 +158,9 @@ class Store:
             self._depth = 1
             try:
                 yield self._connection
+            except sqlite3.Error as error:
+                self._roll_back()
+                raise self._unwritable(error) from error
             except BaseException:
                 self._roll_back()
                 raise
@@ -164,28 +172,52 @@ class Store:
     def _begin_or_end(self, statement: str) -> None:
         try:
             self._connection.execute(statement)
-        except sqlite3.OperationalError as error:
+        except sqlite3.Error as error:
             self._roll_back()
-            raise LedgerError(
-                f"the ledger {self.path} cannot be written: {error}",
-                hint="another kernel may be stuck, or the disk full; what was under way is taken up at the next load",
-            ) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: sqlite3.Error) -> LedgerError:
+        return LedgerError(
+            f"the ledger {self.path} cannot be written: {error}",
+            hint="another kernel may be stuck, or the disk full; what was under way is taken up at the next load",
+        )
 
     def _roll_back(self) -> None:
-        # A full disk has ended the transaction already.
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
+        # A full disk has ended the transaction already; where a rollback fails, SQLite undoes the change at the next opening.
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            log.warning("the ledger %s could not be rolled back: %s", self.path, error)
 
     def rows(self, query: str, *args: object) -> list[sqlite3.Row]:
-        """All rows of a query."""
-        with self._lock:
-            return self._connection.execute(query, args).fetchall()
+        """All rows of a query.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read, or is closed.
+        """
+        try:
+            with self._lock:
+                return self._connection.execute(query, args).fetchall()
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} cannot be read: {error}", hint="another kernel may be stuck") from error
 
     def row(self, query: str, *args: object) -> sqlite3.Row | None:
-        """The first row of a query."""
-        with self._lock:
-            found: sqlite3.Row | None = self._connection.execute(query, args).fetchone()
-            return found
+        """The first row of a query.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read, or is closed.
+        """
+        try:
+            with self._lock:
+                found: sqlite3.Row | None = self._connection.execute(query, args).fetchone()
+                return found
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} cannot be read: {error}", hint="another kernel may be stuck") from error
 
     def close(self) -> None:
         """Close the file; what was committed stays."""

@@ -1609,7 +1609,8 @@ class KernelHost:
         self.vital(self.watch(self.process))
         self.client = AsyncKernelClient(connection_file=path)
         self.client.load_connection_file()
-        self.client.start_channels(stdin=False, hb=True)
+        # Without its heartbeat: while one is there, a single late beat on a busy machine counts as a kernel that died. `watch` knows better.
+        self.client.start_channels(stdin=False, hb=False)
         await self.client.wait_for_ready(timeout=KERNEL_START_SECONDS)
         self.vital(self.hear_outputs())
         self.vital(self.hear_replies())
@@ -1635,6 +1636,7 @@ class KernelHost:
 
     async def hear_heartbeat(self) -> None:
         """Say when the kernel's process stands still (stopped, swapped out) and when it answers again."""
+        self.client.hb_channel.start()
         self.client.hb_channel.unpause()
         was_beating = True
         while True:

@@ -86,6 +86,23 @@ class GuardConfig:
             config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
         return config
 
+    @classmethod
+    def from_json(cls, config: Mapping[str, Any]) -> GuardConfig:
+        """Read back what `to_json` wrote.
+
+        Examples
+        --------
+        >>> config = GuardConfig("sudo poweroff", idle_seconds=60.0, limit=5_000_000)
+        >>> GuardConfig.from_json(config.to_json()) == config
+        True
+        """
+        budget = config.get("budget", {})
+        amounts = {"hourly": "hourly_micros", "limit": "limit_micros", "spent": "spent_micros", "reserve_seconds": "reserve_seconds"}
+        return cls(
+            **{name: config[name] for name in cls.__dataclass_fields__ if name in config},
+            **{name: budget[key] for name, key in amounts.items() if key in budget},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AgentConfig:

@@ -31,6 +31,7 @@ from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.runs import AttemptFacts
 
 TYPES = (Path(__file__).resolve().parents[3] / "widgets" / "types.d.ts").read_text(encoding="utf-8")
+WIDGET = "application/vnd.jupyter.widget-view+json"
 PANELS: list[Panel[Any]] = [
     PriceTable(samples.offers(30)),
     RunPanel(samples.ready_run()),
@@ -42,7 +43,7 @@ class Browser:
     """Hears what a panel's widget sends and says what a browser would."""
 
     def __init__(self, panel: Panel[Any]) -> None:
-        panel.bundle(with_widget=True)
+        panel.widget_bundle()
         self.panel = panel
         self.heard: list[tuple[dict[str, Any], list[bytes]]] = []
         assert panel.widget is not None
@@ -71,14 +72,26 @@ def test_the_state_is_what_the_types_say() -> None:
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda p: type(p).__name__)
-def test_the_bundle_has_three_keys_where_widgets_are_and_two_elsewhere(panel: Panel[Any]) -> None:
-    data, _ = panel.bundle(with_widget=True)
-    assert set(data) == {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"}
-    assert data["text/plain"] == panel.text() == repr(panel)
-    data, metadata = panel._repr_mimebundle_()
-    assert set(data) == {"text/html", "text/plain"}
-    assert metadata == {}
+def test_the_static_form_and_the_widget_are_two_bundles(panel: Panel[Any]) -> None:
+    data, _ = panel.widget_bundle()
+    assert set(data) == {WIDGET, "text/html", "text/plain"}
+    assert data["text/html"] == data["text/plain"] == "", "it would be shown twice where there are no widgets"
+    for data, metadata in (panel.static_bundle(), panel._repr_mimebundle_()):
+        assert data == {"text/html": panel.html(), "text/plain": panel.text()}
+        assert metadata == {}
+    assert panel.text() == repr(panel)
     json.dumps(panel.state(), allow_nan=False)
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda p: type(p).__name__)
+def test_the_widget_knows_the_static_form_that_it_hides(panel: Panel[Any]) -> None:
+    panel.widget_bundle()
+    assert panel.widget is not None
+    html = panel.static_bundle(beside_widget=True)[0]["text/html"]
+    assert html.startswith(f'<div data-nbprov="{panel.widget.anchor}">')
+    assert panel.html() in html
+    assert panel.widget.anchor not in panel.html()
+    assert len({other.static_bundle(beside_widget=True)[0]["text/html"][:60] for other in PANELS}) == len(PANELS)
 
 
 def test_table_data_is_sent_on_request_and_is_in_no_trait() -> None:
@@ -96,7 +109,7 @@ def test_table_data_is_sent_on_request_and_is_in_no_trait() -> None:
 
 def test_what_a_notebook_saves_of_forty_thousand_rows_is_small() -> None:
     panel = PriceTable(samples.offers(40_000))
-    data, _ = panel.bundle(with_widget=True)
+    data = [panel.static_bundle(beside_widget=True), panel.widget_bundle()]
     assert panel.widget is not None
     with_state = len(json.dumps(data)) + len(json.dumps(panel.widget.get_state()))
     assert len(json.dumps(data)) < 25_000
@@ -255,7 +268,7 @@ def test_updates_of_many_threads_lose_no_last_state() -> None:
 
 def test_a_closed_panel_can_still_be_read_and_updated() -> None:
     panel = RunPanel(samples.waiting_run())
-    panel.bundle(with_widget=True)
+    panel.widget_bundle()
     panel.close()
     panel.update(samples.ready_run())
     assert panel.widget is None

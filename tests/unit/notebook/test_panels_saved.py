@@ -74,16 +74,20 @@ def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(t
     monkeypatch.setenv("JPY_SESSION_NAME", "/a/notebook.ipynb")
     notebook = execute(tmp_path)
     _, run, prices, finish = notebook.cells
-    (saved,) = displays(run)
-    assert set(saved) == {WIDGET, "text/html", "text/plain"}
-    assert "next: %%on dev" in saved["text/plain"]
+    static, saved = displays(run)
+    assert set(static) == {"text/html", "text/plain"}
+    assert "next: %%on dev" in static["text/plain"]
+    assert "next: %%on dev" in static["text/html"]
+    assert saved == {WIDGET: saved[WIDGET], "text/html": "", "text/plain": ""}
     assert printed(run).strip() == printed(finish).strip() == ""
     states = notebook.metadata["widgets"]["application/vnd.jupyter.widget-state+json"]["state"]
     live = states[saved[WIDGET]["model_id"]]["state"]
     assert live["state"]["state"] == "ready"
-    (table,) = displays(prices)
+    assert f'data-nbprov="{live["anchor"]}"' in static["text/html"]
+    rows, table = displays(prices)
+    assert "39,980 more rows" in rows["text/html"]
     stored = states[table[WIDGET]["model_id"]]
-    assert len(json.dumps(stored)) + len(json.dumps(table)) < 50_000, "table data has got into the saved notebook"
+    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 50_000, "table data has got into the saved notebook"
 
 
 def test_a_terminal_shows_lines_and_nothing_by_itself(tmp_path: Path) -> None:

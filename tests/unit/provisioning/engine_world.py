@@ -106,7 +106,7 @@ class EngineWorld:
 
     def launch(self, engine: Engine, driver: RunDriver) -> RunDriver:
         """Launch a run; returns as soon as it is under way."""
-        self.do(engine, engine.launch(driver, envs={}, folder=""))
+        self.do(engine, engine.launch(driver, folder=""))
         return driver
 
     def finish(self, driver: RunDriver) -> RunState:

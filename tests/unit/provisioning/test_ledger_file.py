@@ -30,7 +30,7 @@ def _open(path: Path, holder: str = "kernel-1") -> Ledger:
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(run_id, name, "name: dev", envs={}, folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(run_id, name, "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING)
 
 
 def test_a_new_file_has_the_newest_schema_an_owner_and_belongs_to_its_user(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ from provisioning_samples import candidate, launch_row
 
 ledger = Ledger(Path({path!r}), SystemClock(), "doomed", 0.5)
 steps = [
-    lambda: ledger.open_run("run-1", "dev", "name: dev", envs={{}}, folder="", race=1, consent=5, state=RunState.LAUNCHING),
+    lambda: ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING),
     lambda: ledger.intend(launch_row("t1", candidate())),
     lambda: ledger.sent("t1", Operation("aws", "t1", "op-1")),
     lambda: ledger.accepted("t1", ("i-1",)),
@@ -189,7 +189,7 @@ ledger = Ledger(path, SystemClock(), me)
 taken = 0
 for i in range(40):
     try:
-        ledger.open_run(f"{me}-{i}", f"name-{i}", "", envs={}, folder="", race=1, consent=0, state=RunState.LAUNCHING)
+        ledger.open_run(f"{me}-{i}", f"name-{i}", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
     except NameTaken:
         taken += 1
         continue

@@ -24,7 +24,7 @@ HOUR = 3600.0
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(run_id, name, "name: dev", envs={"A": "1"}, folder="/home/me", race=2, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(run_id, name, "name: dev", folder="/home/me", race=2, consent=5, state=RunState.LAUNCHING)
 
 
 def _cluster(ledger: Ledger, *, count: int = 1, hourly: int = usd(2), run_id: str = "run-1", token: str = "t1", name: str = "dev") -> None:
@@ -165,7 +165,6 @@ def test_a_cancel_stays_written(ledger: Ledger) -> None:
     row = ledger.run("run-1")
     assert row is not None
     assert row.cancelled
-    assert row.envs == {"A": "1"}
 
 
 def test_a_create_that_is_sent_again_has_a_new_instant_to_answer_by(ledger: Ledger) -> None:

@@ -91,8 +91,9 @@ async def test_variables_arrive_whole_and_show_on_no_command_line(shared_machine
 async def test_a_command_that_takes_too_long_is_ended_there(shared_machine: Any, connected: Any, until: Any) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(SshError) as caught:
-            await connection.run("exec sleep 987.5", deadline=0.3)
+            await connection.run('touch "$HOME/begun"; exec sleep 987.5', deadline=2)
         assert caught.value.code is SshCode.TIMEOUT
+        assert (shared_machine.home / "begun").exists()
         await until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "987.5"]], "the sleep ended")
 
 
