@@ -175,7 +175,8 @@ class Kernel:
         self.start()
 
     def start(self) -> None:
-        self.manager = KernelManager()
+        # Not TCP: ports are chosen before they are bound, and kernels that start side by side take one another's.
+        self.manager = KernelManager(transport="ipc", ip=str(self.home.parent / f"{self.home.name}.k"))
         self.manager.start_kernel(env=self.environment, cwd=str(self.home.parent))
         self.client = self.manager.blocking_client()
         self.client.start_channels(stdin=False)

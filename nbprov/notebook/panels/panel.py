@@ -28,7 +28,7 @@ ANCHOR_DIGITS = 12
 
 _HIDE_WIDGETLESS = (
     '.jp-OutputArea-child:has([data-nbprov="{anchor}"]) + '
-    ".jp-OutputArea-child:has(> .jupyter-widgets):not(:has(.nbprov-root:not([hidden]))) {{ display: none }}"
+    ".jp-OutputArea-child:has(> .jp-OutputArea-output:not([data-mime-type])):not(:has(.nbprov-root:not([hidden]))) {{ display: none }}"
 )
 """JupyterLab says of a widget without its kernel "Loading widget" or "model not found", for good: that line goes, unless a panel is
 drawn there. Viewers that drop style elements do not know widgets either, and show the widget's empty text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import nbprov
 from nbprov import api
 from nbprov.api.errors import CloudTrouble
 from nbprov.clouds import registry
+from nbprov.clouds.local.client import Client
+from nbprov.clouds.local.wire import Unreachable
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
@@ -25,6 +28,8 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
         yield nbprov.session()
     finally:
         api.close()
+        with contextlib.suppress(Unreachable):  # most of these tests begin no cloud
+            Client(nbprov_home / "local").call("shutdown", {"end_machines": True}, timeout=10.0, start=False)
 
 
 def run_of(session: api.Session) -> api.Run:
