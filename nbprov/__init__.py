@@ -1,6 +1,7 @@
 """Get a GPU without leaving the notebook: `%load_ext nbprov`, then a `%%provision` cell.
 
-The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `sweep`.
+The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `sweep`;
+and as coroutines in `nbprov.aio`.
 Importing this package imports nothing heavy; each part is imported when first used.
 """
 
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nbprov.api import session
+    from nbprov.api import aio, session
 
     # What `__getattr__` finds at run time, for type checkers and editors.
     _of = session()
@@ -34,7 +35,7 @@ _VERBS = frozenset(
     {"attempts", "blocks", "check", "clear_blocks", "cluster", "clusters", "costs", "parse", "plan", "prices", "provision", "sweep"}
 )
 
-__all__ = ["__version__", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
+__all__ = ["__version__", "aio", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
@@ -60,6 +61,10 @@ def __getattr__(name: str) -> Any:
         from nbprov.api import session
 
         return session
+    if name == "aio":
+        from nbprov.api import aio
+
+        return aio
     raise AttributeError(f"module 'nbprov' has no attribute {name!r}")
 
 

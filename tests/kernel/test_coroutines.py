@@ -12,7 +12,7 @@ from kernels import machines
 
 SCRIPT = """
 import asyncio, json
-from nbprov.api import aio
+from nbprov import aio
 
 async def main():
     told = {}

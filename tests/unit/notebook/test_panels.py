@@ -25,6 +25,7 @@ from nbprov.notebook.panels import (
     current,
     is_interactive,
 )
+from nbprov.notebook.panels import host as panel_host
 from nbprov.notebook.panels.widget import free_route
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
@@ -278,3 +279,27 @@ def test_a_closed_panel_can_still_be_read_and_updated() -> None:
 def test_an_empty_price_table_says_what_was_looked_for() -> None:
     assert PriceTable([], title="prices of A100").text() == "prices of A100: no offers"
     assert "prices of A100: no offers" in PriceTable([], title="prices of A100").html()
+
+
+def test_the_saved_form_of_a_live_panel_is_renewed_with_its_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Publisher:
+        def __init__(self) -> None:
+            self.sent: list[tuple[bool, dict[str, Any]]] = []
+
+        def publish(self, *, data: dict[str, Any], update: bool = False, **_: Any) -> None:
+            self.sent.append((update, data))
+
+    class Shell:
+        display_pub = Publisher()
+
+    monkeypatch.setattr(panel_host, "shell", Shell)
+    display: LiveDisplay[RunView] = LiveDisplay(RunPanel(samples.waiting_run()), where=Host.WIDGETS)
+    display.show()
+    sent = Shell.display_pub.sent
+    assert [(update, WIDGET in data) for update, data in sent] == [(False, False), (False, True)]
+    display.update(replace(samples.waiting_run(), now=samples.NOW + 1))
+    assert len(sent) == 2, "the time alone is no news"
+    display.update(samples.launching_run())
+    display.freeze()
+    assert [(update, WIDGET in data) for update, data in sent[2:]] == [(True, False)]
+    assert "launching" in sent[2][1]["text/plain"]

@@ -271,3 +271,19 @@ def test_tables_of_anything_stay_aligned_and_escaped(rows: list[tuple[str, str]]
     assert len(lines) == len(rows) + 2
     assert all(width_of(line) <= 60 for line in lines)
     assert Parsed(html_table(columns, rows)).tags <= ALLOWED
+
+
+def test_a_log_in_the_home_folder_does_not_name_its_owner() -> None:
+    inside = replace(samples.ready_run(), log_path=str(Path.home() / "logs" / "a.log"))
+    for form in (run_html(inside), run_text(inside)):
+        assert f"log: {Path('~') / 'logs' / 'a.log'}" in form
+        assert str(Path.home() / "logs") not in form
+    outside = str(Path.home().parent / "elsewhere" / "a.log")
+    assert f"log: {outside}" in run_text(replace(inside, log_path=outside))
+
+
+def test_places_and_types_of_attempts_are_not_broken_at_their_hyphens() -> None:
+    run = samples.launching_run()
+    offer = run.attempts[0].candidate.offer
+    for words in (place_words(offer.place), offer.instance_type):
+        assert f'white-space:nowrap">{words}</td>' in run_html(run)
