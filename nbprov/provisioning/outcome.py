@@ -10,6 +10,7 @@ from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
 
 BLOCKED = "blocked:"
+DISABLED = "disabled:"
 """How the rule of what was dropped from a plan begins where a block did it."""
 
 SHOWN_ATTEMPTS = 8
@@ -59,6 +60,11 @@ class Unavailable(NbprovError):
             lines = [f"{RULES[b.cause].words}: {b.words()}; open again in {short_duration(b.expires - view.now)}" for b in view.blocks]
             said = "; ".join([f"{view.name}: every candidate is blocked for now", *lines[:SHOWN_ATTEMPTS]])
             return cls(said, hint="%nbprov blocks shows each block and until when", code="provision.blocked")
+        closed = [d.rule.removeprefix(DISABLED) for d in view.plan.dropped if d.rule.startswith(DISABLED)]
+        if closed:
+            said = f"{view.name}: sold by {', '.join(closed)}, and none of them is set up here"
+            why = sorted({d.words.partition(": ")[2] for d in view.plan.dropped if d.rule.startswith(DISABLED)})
+            return cls(said, hint=f"{', '.join(why)}; infra: local tries it for $0", code="provision.not-set-up")
         return cls(f"{view.name}: nothing on sale fits", hint="; ".join(view.plan.notes))
 
     def render(self) -> list[str]:

@@ -79,3 +79,14 @@ def test_what_is_blocked_is_not_called_unsold() -> None:
     assert "%nbprov blocks" in error.hint
     nothing = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=replace(plan, dropped=()), attempts=()))
     assert "nothing on sale fits" in nothing.message
+
+
+def test_what_nobody_here_may_buy_is_not_called_unsold() -> None:
+    dropped = (
+        Dropped("disabled:aws", "aws is not set up: no adapter yet", 4),
+        Dropped("disabled:gcp", "gcp is not set up: no adapter yet", 2),
+    )
+    plan = replace(VIEW.plan, candidates=(), dearest=None, dropped=dropped)
+    error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
+    assert error.message.endswith("sold by aws, gcp, and none of them is set up here")
+    assert error.hint == "no adapter yet; infra: local tries it for $0"
