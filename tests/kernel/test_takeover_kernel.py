@@ -18,11 +18,12 @@ def launched(kernel: Kernel, state: str) -> None:
 @pytest.fixture
 def adopting(home, kernel: Kernel) -> Kernel:
     """A kernel that takes up the launch of the one before it, which the cloud is slow to decide."""
-    market(home, accept=2.5)
+    market(home, accept=5.0)
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     launched(kernel, "sent")
     kernel.restart(orderly=True)
     kernel.run("%load_ext nbprov")
+    kernel.until(lambda: kernel.value("len(__import__('nbprov').session().engine.drivers)"), "the launch is taken up")
     return kernel
 
 
