@@ -99,7 +99,7 @@ def _refused_everywhere(home: Path, watch: Stopwatch) -> tuple[float, float, flo
         driver = _run(engine, adapter)
         watch.seconds, commits.count = 0.0, 0
         start = time.perf_counter()
-        engine.thread.call(engine.launch(driver, envs={}, folder="")).result()
+        engine.thread.call(engine.launch(driver, folder="")).result()
         state = driver.finished.result(MOST_SECONDS)
         passed = time.perf_counter() - start
     finally:
