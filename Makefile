@@ -22,14 +22,15 @@ endef
 QUICKSTART := example_notebooks/quickstart.ipynb
 LAB_FLAGS ?=
 RUNS ?= 200
+CLOUD_RUNS ?= 30
 SEED ?= 1
 ONLY ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test chaos bench lint types fuzz clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test chaos bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 demo: setup-demo ## run the quickstart headless on the simulated local cloud and print its story
 	@$(PY) example_notebooks/run_quickstart.py
@@ -41,8 +42,9 @@ lab: setup-lab ## open JupyterLab on the quickstart (LAB_FLAGS="--no-browser --p
 test: setup-test ## the whole suite, browser tests included (ONLY=unit,kernel chooses stages)
 	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY))
 
-chaos: setup-test ## kill the engine at every state transition and count what is left (RUNS=200 SEED=1)
+chaos: setup-test ## kill the engine at every state transition and around each cloud's create, and count what is left (RUNS=200 CLOUD_RUNS=30 SEED=1)
 	@$(PY) tests/chaos/run.py --runs $(RUNS) --seed $(SEED)
+	@$(PY) tests/chaos/clouds.py --runs $(CLOUD_RUNS) --seed $(SEED)
 
 bench: setup-test ## measure what the README's performance table shows (BENCH_JSON=FILE)
 	@mkdir -p "$$(dirname "$(BENCH_JSON)")"
@@ -56,6 +58,9 @@ types: setup-test ## the strict type check, for this platform and for Windows
 
 fuzz: setup-test ## the property tests with many more, and fresh, examples
 	@$(PY) -m pytest tests/unit -m hypothesis --hypothesis-profile=fuzz -q
+
+verify-doubles: setup-test ## compare what the doubles know of RunPod's and Lambda's APIs with what these publish (internet)
+	@$(PY) tests/doubles/verify_published.py
 
 clean: ## remove what make made: virtual environments, caches, build results
 	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -49,7 +49,7 @@ def measure(setting: Setting) -> list[Figure]:
         made = plan(spec, catalog, enabled)
         found = f"{len(made.candidates)} candidates"
         figures.append(_timed(f"plan {name} ({found})", spec, catalog, enabled, (), repeats))
-        blocks = tuple(_block(c.offer) for c in made.candidates[:BLOCKS])
+        blocks = tuple(block_of(c.offer) for c in made.candidates[:BLOCKS])
         figures.append(_timed(f"plan {name}, {len(blocks)} blocks", spec, catalog, enabled, blocks, repeats))
     live = tuple(
         Offer("sim", "north", f"north-{i}", "sim-1", "A100", 8.0, 8.0, 64.0, Market.ON_DEMAND, 1_000_000 * i) for i in range(1, 31)
@@ -70,7 +70,8 @@ def _forty(catalog: Catalog) -> Spec:
     return Spec(requests=tuple(requests))
 
 
-def _block(offer: Offer) -> Block:
+def block_of(offer: Offer) -> Block:
+    """What a failover would block after a refusal for capacity."""
     return Block(
         cloud=offer.cloud,
         account="me",

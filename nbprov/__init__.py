@@ -1,6 +1,7 @@
 """Get a GPU without leaving the notebook: `%load_ext nbprov`, then a `%%provision` cell.
 
-The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `sweep`;
+The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `relax`, `refresh_prices`,
+`sweep`;
 and as coroutines in `nbprov.aio`.
 Importing this package imports nothing heavy; each part is imported when first used.
 """
@@ -27,12 +28,29 @@ if TYPE_CHECKING:
     plan = _of.plan
     prices = _of.prices
     provision = _of.provision
+    refresh_prices = _of.refresh_prices
+    relax = _of.relax
     sweep = _of.sweep
 
 __version__ = "0.1.0"
 
 _VERBS = frozenset(
-    {"attempts", "blocks", "check", "clear_blocks", "cluster", "clusters", "costs", "parse", "plan", "prices", "provision", "sweep"}
+    {
+        "attempts",
+        "blocks",
+        "check",
+        "clear_blocks",
+        "cluster",
+        "clusters",
+        "costs",
+        "parse",
+        "plan",
+        "prices",
+        "provision",
+        "refresh_prices",
+        "relax",
+        "sweep",
+    }
 )
 
 __all__ = ["__version__", "aio", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]

@@ -20,10 +20,14 @@ import psutil
 import pytest
 from hypothesis import settings
 
+DOUBLES = Path(__file__).parent / "doubles"
+if str(DOUBLES) not in sys.path:
+    sys.path.insert(0, str(DOUBLES))
+
 MARKER = "NBPROV_TEST_SESSION"
 ENDING_SECONDS = 5.0
 # Accounts and settings of whoever runs the suite: with these out of the way no test can spend money or depend on them.
-FOREIGN_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "RUNPOD_", "LAMBDA_", "VAST_", "NBPROV_", "SKYPILOT_", "JPY_")
+FOREIGN_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "RUNPOD_", "LAMBDA_", "VAST_", "CUDO_", "NBPROV_", "SKYPILOT_", "JPY_")
 # The interpreter's own helpers end with the interpreter.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -65,6 +69,7 @@ class Session:
         for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS"):
             os.environ[name] = str(self.root / "no-account")
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+        os.environ["NBPROV_CATALOG_REFRESH"] = "off"
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Refuse a connection, or a look-up of a name, that leaves this machine."""
@@ -133,7 +138,7 @@ _session_key = pytest.StashKey[Session]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the session: environment, guard, profiles, markers."""
-    config.addinivalue_line("markers", "ipykernel_versions: run again with every supported ipykernel")
+    config.addinivalue_line("markers", "versions: run again with every supported ipykernel, and with the lowest versions of everything")
     session = Session()
     session.isolate()
     config.stash[_session_key] = session

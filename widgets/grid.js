@@ -1,8 +1,8 @@
 // The virtualised price grid: only the rows in sight are in the page, whatever the table's length.
 
-import { count } from "./format.js";
+import { count, makeClock } from "./format.js";
 import { make, setText } from "./dom.js";
-import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows, withoutSilentColumns } from "./table.js";
+import { cellText, columnWidth, filteredRows, isText, nextSorting, sortedRows, whyOff, withoutSilentColumns } from "./table.js";
 
 /** @typedef {import("./types").Table} Table */
 
@@ -10,6 +10,7 @@ export const ROW_PX = 26;
 const SPARE_ROWS = 4; // Drawn beyond each edge, so that a fast wheel shows no gap before the next frame.
 const PAGE_OVERLAP = 1;
 const PADDING_CH = 2.2;
+const AGE_MS = 10_000; // How often the age of a stock is renewed.
 const FEW_ROWS = 8; // So many are seen at a glance: filter boxes would only be in the way.
 
 /**
@@ -25,7 +26,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   const element = make("div", { class: "nbprov-table" }, tools.element, scroller, empty, foot);
 
   /** @type {Table} */
-  let table = { rows: 0, total: 0, noun: "offer", columns: [] };
+  let table = { rows: 0, total: 0, noun: "offer", tail: 0, now: 0, columns: [], off: undefined };
   /** @type {import("./types").Sorting} */
   let sorting = { key: "", direction: 0 };
   let order = new Uint32Array(0);
@@ -34,7 +35,8 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   let marks = new Map();
   let selected = -1;
   let active = { row: 0, column: 0 };
-  let nowMs = Date.now();
+  const clock = makeClock();
+  const nowMs = () => clock.now() * 1000;
   /** @type {{ element: HTMLElement, cells: HTMLElement[], at: number }[]} */
   let pool = [];
   /** @type {{ cell: HTMLElement, button: HTMLButtonElement }[]} */
@@ -53,7 +55,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     });
     head.replaceChildren(make("div", { role: "row", "aria-rowindex": 1, class: "nbprov-row" }, ...headers.map((h) => h.cell)));
     // Every row has the same definite width and the same shares of it, so cells stand under their headers.
-    const widths = table.columns.map((c) => columnWidth(c, nowMs) + PADDING_CH);
+    const widths = table.columns.map((c) => columnWidth(c, nowMs()) + PADDING_CH);
     element.style.setProperty("--nbprov-columns", widths.map((w) => `minmax(${w.toFixed(1)}ch, ${w.toFixed(1)}fr)`).join(" "));
     element.style.setProperty("--nbprov-width", `${Math.ceil(widths.reduce((sum, w) => sum + w, 0))}ch`);
   }
@@ -110,10 +112,13 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     slot.element.setAttribute("aria-selected", String(row === selected));
     slot.element.classList.toggle("nbprov-odd", at % 2 === 1);
     slot.element.dataset.mark = marks.get(rankOf(row)) ?? "";
+    const why = whyOff(table, row);
+    slot.element.classList.toggle("nbprov-off", why !== "");
+    slot.element.title = why && `not set up: ${why}`;
     table.columns.forEach((column, i) => {
       const cell = slot.cells[i];
       if (!cell) return;
-      const text = cellText(column, row, nowMs);
+      const text = cellText(column, row, nowMs());
       setText(cell, text);
       cell.title = column.kind === "date" ? column.words[column.values[row] ?? -1] ?? "" : text.length > 18 ? text : "";
     });
@@ -165,15 +170,17 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
       const direction = column.key === sorting.key ? sorting.direction : 0;
       headers[i]?.cell.setAttribute("aria-sort", direction === 0 ? "none" : direction > 0 ? "ascending" : "descending");
     });
-    foot.hidden = tools.element.hidden && table.total === table.rows;
+    foot.hidden = tools.element.hidden && table.total === table.rows - table.tail;
     setText(foot, footText());
     draw(true);
   }
 
   function footText() {
     const plural = (/** @type {number} */ n) => `${count(n)} ${table.noun}${n === 1 ? "" : "s"}`;
-    const shown = visible.length < table.rows ? `${count(visible.length)} of ${plural(table.rows)}` : plural(table.rows);
-    return table.total > table.rows ? `${shown}; the first ${count(table.rows)} of ${count(table.total)}` : shown;
+    const rows = table.rows - table.tail;
+    const inSight = visible.filter((row) => row < rows).length;
+    const shown = inSight < rows ? `${count(inSight)} of ${plural(rows)}` : plural(rows);
+    return table.total > rows ? `${shown}; the first ${count(rows)} of ${count(table.total)}` : shown;
   }
 
   /** @param {number} at */
@@ -182,7 +189,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     if (row === undefined) return;
     selected = row;
     for (const slot of pool) slot.element.setAttribute("aria-selected", String(slot.at >= 0 && visible[slot.at] === selected));
-    onSelect(rankOf(row));
+    if (rankOf(row) >= 0) onSelect(rankOf(row));
   }
 
   /** @param {KeyboardEvent} event */
@@ -236,7 +243,9 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
   // Lab takes cells that are out of sight out of the page, and with that their scroll position.
   const resized = new ResizeObserver(scrolled);
   resized.observe(scroller);
+  const ageing = setInterval(() => table.columns.some((c) => c.kind === "stock") && draw(true), AGE_MS);
   signal.addEventListener("abort", () => {
+    clearInterval(ageing);
     cancelAnimationFrame(frame);
     resized.disconnect();
   });
@@ -252,7 +261,7 @@ export function makeGrid({ label, signal, rows: rowsInSight, onSelect }) {
     /** @param {Table} given */
     setTable(given) {
       table = withoutSilentColumns(given);
-      nowMs = Date.now();
+      clock.set(table.now);
       sorting = { key: "", direction: 0 };
       selected = -1;
       active = { row: 0, column: 0 };

@@ -6,6 +6,8 @@ import { decodeTable } from "./table.js";
 
 const POLL_MS = 5000; // Colab delivers nothing until something is asked; elsewhere one small message in 5 s of silence is no burden.
 
+const GONE = "The kernel of this panel is gone: run the cell again.";
+
 /**
  * @template {object} S
  * @param {import("@anywidget/types").AnyModel<import("./types").Traits<S>>} model
@@ -23,8 +25,22 @@ export function connect(model, signal, on) {
   let heard = Date.now();
   let isWaiting = false;
 
+  /**
+   * Whether it went out. Once the kernel was restarted or has ended, sending throws for good.
+   * @param {ToKernel} message
+   */
+  const sent = (message) => {
+    try {
+      model.send(message);
+      return true;
+    } catch {
+      return false;
+    }
+  };
   /** @param {ToKernel} message */
-  const send = (message) => model.send(message);
+  const send = (message) => {
+    if (!sent(message)) on.notice(GONE);
+  };
   const changed = () => {
     heard = Date.now();
     isWaiting = false;
@@ -43,10 +59,10 @@ export function connect(model, signal, on) {
     else if (message.type === "table") on.table?.(decodeTable(message.table, buffers), message.version);
   };
   const sync = () => {
-    // A busy old kernel answers only after its cell: one question at a time, or they pile up.
+    // A busy old kernel answers only after its cell: one question at a time, or they pile up. One that is gone is asked once.
     if (isWaiting) return;
     isWaiting = true;
-    send({ type: "sync", view });
+    sent({ type: "sync", view });
   };
   model.on("change:state", changed);
   model.on("msg:custom", received);
@@ -73,7 +89,7 @@ export function connect(model, signal, on) {
     want(version) {
       if (asked === version) return;
       asked = version;
-      send({ type: "ready", view, version });
+      sent({ type: "ready", view, version });
     },
   };
 }

@@ -14,25 +14,27 @@ function render({ model, el }) {
   const title = make("div", { class: "nbprov-title" });
   const status = makeStatus();
   const grid = makeGrid({ label: "Prices", signal, rows: ROWS, onSelect: (rank) => link.send({ type: "select", rank }) });
-  root.append(title, grid.element, status);
+  const notes = make("div", { class: "nbprov-notes" });
+  root.append(title, grid.element, notes, status);
   setText(status, "waiting for the kernel …");
 
+  /** @param {import("./types").PriceState} state */
+  const show = (state) => {
+    setText(title, state.title);
+    title.hidden = !state.title;
+    setText(notes, state.notes.join("\n"));
+    notes.hidden = !state.notes.length;
+    link.want(state.version);
+  };
   const link = connect(model, signal, {
-    state(state) {
-      setText(title, state.title);
-      title.hidden = !state.title;
-      link.want(state.version);
-    },
+    state: show,
     table(table) {
       setText(status, "");
       grid.setTable(table);
     },
     notice: (text) => setText(status, text),
   });
-  const state = model.get("state");
-  setText(title, state.title);
-  title.hidden = !state.title;
-  link.want(state.version);
+  show(model.get("state"));
   return () => controller.abort();
 }
 

@@ -47,7 +47,7 @@ function render({ model, el }) {
     clock.set(state.now + age);
     head.show(state);
     setText(status, state.message);
-    showLines(facts, state.is_final ? state.summary : [state.plan.consent, `guards: ${state.plan.guards}`]);
+    showLines(facts, state.is_final ? state.summary : [state.waiting, state.plan.consent, `guards: ${state.plan.guards}`, ...state.notes]);
     facts.classList.toggle("nbprov-summary", state.is_final);
     // Told to screen readers all the same.
     status.classList.toggle("nbprov-quiet", state.summary.some((line) => line.startsWith(state.message)));
@@ -126,7 +126,7 @@ function makeButtons(signal, press) {
     if (!state) return;
     const can = (/** @type {string} */ action) => state?.actions.includes(action) ?? false;
     launch.hidden = !(can("launch") && state.needs_launch);
-    cancel.hidden = !(can("cancel") && (state.state === "launching" || state.needs_launch));
+    cancel.hidden = !(can("cancel") && (state.state === "launching" || state.state === "waiting" || state.needs_launch));
     down.element.hidden = !(can("down") && state.state === "ready");
     setText(launch, asked === "launch" ? "Launching …" : "Launch");
     setText(cancel, asked === "cancel" ? "Cancelling …" : "Cancel");

@@ -1,6 +1,6 @@
 // The price table's data in the browser: decoding, sorting, filtering. No DOM.
 
-import { age, DASH, quantity, usd } from "./format.js";
+import { age, DASH, duration, quantity, usd } from "./format.js";
 
 /** @typedef {import("./types").Table} Table */
 /** @typedef {import("./types").TableColumn} TableColumn */
@@ -24,13 +24,39 @@ export function decodeTable(head, buffers) {
     if (values.length !== head.rows) throw new Error(`column ${column.key} has ${values.length} values for ${head.rows} rows`);
     return { ...column, values, words: column.words ?? [] };
   });
-  return { rows: head.rows, total: head.total, noun: head.noun, columns };
+  return { ...head, columns: columns.filter((c) => c.key !== "off"), off: columns.find((c) => c.key === "off") };
+}
+
+/**
+ * Why a row is grey; empty where it is not.
+ * @param {Table} table
+ * @param {number} row
+ */
+export function whyOff(table, row) {
+  return table.off?.words[table.off.values[row] ?? -1] ?? "";
 }
 
 /** @param {TableColumn} column */
 export function isText(column) {
-  return column.kind === "text" || column.kind === "date";
+  return column.kind === "text" || column.kind === "date" || column.kind === "stock";
 }
+
+/**
+ * What a cloud said of its stock and how long ago; empty where it said nothing.
+ * @param {string} word
+ * @param {number} nowMs
+ */
+function stock(word, nowMs) {
+  return word && `${level(word)}, ${duration(nowMs / 1000 - Number(word.split("@")[1]))} ago`;
+}
+
+/** A word up to where it is about stock and an instant follows. @param {string} word */
+function level(word) {
+  return word.split("@")[0] ?? "";
+}
+
+/** The most first. @type {Record<string, number>} */
+const LEVELS = { high: 0, medium: 1, low: 2, none: 3 };
 
 /**
  * A cell as a person reads it.
@@ -45,8 +71,10 @@ export function cellText(column, row, nowMs) {
       return column.words[value] || DASH;
     case "date":
       return age(column.words[value] ?? "", nowMs);
+    case "stock":
+      return stock(column.words[value] ?? "", nowMs);
     case "rank":
-      return String(value + 1);
+      return value < 0 ? DASH : String(value + 1);
     case "money":
       return Number.isNaN(value) ? DASH : usd(value);
     default:
@@ -62,6 +90,9 @@ const COLLATOR = new Intl.Collator("en", { numeric: true, sensitivity: "base" })
  * @returns {ArrayLike<number>}
  */
 function sortKeys(column) {
+  // What no launch takes has no rank.
+  if (column.kind === "rank") return Float64Array.from(column.values, (v) => (v < 0 ? NaN : v));
+  if (column.kind === "stock") return Float64Array.from(column.values, (code) => LEVELS[level(column.words[code] ?? "")] ?? NaN);
   if (!isText(column)) return column.values;
   const order = column.words.map((_, i) => i).sort((a, b) => COLLATOR.compare(column.words[a] ?? "", column.words[b] ?? ""));
   const rankOf = new Float64Array(column.words.length);
@@ -113,7 +144,7 @@ export function filteredRows(table, order, filter) {
   const texts = table.columns.filter(isText);
   // Each needle is looked for once in each dictionary, not once in each row.
   const needles = filter.text.toLowerCase().split(/\s+/).filter(Boolean);
-  const hits = needles.map((needle) => texts.map((c) => c.words.map((w) => w.toLowerCase().includes(needle))));
+  const hits = needles.map((needle) => texts.map((c) => c.words.map((w) => (c.kind === "stock" ? level(w) : w).toLowerCase().includes(needle))));
   const price = filter.most === null ? undefined : table.columns.find((c) => c.key === "hourly");
   const most = (filter.most ?? 0) * 1e6 + 0.5;
   const market = table.columns.find((c) => c.key === "market");
@@ -150,7 +181,8 @@ export function columnWidth(column, nowMs) {
   let widest = column.label.length + 1.5;
   if (column.kind === "text") {
     for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
-  } else {
+  } else if (column.kind === "stock") widest = 23; // medium, 59 min 59 s ago
+  else {
     let largest = 0;
     for (let row = 1; row < column.values.length; row++) {
       if ((column.values[row] ?? 0) > (column.values[largest] ?? 0) || Number.isNaN(column.values[largest])) largest = row;

@@ -20,6 +20,8 @@ export interface Look {
 export interface PriceState {
   title: string;
   version: number;
+  /** What is said under the table: which clouds are not set up, and why. */
+  notes: string[];
 }
 
 /** A row of the failover panel. `hourly` is 0 once nothing of the attempt is on the bill. */
@@ -58,7 +60,7 @@ export interface PlanState {
 /** The state of a `RunPanel`. */
 export interface RunState {
   name: string;
-  /** planned, launching, ready, cancelling, cancelled, failed or ended. */
+  /** planned, launching, waiting, ready, cancelling, cancelled, failed or ended. */
   state: string;
   look: Look;
   message: string;
@@ -73,6 +75,10 @@ export interface RunState {
   hourly: number;
   started: number;
   now: number;
+  /** Until when stock is waited for, and what comes next; empty where it is not. */
+  waiting: string;
+  /** How it races, waits, checks and ends. */
+  notes: string[];
   summary: string[];
   error: string;
   log_path: string;
@@ -129,7 +135,8 @@ export type ToKernel =
   | { type: "launch" | "cancel" }
   | { type: "down" | "stop" | "start"; name: string };
 
-export type Kind = "rank" | "text" | "date" | "money" | "number";
+/** `stock`: a level and the instant it was told at, `high@1790000000.0`. */
+export type Kind = "rank" | "text" | "date" | "stock" | "money" | "number";
 export type Dtype = "u2" | "u4" | "i4" | "f4" | "f8";
 
 /** A column's header; its values are in the buffer of the same position, little-endian. */
@@ -138,15 +145,19 @@ export interface ColumnHead {
   label: string;
   kind: Kind;
   dtype: Dtype;
-  /** For `text` and `date`: what the codes in the buffer stand for; empty is unknown. */
+  /** For `text`, `date` and `stock`: what the codes in the buffer stand for; empty is unknown. */
   words?: string[];
 }
 
 export interface TableHead {
   rows: number;
-  /** More than `rows` where the kernel cut the table. */
+  /** More than `rows` where the kernel cut the table. Rows of the tail are not counted. */
   total: number;
   noun: string;
+  /** So many rows, the last ones, are no candidates: what clouds that are not set up would offer. */
+  tail: number;
+  /** The kernel's clock when the table was sent. */
+  now: number;
   columns: ColumnHead[];
 }
 
@@ -168,7 +179,12 @@ export interface Table {
   rows: number;
   total: number;
   noun: string;
+  tail: number;
+  now: number;
+  /** Those that are drawn. */
   columns: TableColumn[];
+  /** Why each row is grey; empty where it is not. */
+  off: TableColumn | undefined;
 }
 
 export interface Filter {

@@ -8,13 +8,16 @@ import threading
 
 from .again import SettingUp
 from .books import Cost, Tried
+from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay, NotSettled, OtherCluster
 from .prices import Prices
 from .run import Run
 from .session import Session
+from .terms import Terms
 
 __all__ = [
+    "Catalogue",
     "CloudTrouble",
     "Cluster",
     "Cost",
@@ -27,6 +30,7 @@ __all__ = [
     "Run",
     "Session",
     "SettingUp",
+    "Terms",
     "Tried",
     "close",
     "current",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import ClusterState
-from nbprov.model.spec import Autostop, Guards, Spec
+from nbprov.model.spec import Guards, Spec
 
 from .cluster import Cluster, Done
 from .errors import readably
@@ -84,25 +84,9 @@ class SettingUp(Done):
 
 def guards_of(ledger: Ledger, run_id: str, spec: Spec) -> Guards:
     """The guards that a cluster has: what its agents were told last, else those of its spec."""
-    known = ledger.guard(run_id)
-    return _from_config(known[0]) if known is not None and "poweroff" in known[0] else spec.guards
+    from nbprov.provisioning.guards import guards_known
 
-
-def _from_config(config: dict[str, Any]) -> Guards:
-    idle = config.get("idle_seconds")
-    autostop = Autostop(
-        idle or 0.0,
-        down=config.get("mode") == "terminate",
-        wait_for=config.get("wait_for", "jobs_and_ssh"),
-        hook=config.get("hook", ""),
-        hook_timeout=config.get("hook_timeout", 3600.0),
-    )
-    return Guards(
-        autostop=None if idle is None else autostop,
-        max_lifetime=config.get("max_lifetime_seconds"),
-        budget=config.get("budget", {}).get("limit_micros"),
-        is_default=False,
-    )
+    return guards_known(ledger, run_id) or spec.guards
 
 
 async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guards) -> str:
@@ -116,19 +100,20 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         If its machines cannot be reached.
     """
     from nbprov.machines.cells import agent_of
-    from nbprov.provisioning.guards import guard_config
+    from nbprov.provisioning.guards import guard_config, guards_from, kept
 
     if asked == Guards():
         return ""
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     config = guard_config(asked, capabilities, row.candidate, spent=ledger.cost(row.run_id))
-    before, after = guards_of(ledger, row.run_id, spec), _from_config(config.to_json())
+    stored = kept(config, asked)
+    before, after = guards_of(ledger, row.run_id, spec), guards_from(stored)
     if _rules(before) == _rules(after):
         return ""
     live = await engine.attach(row.name)
     await asyncio.gather(*(agent_of(node).set_guards(config) for node in live.nodes))
     for node in live.nodes:
-        ledger.set_guard(row.run_id, node.instance.node, config.to_json(), {})
+        ledger.set_guard(row.run_id, node.instance.node, stored, {})
     engine.changed()
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
     if capabilities.own_timer and before.max_lifetime != after.max_lifetime and before.max_lifetime is not None:
@@ -137,7 +122,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
 
 
 def _rules(guards: Guards) -> tuple[object, ...]:
-    return guards.autostop, guards.max_lifetime, guards.budget
+    return guards.autostop, guards.max_lifetime, guards.budget, guards.warn, guards.at_limit
 
 
 def _age(seconds: float) -> str:

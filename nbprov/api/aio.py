@@ -67,6 +67,8 @@ parse = _verb(Session.parse)
 plan = _verb(Session.plan)
 prices = _verb(Session.prices)
 provision = _verb(Session.provision)
+refresh_prices = _verb(Session.refresh_prices)
+relax = _verb(Session.relax)
 sweep = _verb(Session.sweep)
 
 cancel_job = _cluster_verb(Cluster.cancel_job)

@@ -16,6 +16,7 @@ from .errors import OtherCluster, readably
 if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
     from nbprov.machines.jobs import Job
+    from nbprov.model.spec import Spec
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
     from nbprov.remote.agent.values import AgentStatus
@@ -216,10 +217,18 @@ class Cluster:
         engine = self._session.engine
         return self._begin(engine.lifecycle.stop(self._row()), "stopping")
 
-    def start(self) -> Done:
-        """Start it again after a stop. Returns at once."""
+    def start(self, *, spec: Spec | None = None, agreed: bool = False) -> Done:
+        """Start it again after a stop. Returns at once.
+
+        Parameters
+        ----------
+        spec
+            Its `max_price` and guards hold from now on; by default those of the launch do.
+        agreed
+            Agree to what it costs now, up to `max_price`; otherwise it stays stopped where that is more than Launch agreed to.
+        """
         engine = self._session.engine
-        return self._begin(engine.lifecycle.start(self._row()), "starting")
+        return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")

@@ -42,6 +42,11 @@ def nobody(name: str, hidden: bool) -> str | None:
     return None
 
 
+def names_given(given: Mapping[str, str]) -> frozenset[str]:
+    """The names for which there are values without asking: the caller's and those of the kernel's environment."""
+    return frozenset({*given, *os.environ})
+
+
 def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
     """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
 

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbprov.clouds import registry
-from nbprov.model.launches import CheckResult
-from nbprov.model.offers import Offer, Plan
+from nbprov.clouds.base import STOCK_SECONDS
+from nbprov.market.probing import POOLS_A_CLOUD
+from nbprov.model.causes import Cause
+from nbprov.model.clock import Seconds
+from nbprov.model.offers import Block, Offer, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
 from .errors import readably
-from .prices import Prices, split_accelerator
+from .prices import Prices, asked, narrowed
+from .standing import Standing
+from .terms import Terms, terms_of
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
-    from nbprov.planning import EnabledCloud
-    from nbprov.provisioning.engine import Engine
+    from nbprov.market import Chances, Stock
+    from nbprov.planning import EnabledCloud, Relaxation
+
+    from .stock import StockDesk
 
 
-class Planner:
+SILENT = (Cause.TIMEOUT, Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.UNKNOWN_OUTCOME)
+"""Of a check: the cloud may be set up, and did not answer."""
+
+
+class Planner(Standing):
     """The verbs that only look.
 
     Parameters
@@ -36,65 +45,72 @@ class Planner:
     """
 
     def __init__(self, home: Path | None, *, demo: bool) -> None:
-        self._home = home
-        self._engine: Engine | None = None
-        self._opening = threading.Lock()
-        self._checks: dict[str, CheckResult] = {}
-        self.demo = demo
+        super().__init__(home, demo=demo)
+        self._stock: StockDesk | None = None
 
     @property
-    def engine(self) -> Engine:
-        """The engine; its thread and ledger are opened on first use."""
-        with self._opening:
-            if self._engine is None:
-                from nbprov.provisioning.engine import Engine
+    def stock(self) -> StockDesk:
+        """What clouds say of their stock."""
+        with self._making:
+            if self._stock is None:
+                from .stock import StockDesk
 
-                self._engine = Engine(self._home)
-            return self._engine
+                self._stock = StockDesk(self)
+            return self._stock
 
     def close(self) -> None:
         """Give up leases and stop the engine's thread. Machines go on."""
-        with self._opening:
-            engine, self._engine = self._engine, None
-        if engine is not None:
-            engine.shut_down()
+        self._stock = None
+        super().close()
 
     # ------------------------------------------------------------ clouds and catalogue
 
-    def check(self, clouds: Sequence[str] | None = None, *, fresh: bool = True) -> list[CheckResult]:
-        """Ask each cloud, in parallel, whether it can be used. At most 5 s each.
+    def enabled(self, spec: Spec, assume: Sequence[str] = ()) -> tuple[dict[str, EnabledCloud], dict[str, str]]:
+        """The clouds that may be used for a spec, and why each other may not.
+
+        Parameters
+        ----------
+        assume
+            Clouds of the catalogue that are taken to be set up; `all` means every one.
 
         Raises
         ------
-        NotFound
-            If a named cloud has no adapter.
+        UnknownName
+            If an assumed cloud is not in the catalogue.
         """
-        names = list(clouds) if clouds is not None else list(registry.names())
-        wanted = [n for n in names if fresh or n not in self._checks]
-
-        async def all_checks() -> list[CheckResult]:
-            return list(await asyncio.gather(*(self.engine.cloud(n).check() for n in wanted)))
-
-        if wanted:
-            for result in wait_for(self.engine.thread.call(all_checks())):
-                self._checks[result.cloud] = result
-        return [self._checks[n] for n in names]
-
-    def enabled(self, spec: Spec) -> tuple[dict[str, EnabledCloud], dict[str, str]]:
-        """The clouds that may be used for a spec, and why each other may not."""
         from nbprov.planning import EnabledCloud, reason
 
         named = {r.cloud for r in spec.requests}
-        adapters = {n: self.engine.cloud(n) for n in registry.names()}
-        wanted = [n for n, c in adapters.items() if n in named or self.demo or not (c.capabilities.named_only or named - {""})]
+        adapters = {n: self.capabilities_of(n) for n in registry.names()}
+        is_anywhere = not named or "" in named
+        wanted = [n for n in adapters if n in named or self.demo or (is_anywhere and self._enters_any_plan(n))]
         usable, unusable = {}, {}
         for result in self.check(wanted, fresh=False):
-            if result.enabled:
-                usable[result.cloud] = EnabledCloud(result.account, adapters[result.cloud].capabilities)
+            capabilities = adapters[result.cloud]
+            if result.enabled and capabilities is not None:
+                usable[result.cloud] = EnabledCloud(result.account, capabilities)
             else:
                 unusable[result.cloud] = reason(result)
-                self._checks.pop(result.cloud)  # asked again next time: the person may have set it up meanwhile
+        for name, cloud in self._assumed(assume).items():
+            if name not in usable:
+                own = adapters.get(name)
+                usable[name] = cloud if own is None else EnabledCloud("", own)
+                unusable.pop(name, None)
         return usable, unusable
+
+    def _assumed(self, clouds: Sequence[str]) -> dict[str, EnabledCloud]:
+        from nbprov.catalog import Query
+        from nbprov.catalog.hints import require_known
+        from nbprov.planning.skypilot_features import skypilot_clouds
+
+        names = [name.strip().lower() for name in clouds if name.strip()]
+        if not names:
+            return {}
+        catalog = self.catalog()
+        if "all" in names:
+            return skypilot_clouds(catalog.clouds())
+        require_known(catalog, Query(cloud=tuple(names)))
+        return skypilot_clouds(names)
 
     def catalog(self, clouds: Sequence[str] = ()) -> Catalog:
         """The price catalogue, with the live offers of these clouds in it.
@@ -116,41 +132,85 @@ class Planner:
 
     # ------------------------------------------------------------ prices and plans
 
-    def prices(self, accelerator: str = "", *, query: Query | None = None, live: bool = False) -> Prices:
-        """What is on sale.
+    def prices(
+        self, /, accelerator: str = "", *, query: Query | None = None, live: bool = False, fuzzy: bool = False, **conditions: Any
+    ) -> Prices:
+        """What is on sale. Clouds that are not set up are listed too.
 
         Parameters
         ----------
         accelerator
-            `A100` or `A100:8`; case does not matter, a fragment of one name will do.
+            `A100`, `A100:8`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*` or `/A100.*/`; case does not matter, a fragment of one name will do.
         query
             Further conditions.
         live
-            Ask every cloud that is set up for its prices now, where it can tell.
+            Ask every cloud that is set up for its prices now, and for its stock (3 s at most), where it can tell. One that does not answer is
+            named in `Prices.remarks`.
+        fuzzy
+            A fragment of several names means all of them, instead of being an error.
+        conditions
+            Fields of `nbprov.catalog.Query`, beside those of `query`: `cloud="aws", region="eu", market="spot", max_hourly=2_500_000`.
 
         Raises
         ------
         UnknownName, AmbiguousName
-            If no kind, or more than one, has this name; with close names.
+            If nothing, or more than one accelerator, has a name of the question; with close names.
+        QueryError, UsageError
+            If the question is in no known form.
+
+        Examples
+        --------
+        >>> nbprov.prices("80GB+:8", region="eu", fresh_days=30).to_frame()  # doctest: +SKIP
         """
         from nbprov.catalog import Query
+        from nbprov.catalog.hints import require_known
+
+        asked_for = narrowed(query or Query(), conditions)
+        catalog, remarks = self._priced_now(asked_for, live=live)
+        asked_for = asked(catalog, accelerator, asked_for, fuzzy=fuzzy)
+        require_known(catalog, asked_for)
+        prices = Prices(catalog, asked_for, remarks)
+        return self._stocked(prices) if live else prices
+
+    def _stocked(self, prices: Prices) -> Prices:
+        """Prices with what clouds say of the stock of the first ones of each."""
+        told = {name: self.capabilities_of(name) for name in registry.names()}
+        self.check([name for name, can in told.items() if can is not None and can.stock_probe], fresh=False)
+        answers = self.stock.ask_for(prices.first_of_clouds(POOLS_A_CLOUD, self.stock.telling()))
+        prices.learn(answers.stock, self.engine.clock.now())
+        late = [f"{cloud}: no word of its stock within {STOCK_SECONDS:g} s" for cloud in answers.late]
+        failed = [f"{cloud}: no word of its stock: {why}" for cloud, why in (answers.failed or {}).items()]
+        prices.remarks = (*prices.remarks, *late, *failed)
+        return prices
+
+    def _priced_now(self, query: Query, *, live: bool) -> tuple[Catalog, list[str]]:
+        """The catalogue with the live offers that a question wants; what to say of clouds that did not tell theirs."""
         from nbprov.catalog.query import names
 
-        query = query or Query()
-        wanted = set(names(query.cloud))
-        catalog = self.catalog(
-            [
-                name
-                for name in registry.names()
-                if name in wanted or self.demo or (live and not self.engine.cloud(name).capabilities.named_only)
-            ]
-        )
-        if accelerator:
-            kind, count = split_accelerator(accelerator)
-            query = replace(query, accelerator=catalog.resolve_accelerator(kind), count=count)
-        return Prices(catalog, query)
+        if not (query.cloud or live or self.demo):
+            return self.catalog(), []
+        wanted = [n for n in registry.names() if n in names(query.cloud) or (self.demo and not self._enters_any_plan(n))]
+        remarks = []
+        if live:
+            others = [n for n in registry.names() if not query.cloud and n not in wanted and self._enters_any_plan(n)]
+            for result in self.check(others, fresh=False):
+                if result.enabled:
+                    wanted.append(result.cloud)
+                elif result.problem is not None and result.problem.cause in SILENT:
+                    remarks.append(f"{result.cloud}: prices of its list, it could not be asked for those of now")
+            if not wanted:
+                remarks.append("no cloud that is set up tells its prices of now: these are of the catalogue")
+        return self.catalog(wanted), remarks
 
-    def parse(self, text: str, *, ignore: Sequence[str] = (), first_line: int = 1) -> Spec:
+    def parse(
+        self,
+        text: str,
+        *,
+        ignore: Sequence[str] = (),
+        first_line: int = 1,
+        variables: Mapping[str, object] | None = None,
+        given: Collection[str] | None = None,
+    ) -> Spec:
         """Read a spec.
 
         Parameters
@@ -159,6 +219,11 @@ class Planner:
             Fields whose errors are turned into warnings.
         first_line
             The number of the text's first line as its reader counts: 2 below a magic's line.
+        variables
+            What `$name` in the text stands for: `globals()`, or any map of names to values.
+        given
+            Names of envs and secrets for which there are values. Those that the text leaves open and that are not among them are told
+            together with the text's errors, where it has any. None: they are not looked at.
 
         Raises
         ------
@@ -167,26 +232,134 @@ class Planner:
         """
         from nbprov.spec import parse
 
-        return parse(text, frozenset(ignore), first_line=first_line)
+        return parse(text, frozenset(ignore), first_line=first_line, variables=variables, given=given)
 
-    def plan(self, spec: Spec | str) -> Plan:
+    def plan(
+        self,
+        spec: Spec | str,
+        *,
+        blocks: Sequence[Block] | None = None,
+        stock: Sequence[Stock] = (),
+        variables: Mapping[str, object] | None = None,
+        assume: Sequence[str] = (),
+        wait: Seconds = 0.0,
+    ) -> Plan:
         """The ordered candidates of a spec; nothing is created.
+
+        What launches of the last two days met counts for P(success), and with it for `prefer: soonest | balanced` and among equal prices. Clouds
+        that tell their stock are asked for it; what they say within the last five minutes puts places that are sold out last.
+
+        Parameters
+        ----------
+        blocks
+            What is left out; by default what the ledger knows to be blocked now.
+        stock
+            What clouds said of their stock just now, beside what they are asked.
+        variables
+            What `$name` stands for where the spec is text: `globals()`, or any map of names to values.
+        wait
+            Seconds to wait at most for what clouds say of their stock (3 suffices). By default none: they are asked behind the plan, and the next
+            one, and runs made from it, go by what they say.
+        assume
+            Clouds that are taken to be set up, to see what they would offer: names of the catalogue, or `all`. No launch uses them.
 
         Raises
         ------
         SpecError, PlanError
             If the spec cannot be read, or names a place or type that does not exist.
+        UnknownName
+            If an assumed cloud is not in the catalogue.
         """
+        spec = self._read(spec, variables)
+        made = self.planned(spec, blocks=blocks, stock=stock, assume=assume)
+        if assume:
+            return made
+        if wait:
+            return self.planned(spec, blocks=blocks, stock=stock) if self.stock.ask(made, wait).stock else made
+        self.stock.ask_behind(made)
+        return made
+
+    def planned(
+        self, spec: Spec, *, blocks: Sequence[Block] | None = None, stock: Sequence[Stock] = (), assume: Sequence[str] = ()
+    ) -> Plan:
+        """As `plan`, with what is known of stock: nobody is asked for more."""
         from nbprov.planning import plan
 
-        if isinstance(spec, str):
-            spec = self.parse(spec)
-        usable, unusable = self.enabled(spec)
+        usable, unusable = self.enabled(spec, assume)
         return plan(
             spec,
-            self.catalog(list(usable)),
+            self._priced(usable, assume),
             usable,
             disabled=unusable,
+            blocks=self.engine.ledger.blocks() if blocks is None else blocks,
+            now=self.engine.clock.now(),
+            demo=self.demo,
+            chances=self._chances(spec, [*self.stock.known(spec.num_nodes), *stock]),
+        )
+
+    def _planned_again(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
+        """The plan of a pass: what waits for stock asks for it first, and a launch that is under way waits for no more than a moment."""
+        from .stock import LAUNCH_GRACE
+
+        return self.plan(spec, blocks=blocks, wait=LAUNCH_GRACE)
+
+    def _read(self, spec: Spec | str, variables: Mapping[str, object] | None) -> Spec:
+        return self.parse(spec, variables=variables) if isinstance(spec, str) else spec
+
+    def _chances(self, spec: Spec, stock: Sequence[Stock]) -> Chances:
+        """What is known of stock: what launches met as long as it still counts, and what clouds say."""
+        from nbprov.market import Chances
+        from nbprov.market.chances import FORGOTTEN
+
+        now = self.engine.clock.now()
+        return Chances(self.engine.ledger.observations(now - FORGOTTEN), stock=stock, now=now, count=spec.num_nodes)
+
+    def terms(self, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
+        """What Launch would agree to for a plan, and how the run would buy, wait, check and end. Nothing is written.
+
+        Parameters
+        ----------
+        race, agreed
+            As for `provision`.
+        """
+        return terms_of(self.engine.ledger, plan, race=race, agreed=agreed)
+
+    def _priced(self, usable: Mapping[str, EnabledCloud], assume: Sequence[str]) -> Catalog:
+        """The catalogue with the live offers of those clouds that have an adapter, as all have that are not assumed."""
+        adapters = registry.names() if assume else usable
+        return self.catalog([name for name in usable if name in adapters])
+
+    def relax(
+        self, spec: Spec | str, *, variables: Mapping[str, object] | None = None, assume: Sequence[str] = ()
+    ) -> tuple[Relaxation, ...]:
+        """What one constraint less would open, each constraint alone: how many more places, and from what price.
+
+        Parameters
+        ----------
+        variables, assume
+            As for `plan`.
+
+        Raises
+        ------
+        SpecError, PlanError
+            As `plan`.
+
+        Examples
+        --------
+        >>> import nbprov
+        >>> [r.words() for r in nbprov.relax("resources: {accelerators: A100:8, infra: local, use_spot: true}")]  # doctest: +SKIP
+        ['use_spot: prefer opens 3 more places, from $14.20/h']
+        """
+        from nbprov.planning import EnabledCloud, relax
+
+        spec = self._read(spec, variables)
+        usable, unusable = self.enabled(spec, assume)
+        return relax(
+            spec,
+            self._priced(usable, assume),
+            usable,
+            disabled=unusable,
+            off={name: EnabledCloud("", own) for name in unusable if (own := self.capabilities_of(name)) is not None},
             blocks=self.engine.ledger.blocks(),
             now=self.engine.clock.now(),
             demo=self.demo,

@@ -2,27 +2,59 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from nbprov.model.clock import Instant
 from nbprov.model.errors import UsageError
+from nbprov.model.money import format_usd
 from nbprov.model.offers import Offer
+from nbprov.model.places import Market
+from nbprov.model.stock import Pool, Stock
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
+    from nbprov.market import Said
+
+_WRITTEN = ("accelerator", "count", "count_at_least", "device_gib", "device_at_least", "maker")
+"""What the text of a question says of a `Query`."""
 
 
 class Prices:
     """A sequence of offers, cheapest first, built when looked at.
+
+    Attributes
+    ----------
+    remarks
+        What is to be said beside them: a cloud that was asked for its prices of now and did not answer.
+    said
+        What clouds said of their stock, where they were asked (`live`); None where nobody was.
 
     Examples
     --------
     >>> nbprov.prices("A100:8").to_frame()  # doctest: +SKIP
     """
 
-    def __init__(self, catalog: Catalog, query: Query) -> None:
+    def __init__(self, catalog: Catalog, query: Query, remarks: Sequence[str] = ()) -> None:
         self.catalog = catalog
         self.query = query
         self.rows = catalog.select(query)
+        self.remarks = tuple(remarks)
+        self.said: Said | None = None
+        self._asked_at: Instant = 0.0
+
+    def learn(self, stock: Iterable[Stock], now: Instant) -> None:
+        """Take in what clouds said of their stock."""
+        from nbprov.market import Said
+
+        self.said, self._asked_at = Said(stock, now=now), now
+
+    def stock_of(self, offer: Offer) -> Stock | None:
+        """What its cloud said of an offer's stock within the last five minutes; None where it said nothing, or was not asked."""
+        return self.said.fresh(Pool.of(offer)) if self.said is not None else None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -34,38 +66,91 @@ class Prices:
         """The offers, cheapest first; at most `limit` of them."""
         return self.catalog.offers(self.query, limit)
 
+    def first_of_clouds(self, most: int, clouds: Collection[str]) -> list[Offer]:
+        """The cheapest offers of each of these clouds, at most so many of one."""
+        found: list[Offer] = []
+        for cloud in sorted(clouds):
+            found += self.catalog.offers(replace(self.query, cloud=(cloud,)), most) if self._may_hold(cloud) else []
+        return found
+
+    def _may_hold(self, cloud: str) -> bool:
+        from nbprov.catalog.query import names
+
+        wanted = {name.casefold() for name in names(self.query.cloud)}
+        return not wanted or cloud in wanted
+
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an offer. Prices are in US dollars an hour a node."""
-        return self.catalog.to_frame(self.rows)
+        """A pandas DataFrame, one row an offer, cheapest first; `nbprov.catalog.frame` says what its columns hold.
+
+        Prices (`hourly`) are US dollars an hour a node as float64, `as_of` is datetime64. Where clouds were asked for their stock there are two
+        columns more: `stock` (`none`, `low`, `medium`, `high`; None where nothing was said) and `stock_age_s`, how old that is, in seconds (NaN).
+        """
+        frame = self.catalog.to_frame(self.rows)
+        if self.said is None:
+            return frame
+        names = ("cloud", "region", "zone", "instance_type", "market")
+        pools = zip(*(frame[name].astype(str).tolist() for name in names), strict=True)
+        said = [self.said.fresh(Pool(*pool)) for pool in pools]
+        frame["stock"] = [None if stock is None else stock.level.value for stock in said]
+        frame["stock_age_s"] = [math.nan if stock is None else max(0.0, self._asked_at - stock.at) for stock in said]
+        return frame
 
     def __repr__(self) -> str:
-        cheapest = f", the cheapest: {self[0]}" if len(self) else ""
-        return f"<{len(self):,} offers{cheapest}>"
+        return f"<{len(self):,} offers{f', the cheapest: {_words(self[0])}' if len(self) else ''}>"
 
 
-def split_accelerator(written: str) -> tuple[str, float | None]:
-    """`A100:8` as the kind and the count; no count means any.
+def _words(offer: Offer) -> str:
+    what = f"{offer.gpus} {offer.instance_type}" if offer.accelerator else offer.instance_type
+    return f"{what} {offer.market} in {offer.place} at {format_usd(offer.hourly)}/h"
+
+
+def narrowed(query: Query, conditions: dict[str, Any]) -> Query:
+    """The question with further conditions, by the names of a `Query`'s fields.
 
     Raises
     ------
     UsageError
-        If there is no kind, or the count is not a positive number.
+        If there is no such field, with the closest one, or no such market.
 
     Examples
     --------
-    >>> split_accelerator("A100:8"), split_accelerator("h100")
-    (('A100', 8.0), ('h100', None))
+    >>> from nbprov.catalog import Query
+    >>> narrowed(Query(), {"market": "spot", "region": ["eu"]}).region
+    ('eu',)
     """
-    kind, colon, text = written.strip().partition(":")
-    hint = "write A100:8, or A100 for any count"
-    if not kind:
-        raise UsageError(f"{written!r} names no accelerator", hint=hint)
-    if not colon:
-        return kind, None
+    known = [field.name for field in fields(query)]
+    for name in conditions:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"a price question has no condition {name!r}", hint=f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+            )
+    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list | set) else value for name, value in conditions.items()}
+    if isinstance(made.get("market"), str):
+        try:
+            made["market"] = Market(made["market"])
+        except ValueError:
+            raise UsageError(f"there is no market {made['market']!r}", hint=f"markets are {' and '.join(Market)}") from None
+    return replace(query, **made)
+
+
+def asked(catalog: Catalog, text: str, query: Query, *, fuzzy: bool) -> Query:
+    """The question with what its text says of accelerators; what the text leaves open stays as it is.
+
+    Raises
+    ------
+    UnknownName, AmbiguousName, QueryError
+        As `Catalog.query`. The name of an instance type is told apart.
+    """
+    from nbprov.catalog import UnknownName
+
+    if not text.strip():
+        return query
     try:
-        count = float(text)
-    except ValueError:
-        count = 0.0
-    if not 0 < count < float("inf"):
-        raise UsageError(f"{written!r}: the count after the colon is a positive number", hint=hint)
-    return kind, count
+        read = catalog.query(text, fuzzy=fuzzy)
+    except UnknownName as error:
+        if catalog.has_instance_type(text.strip()):
+            error.hint = f"it is an instance type: %prices --type {text.strip()}, or prices(instance_type={text.strip()!r})"
+        raise
+    said = {name: getattr(read, name) for name in _WRITTEN if getattr(read, name)}
+    return replace(query, **said)

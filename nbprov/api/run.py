@@ -41,23 +41,31 @@ class Run(Waitable[Cluster]):
     >>> cluster = run.launch().wait()  # doctest: +SKIP
     """
 
-    def __init__(self, session: Session, driver: RunDriver, given: Given, folder: str) -> None:
+    def __init__(self, session: Session, driver: RunDriver, given: Given, folder: str, *, launched: bool = False) -> None:
         super().__init__(concurrent.futures.Future())
         self._session = session
         self._driver = driver
         self._given = given
         self._folder = folder
         self._lock = threading.Lock()
-        self._launched = False
+        self._launched = launched
         self._work = ""
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
         driver.on_change = self._changed
-        if self.plan.chosen is None:
+        if self.plan.chosen is None and not launched:  # one that was taken up has no plan until its next pass
             self._driver.state = RunState.FAILED
             self._error = self._nothing_fits()
             self._future.set_exception(self._error)
+
+    @classmethod
+    def joined(cls, session: Session, driver: RunDriver, given: Given, folder: str) -> Run:
+        """The handle of a launch that goes on already: what is agreed to is agreed to, and its set-up is done once it is ready."""
+        run = cls(session, driver, given, folder, launched=True)
+        session.engine.thread.call(run._bring_up())
+        run._changed()
+        return run
 
     def _nothing_fits(self) -> NbprovError:
         from nbprov.provisioning.outcome import Unavailable
@@ -328,7 +336,6 @@ class Run(Waitable[Cluster]):
         is_set_up = self.done and self._error is None
         view = replace(
             view,
-            race=self.race,
             needs_launch=not self._launched and not self.done,
             cluster=self._session.cluster_view(row) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import os
 import re
@@ -14,21 +15,35 @@ from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView, RunState
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.model.offers import Block
+from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
 from . import books
 from .again import SettingUp, guards_of, use_again
 from .books import Cost, Tried
+from .catalogue import Catalogue
 from .cluster import Cluster, Done
-from .errors import DoesNotFit, LaunchUnderWay, readable, readably
-from .given import Ask, Given, collect, nobody
+from .errors import DoesNotFit, readable, readably
+from .given import Ask, Given, collect, names_given, nobody
 from .planner import Planner
 from .run import Run
-from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
+from .underway import (
+    Say,
+    cancel,
+    driver_of,
+    foreign,
+    gone,
+    gone_elsewhere,
+    other_spec,
+    quietly,
+    same_wish,
+    see_adopted,
+    waiting_driver,
+)
 
 if TYPE_CHECKING:
+    from nbprov.catalog.refreshing import Refreshed
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
 
@@ -58,6 +73,7 @@ class Session(Planner):
         super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
         self.setting_up: dict[str, SettingUp] = {}
+        self.catalogue = Catalogue()
 
     # ------------------------------------------------------------ provisioning
 
@@ -66,10 +82,12 @@ class Session(Planner):
         spec: Spec | str,
         name: str = "",
         *,
-        race: int = 1,
+        race: int | None = None,
         hedge: Seconds = 20.0,
+        agreed: bool = False,
         env: Mapping[str, str] | None = None,
         ignore: Sequence[str] = (),
+        variables: Mapping[str, object] | None = None,
         folder: str = "",
         ask: Ask = nobody,
         say: Say = quietly,
@@ -82,11 +100,16 @@ class Session(Planner):
         Parameters
         ----------
         race
-            How many attempts may be under way at once; the first that is ready is kept.
+            How many attempts may be under way at once, the next begun `hedge` seconds after the one before; the first that is ready is
+            kept. By default the spec's own `race` decides.
+        agreed
+            Launch agrees to all that the spec's caps allow; what `confirm_above` would pass over is tried too.
         env
             Values for envs and secrets that the spec leaves open.
         ignore
             Fields whose errors are turned into warnings.
+        variables
+            What `$name` stands for where the spec is text: `globals()`, or any map of names to values.
         folder
             What relative paths are relative to; the current folder by default.
         ask
@@ -104,23 +127,33 @@ class Session(Planner):
             If a cluster of that name runs and differs; the message names the difference.
         """
         if isinstance(spec, str):
-            spec = self.parse(spec, ignore=ignore)
-        if race < 1:
+            spec = self.parse(spec, ignore=ignore, variables=variables, given=names_given(env or {}))
+        if race is not None and race < 1:
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
-        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say)
+        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
         if existing is not None:
             return existing
         given = collect(spec, env or {}, ask)
-        plan = self.plan(spec)
-        driver = self.engine.prepare_run(name, spec, plan, race=race, hedge=hedge if race > 1 else 0.0)
+        driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
         run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)
         if earlier is not None:
             earlier.supersede()
         self.runs[name] = run
+        self.stock.order_behind(run)
         return run
+
+    def _plan_to_launch(self, spec: Spec) -> Plan:
+        """The plan of a spec; one that waits for stock may begin where all is blocked for want of it."""
+        from nbprov.provisioning.outcome import BLOCKED
+        from nbprov.provisioning.patience import STOCK
+
+        plan = self.plan(spec)
+        if plan.chosen is not None or not spec.wait.seconds or not any(d.rule.startswith(BLOCKED) for d in plan.dropped):
+            return plan
+        return self.plan(spec, blocks=[b for b in self.engine.ledger.blocks() if b.cause not in STOCK])
 
     @staticmethod
     def name_of(spec: Spec, name: str = "") -> str:
@@ -139,10 +172,12 @@ class Session(Planner):
             )
         return name or spec.name or DEFAULT_NAME
 
-    def _existing(self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say) -> Run | Cluster | None:
+    def _existing(
+        self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say, agreed: bool = False
+    ) -> Run | Cluster | None:
         from nbprov.planning import fits
 
-        run = self._under_way(spec, name)
+        run = self._under_way(spec, name) or self._joined(spec, name, given, folder, say)
         if run is not None:
             return run
         came_to_nothing = see_adopted(self.engine, name, say)
@@ -162,7 +197,7 @@ class Session(Planner):
             return run  # its setup goes on
         was_stopped = row.state is ClusterState.STOPPED
         if was_stopped:
-            Cluster(self, name, cluster_id=row.cluster_id).start().wait()
+            Cluster(self, name, cluster_id=row.cluster_id).start(spec=spec, agreed=agreed).wait()
             row = self.engine.cluster(name)
         cluster = use_again(self, row, spec, self.spec_of(row.run_id), given, folder)
         cluster.was_started = was_stopped
@@ -173,13 +208,22 @@ class Session(Planner):
         from nbprov.spec import to_yaml
 
         run = self.runs.get(name)
-        if run is None or not run.is_under_way or run.state is not RunState.LAUNCHING:
+        if run is None or not run.is_under_way or run.state not in (RunState.LAUNCHING, RunState.WAITING):
             return None
         if to_yaml(run.spec) != to_yaml(spec):
-            raise LaunchUnderWay(
-                f"{name} is being launched from another spec", hint=f"use another name, or end it first: %nbprov down {name}"
-            )
+            raise other_spec(name)
         return run
+
+    def _joined(self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say) -> Run | None:
+        """A wait for stock that an earlier kernel began and this one has taken up, as a run of this session."""
+        driver = waiting_driver(self.engine, name, say)
+        if driver is None:
+            return None
+        if not same_wish(driver.spec, spec):
+            raise other_spec(name)
+        driver.spec = spec  # with the values that only the cell has
+        self.runs[name] = Run.joined(self, driver, given(), folder)
+        return self.runs[name]
 
     def _observed(self, name: str, say: Say) -> ClusterRow | None:
         """The live cluster of this name, compared with its cloud's list just now. One that is ending is seen out."""
@@ -237,7 +281,10 @@ class Session(Planner):
 
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
+        from nbprov.provisioning.guards import cluster_notes
+
         ledger = self.engine.ledger
+        guards = guards_of(ledger, row.run_id, self.spec_of(row.run_id))
         return ClusterView(
             name=row.name,
             cluster_id=row.cluster_id,
@@ -245,7 +292,8 @@ class Session(Planner):
             state=row.state,
             candidate=row.candidate,
             instances=tuple(ledger.instances(row.token)),
-            guards=guards_of(ledger, row.run_id, self.spec_of(row.run_id)),
+            guards=guards,
+            notes=cluster_notes(ledger, row, guards),
             started=row.started,
             ended=row.ended,
             cost=ledger.cost(row.run_id),
@@ -324,13 +372,17 @@ class Session(Planner):
 
     # ------------------------------------------------------------ books
 
+    def refresh_prices(self, clouds: Sequence[str] | str | None = None, source: str = "auto", force: bool = False) -> Refreshed:
+        """Fetch prices anew: of these clouds, or of all but those whose policy is never. See `Catalogue.refresh`."""
+        return self.catalogue.refresh(clouds, source=source, force=force)
+
     def blocks(self) -> list[Block]:
         """What is blocked now, why, and until when."""
         return self.engine.ledger.blocks()
 
     def clear_blocks(self) -> int:
-        """Forget all blocks; returns how many."""
-        return self.engine.ledger.clear_blocks()
+        """Forget all blocks; launches that wait for stock try again at once. Returns how many there were."""
+        return self.engine.clear_blocks()
 
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
@@ -343,33 +395,38 @@ class Session(Planner):
     def sweep(self, *, end: bool = False) -> list[str]:
         """List machines of ours that the ledger does not know, on every enabled cloud; with `end` end them whatever their age.
 
+        What launches left beside their machines (disks, firewall rules) is removed where no cluster needs it any more.
+
         A cloud that cannot be listed has a line that says so; the others are swept all the same.
         """
-        from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans
+        from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans, tidy
 
         report = Report()
 
         async def look(name: str) -> None:
             try:
                 await end_orphans(self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
+                await tidy(self.engine, name, report)
             except Exception as error:
                 told = readable(error)
                 words = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
                 report.say(f"cloud {name}", f"{name}: could not be swept: {words}")
 
-        async def look_everywhere() -> None:
-            for name in filter(self._may_hold_machines, registry.names()):
-                await look(name)
+        async def look_everywhere(names: list[str]) -> None:
+            await asyncio.gather(*(look(name) for name in names))
 
-        wait_for(self.engine.thread.call(look_everywhere()))
+        wait_for(self.engine.thread.call(look_everywhere(self._where_machines_may_be())))
         return list(report.lines.values())
 
-    def _may_hold_machines(self, name: str) -> bool:
-        """A simulated cloud is not begun for a look: it must be there already, or have been launched on."""
-        if not self.engine.cloud(name).capabilities.named_only:
-            return True
-        used = any(x.cloud == name for run in self.engine.ledger.runs() for x in self.engine.ledger.launches(run.run_id))
-        return used or (self.engine.home / name).is_dir()
+    def _where_machines_may_be(self) -> list[str]:
+        """The clouds that were launched on, and those that can be used. A simulated cloud is not begun for a look: it must be there already."""
+        ledger = self.engine.ledger
+        used = {launch.cloud for run in ledger.runs() for launch in ledger.launches(run.run_id)}
+        can = {name: self.capabilities_of(name) for name in registry.names()}
+        simulated = {name for name, capabilities in can.items() if capabilities is not None and capabilities.named_only}
+        used |= {name for name in simulated if (self.engine.home / name).is_dir()}
+        asked = self.check([name for name in can if name not in used | simulated], fresh=False)
+        return sorted(used & set(can)) + [told.cloud for told in asked if told.enabled]
 
 
 @lru_cache(maxsize=256)

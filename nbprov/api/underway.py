@@ -15,6 +15,7 @@ from nbprov.runtime.waiting import wait_for
 from .errors import LaunchUnderWay, NotSettled, readably
 
 if TYPE_CHECKING:
+    from nbprov.model.spec import Spec
     from nbprov.provisioning.driver import RunDriver
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import RunRow
@@ -29,7 +30,7 @@ def quietly(text: str) -> None:
     """Nobody is told."""
 
 
-OPEN = (RunState.LAUNCHING, RunState.CANCELLING)
+OPEN = (RunState.LAUNCHING, RunState.WAITING, RunState.CANCELLING)
 
 LOOK_EVERY: Seconds = 0.1
 GRACE: Seconds = 3.0
@@ -141,6 +142,45 @@ def elsewhere(name: str) -> LaunchUnderWay:
         f"{name} is being launched by another notebook",
         hint=f"wait until it is ready (%clusters shows it), or end it: %nbprov down {name}",
     )
+
+
+def other_spec(name: str) -> LaunchUnderWay:
+    """The error where a launch of a name goes on, and another is asked for."""
+    return LaunchUnderWay(f"{name} is being launched from another spec", hint=f"use another name, or end it first: %nbprov down {name}")
+
+
+def same_wish(stored: Spec, spec: Spec) -> bool:
+    """Whether a cell says what a launch was begun from, as far as the ledger keeps it."""
+    from nbprov.provisioning.stored import readable_text
+    from nbprov.spec import parse, to_yaml
+
+    try:
+        return to_yaml(stored) == to_yaml(parse(readable_text(spec)))
+    except NbprovError:
+        return False
+
+
+def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
+    """The launch of this name that waits for stock, or tries again after such a wait, and that no handle of this session follows yet.
+
+    One whose kernel is gone is taken up first.
+
+    Raises
+    ------
+    LaunchUnderWay
+        If it is in another notebook's hands.
+    """
+    driver = driver_of(engine, name)
+    row = foreign(engine, name) if driver is None else None
+    if row is not None and row.wait_deadline > engine.clock.now() and not row.cancelled:
+        say(f"{name}: another kernel waited for stock for it; looking whether it still does …")
+        try:
+            driver = wait_for(engine.thread.call(taken_up(engine, row)))
+        except KeyboardInterrupt:
+            raise Interrupted(f"{name}: its wait goes on; %nbprov down {name} ends it, %clusters shows it") from None
+    if driver is None or driver.state not in (RunState.LAUNCHING, RunState.WAITING) or not driver.machine.patience.until:
+        return None
+    return driver
 
 
 def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from .catalog import AcceleratorInfo, Catalog, CloudInfo, default_catalog, shipped_folder
-from .errors import AmbiguousName, CatalogError, UnknownName
+from .catalog import Catalog, default_catalog, shipped_folder
+from .errors import AmbiguousName, CatalogError, QueryError, UnknownName
 from .families import DEFAULT_FAMILIES, GENERAL_PURPOSE, MEMORY_IS_TYPICAL
+from .info import AcceleratorInfo, CloudInfo, Problem
 from .query import Query
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "CloudInfo",
+    "Problem",
     "Query",
+    "QueryError",
     "UnknownName",
     "default_catalog",
     "shipped_folder",

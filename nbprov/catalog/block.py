@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ class LiveBlock:
         For each coded column the strings that the store does not have.
     arrays
         The columns, codes for strings.
+    regions
+        Regions by cloud, of these offers alone.
+    meant
+        As `Store.meant`, for store and live offers together.
     """
 
     def __init__(self, offers: Sequence[Offer], store: Store) -> None:
@@ -34,6 +39,10 @@ class LiveBlock:
         rows = sorted(set(map(row_of_offer, offers)), key=_sort_key)
         self.rows = len(rows)
         self.keys = [_sort_key(row) for row in rows]
+        self.meant: dict[str, Array] = {}
+        self.regions: dict[str, set[str]] = defaultdict(set)
+        for row in rows:
+            self.regions[row[_AT["cloud"]]].add(row[_AT["region"]])
         self.added: dict[str, list[str]] = {}
         self.arrays: dict[str, Array] = {}
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS)
@@ -44,6 +53,13 @@ class LiveBlock:
                 self.arrays[name] = np.array(filled, dtype=dtype)
             else:
                 self.arrays[name] = self._code(name, values, store)
+
+    def places(self, store: Store) -> dict[str, set[str]]:
+        """Regions by cloud, the store's and these."""
+        both = {cloud: set(regions) for cloud, regions in store.meta["places"].items()}
+        for cloud, regions in self.regions.items():
+            both[cloud] = both.get(cloud, set()) | regions
+        return both
 
     def _code(self, name: str, values: Sequence[str], store: Store) -> Array:
         import numpy as np

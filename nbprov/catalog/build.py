@@ -2,74 +2,125 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 
-from . import hosts, snapshot, v8
+from . import hosts, overrides, sanity, v8
 from .devices import nominal_gb
 from .entry import Entry, Reading
+from .errors import CatalogError
 from .families import family_of, is_default_family, is_us, quota_family
-from .sanity import hide_absurd
-from .store import COLUMNS, encode
+from .files import SHIPPED, Choice, CloudFiles, read
+from .geography import ground_of
+from .overrides import Applied
+from .store import Columns, encode
 
+AT_ONCE = 1024
+"""Entries made into rows at once: enough to be fast, too few to be much memory."""
 REPEATED = "line that repeats another (the dearer price was kept)"
 
 
-def cloud_files(folders: Iterable[Path]) -> dict[str, tuple[Path, ...]]:
-    """The files of each cloud; where two folders have the same cloud, the later one's files stand alone."""
-    found: dict[str, tuple[Path, ...]] = {}
-    for folder in folders:
-        if not folder.is_dir():
-            continue
-        for place in sorted(folder.iterdir()):
-            if not place.is_dir():
-                continue
-            own = tuple(place / name for name in snapshot.FILE_NAMES)
-            if all(path.is_file() for path in own):
-                found[place.name] = own
-            elif (place / v8.FILE_NAME).is_file():
-                found[place.name] = (place / v8.FILE_NAME,)
-    return dict(sorted(found.items()))
+@dataclass(slots=True)
+class CloudReading:
+    """One cloud's rows and how they came about.
+
+    Attributes
+    ----------
+    choice
+        The files that were read; None where none could be.
+    errors
+        Why files that stand before these could not be read.
+    """
+
+    reading: Reading
+    choice: Choice | None = None
+    errors: list[CatalogError] = field(default_factory=list)
+    applied: list[Applied] = field(default_factory=list)
+    passed_over: str = ""
 
 
-def read_all(files: Mapping[str, Sequence[Path]]) -> dict[str, Reading]:
-    """Read every cloud, join what is sold apart, hide what is absurd."""
-    readings = {}
-    for cloud, paths in files.items():
-        reading = v8.read(paths[0], cloud) if paths[0].name == v8.FILE_NAME else snapshot.read(paths[0].parent, cloud)
+def read_all(files: Mapping[str, CloudFiles]) -> dict[str, CloudReading]:
+    """Read every cloud, join what is sold apart, lay the overrides over it, hide what is absurd.
+
+    Files that cannot be read take nothing down: the next choice of that cloud is read instead.
+    """
+    found = {cloud: _read(cloud, sources) for cloud, sources in files.items()}
+    for cloud, cloud_reading in found.items():
+        reading = cloud_reading.reading
         if cloud == hosts.CLOUD:
+            sanity.hide_flat(reading, _witness(cloud_reading, files[cloud]))
             hosts.join(reading)
-        else:
-            _drop_typeless(reading)
+        _drop_typeless(reading)
         _drop_repeats(reading)
-        readings[cloud] = reading
-    hide_absurd(readings)
-    return readings
+        cloud_reading.applied = overrides.apply(reading, files[cloud].overrides, cloud)
+    sanity.hide_absurd({cloud: cloud_reading.reading for cloud, cloud_reading in found.items()})
+    return found
 
 
-def build(files: Mapping[str, Sequence[Path]]) -> bytes:
-    """The store of these files."""
-    return encode_readings(read_all(files))
+def _read(cloud: str, sources: CloudFiles) -> CloudReading:
+    errors: list[CatalogError] = []
+    for choice in sources.choices:
+        try:
+            return CloudReading(read(choice, cloud), choice, errors, passed_over=sources.passed_over)
+        except CatalogError as error:
+            errors.append(error)
+    return CloudReading(Reading(), None, errors, passed_over=sources.passed_over)
 
 
-def encode_readings(readings: Mapping[str, Reading]) -> bytes:
-    """The store of what was read."""
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for reading in readings.values():
-        for entry in reading.entries:
-            for row in rows_of(entry):
-                for name, value in zip(COLUMNS, row, strict=True):
-                    columns[name].append(value)
-    return encode(columns, _summary(columns, readings))
+def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[Entry]]:
+    """Reads what the shipped snapshot says of the same cloud, when asked; nothing where it is what was read."""
+
+    def rows() -> Sequence[Entry]:
+        for choice in sources.choices:
+            if choice.label == SHIPPED and choice != made.choice:
+                with contextlib.suppress(CatalogError):
+                    return read(choice, hosts.CLOUD).entries
+        return ()
+
+    return rows
+
+
+def build(files: Mapping[str, CloudFiles]) -> bytes:
+    """The store of these files.
+
+    Raises
+    ------
+    CatalogError
+        If there is no cloud of which any file can be read: the first cause.
+    """
+    found = read_all(files)
+    errors = [error for made in found.values() for error in made.errors]
+    if errors and not any(made.reading.entries for made in found.values()):
+        raise errors[0]
+    data = encode_readings(found)
+    # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never needs again.
+    for remembered in (v8.number, v8.price, v8.device_of, family_of, quota_family, nominal_gb):
+        remembered.cache_clear()
+    gc.collect()  # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
+    return data
+
+
+def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
+    """The store of what was read. The readings are empty afterwards: both at once would be twice the memory."""
+    columns = Columns()
+    for made in found.values():
+        entries = made.reading.entries
+        while entries:
+            columns.add([row for entry in entries[-AT_ONCE:] for row in rows_of(entry)])
+            del entries[-AT_ONCE:]
+    return encode(columns, _summary(columns, found))
 
 
 def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
     """The rows of an entry, one a market with a known price, in the order of `COLUMNS`."""
+    ground = ground_of(entry.cloud, entry.region)
     for is_spot in (False, True):
         hourly = entry.spot if is_spot else entry.on_demand
         if hourly is None:
@@ -86,6 +137,8 @@ def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
             quota_family(entry.cloud, entry.instance_type, entry.accelerator),
             entry.spot_source if is_spot else entry.source,
             entry.spot_as_of if is_spot else entry.as_of,
+            ground.country,
+            ground.part,
             hourly,
             entry.devices,
             entry.device_gib,
@@ -101,6 +154,7 @@ def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
 
 def row_of_offer(offer: Offer) -> tuple[Any, ...]:
     """A live offer in the order of `COLUMNS`."""
+    ground = ground_of(offer.cloud, offer.region)
     return (
         offer.cloud,
         offer.region,
@@ -113,6 +167,8 @@ def row_of_offer(offer: Offer) -> tuple[Any, ...]:
         offer.quota_family,
         offer.source,
         offer.as_of,
+        ground.country,
+        ground.part,
         offer.hourly,
         offer.accelerator_count,
         offer.accelerator_memory_gib,
@@ -147,7 +203,7 @@ def _drop_repeats(reading: Reading) -> None:
     reading.entries = list(kept.values())
 
 
-def _summary(columns: Mapping[str, Sequence[Any]], readings: Mapping[str, Reading]) -> dict[str, Any]:
+def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
     """What the head answers without the columns: places, accelerators with the counts sold, sources with dates."""
     places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     sources: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
@@ -157,7 +213,7 @@ def _summary(columns: Mapping[str, Sequence[Any]], readings: Mapping[str, Readin
     makers: dict[str, Counter[str]] = defaultdict(Counter)
     sellers: dict[str, set[str]] = defaultdict(set)
     wanted = ("cloud", "region", "zone", "accelerator", "accelerator_count", "accelerator_memory_gib", "maker", "source", "as_of")
-    for cloud, region, zone, name, count, size, maker, source, as_of in zip(*(columns[w] for w in wanted), strict=True):
+    for cloud, region, zone, name, count, size, maker, source, as_of in zip(*map(columns.of, wanted), strict=True):
         zones = places[cloud][region]
         if zone:
             zones.add(zone)
@@ -168,7 +224,7 @@ def _summary(columns: Mapping[str, Sequence[Any]], readings: Mapping[str, Readin
             sellers[name].add(cloud)
             if maker:
                 makers[name][maker] += 1
-            if size and count >= 1:
+            if size == size and count >= 1:  # NaN is not known
                 sizes[name][size] += 1
     return {
         "places": {c: {r: sorted(z) for r, z in sorted(regions.items())} for c, regions in sorted(places.items())},
@@ -186,8 +242,12 @@ def _summary(columns: Mapping[str, Sequence[Any]], readings: Mapping[str, Readin
                 "rows": sum(sources[cloud].values()),
                 "gpu_rows": gpu_rows[cloud],
                 "sources": [[source, as_of, n] for (source, as_of), n in sorted(sources[cloud].items())],
-                "left_out": dict(sorted(reading.left_out.items())),
+                "left_out": dict(sorted(made.reading.left_out.items())),
+                "origin": made.choice.label if made.choice is not None else "",
+                "errors": [[error.code, error.message] for error in made.errors],
+                "passed_over": made.passed_over,
+                "overrides": [applied.to_json() for applied in made.applied],
             }
-            for cloud, reading in sorted(readings.items())
+            for cloud, made in sorted(found.items())
         },
     }

@@ -18,13 +18,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .errors import CatalogError
+from .files import CloudFiles
 from .store import FORMAT, Store
 
-Files = Mapping[str, Sequence[Path]]
+Files = Mapping[str, CloudFiles]
 Stamp = list[list[str | int]]
 
 SETTLED_NS = 2_000_000_000
 """A file changed this shortly before it was hashed may have been changed again within one tick of its time stamp (2 s on FAT)."""
+TRIES = 2
+"""How often files that are replaced while they are read are read again: each is whole by itself, but they may be of two refreshes."""
 KEEP_SECONDS = 30 * 24 * 3600.0
 """Caches older than this are removed when a new one is made; whoever still needs one makes it again."""
 
@@ -32,24 +35,39 @@ KEEP_SECONDS = 30 * 24 * 3600.0
 def load(files: Files, folder: Path) -> Store:
     """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
     stamp = _stamp(files)
-    pointer = folder / f"catalog-{FORMAT}-{_digest(sorted(str(p) for paths in files.values() for p in paths))}.json"
+    pointer = folder / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
     known = _pointed(pointer, stamp)
     if known is not None:
         store = _open(_place(folder, known))
         if store is not None:
+            store.content = known
             return store
-    content = _content(files)
-    place = _place(folder, content)
-    store = _open(place) if content != known else None
-    if store is None:
+    for _ in range(TRIES):
+        stamp, content = _stamp(files), _content(files)
+        store = _open(_place(folder, content)) if content != known else None
+        if store is not None:
+            break
         from .build import build  # needed only where there is no cache: a kernel's first table does without the readers
 
         data = build(files)
-        if _write(place, data):
-            _prune(folder, place)
-        store = Store.of(data)
+        if _content(files) == content:
+            store = _kept(data, folder, content)
+            break
+    else:
+        return Store.of(data)  # right as far as anyone can say, but of which content is not known: the next question reads again
+    store.content = content
     _write(pointer, json.dumps({"content": content, "stamp": stamp, "checked": time.time_ns()}).encode())
     return store
+
+
+def _kept(data: bytes, folder: Path, content: str) -> Store:
+    place = _place(folder, content)
+    if _write(place, data):
+        _prune(folder, place)
+        store = _open(place)  # mapped: the bytes that were made need not stay in memory
+        if store is not None:
+            return store
+    return Store.of(data)
 
 
 def _place(folder: Path, content: str) -> Path:
@@ -61,28 +79,31 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def _stamp(files: Files) -> Stamp:
+    """Size and time of every file, in an order that says which is read first."""
     stamp: Stamp = []
-    for cloud, paths in files.items():
-        for path in paths:
+    for cloud, sources in files.items():
+        for path in sources.paths:
             try:
                 status = path.stat()
-            except OSError as error:
-                raise CatalogError(f"{cloud}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
-            stamp.append([cloud, path.name, status.st_size, status.st_mtime_ns])
+                stamp.append([cloud, path.name, status.st_size, status.st_mtime_ns])
+            except OSError:
+                stamp.append([cloud, path.name, -1, 0])
     return stamp
 
 
 def _content(files: Files) -> str:
+    """A hash of what the store is made of. A file that cannot be read is content too: the store then has its cloud from elsewhere."""
     sha = hashlib.sha256()
-    for cloud, paths in files.items():
-        for path in paths:
+    for cloud, sources in files.items():
+        # The date of a v8 file is the date of its prices; labels and file names show in `Catalog.info`.
+        sha.update(f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode())
+        for path in sources.paths:
             try:
                 data = path.read_bytes()
+                sha.update(f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode())
+                sha.update(data)
             except OSError as error:
-                raise CatalogError(f"{cloud}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
-            # The date of a v8 file is the date of its prices, so it is content.
-            sha.update(f"{cloud}\0{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode())
-            sha.update(data)
+                sha.update(f"{path.name}\0{error.errno}\0".encode())
     return sha.hexdigest()[:32]
 
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
-from nbprov.model.paths import home
+from nbprov.model.paths import HOME_VARIABLE, home
 
-from . import names
+from . import asking, info, names
+from .cache import SETTLED_NS
 from .errors import CatalogError, UnknownName
 from .families import MEMORY_IS_TYPICAL
+from .files import Layout, Stamp, stamp
+from .geography import regions_meant
+from .info import AcceleratorInfo, CloudInfo, Problem
 from .query import Query
 
 if TYPE_CHECKING:
@@ -26,62 +32,17 @@ SHIPPED_IN_WHEEL = "_catalogs"
 SHIPPED_IN_CHECKOUT = "catalogs"
 
 
-@dataclass(frozen=True, slots=True)
-class AcceleratorInfo:
-    """What is known of one kind of accelerator.
-
-    Attributes
-    ----------
-    memory_gib
-        Memory of one device, as most clouds report it; None where none does.
-    counts
-        How many a machine are sold, ascending.
-    clouds
-        Who sells it, sorted.
-    """
-
-    name: str
-    maker: str
-    memory_gib: float | None
-    counts: tuple[float, ...]
-    clouds: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CloudInfo:
-    """What the catalogue holds of one cloud.
-
-    Attributes
-    ----------
-    rows, gpu_rows
-        One a type, place and market with a known price.
-    sources
-        (source, date, rows) of every source.
-    oldest, newest
-        Dates of the oldest and newest price, `YYYY-MM-DD`.
-    left_out
-        What was not taken over, by reason: how many lines or prices.
-    """
-
-    cloud: str
-    rows: int
-    gpu_rows: int
-    regions: int
-    zones: int
-    sources: tuple[tuple[str, str, int], ...]
-    oldest: str
-    newest: str
-    left_out: Mapping[str, int]
-
-
 class _Source:
-    """Folders and the store made of them when first asked; shared by all views of one catalogue."""
+    """Folders as they were found, and the store made of them when first asked; shared by all views of one catalogue."""
 
-    def __init__(self, folders: Sequence[Path], cache: Path | None) -> None:
-        self.folders = tuple(folders)
+    def __init__(self, layout: Layout, cache: Path | None) -> None:
+        self.layout = layout
         self.cache = cache
         self._lock = threading.Lock()
         self._store: Store | None = None
+        self._watched: tuple[str, ...] = ()
+        self._stamp: Stamp = ()
+        self._stamped_at = 0
 
     @property
     def store(self) -> Store:
@@ -91,22 +52,43 @@ class _Source:
                     self._store = self._load()
         return self._store
 
-    def _load(self) -> Store:
-        from .build import cloud_files
-        from .cache import load
+    def has_changed(self) -> bool:
+        """Whether a file or folder may have changed since the store was made. True too while that is too short ago for time stamps to tell."""
+        if self._store is None:
+            return False
+        if stamp(self._watched) != self._stamp:
+            return True
+        return any(seen[0] > self._stamped_at - SETTLED_NS for seen in self._stamp)
 
-        files = cloud_files(self.folders)
-        if not files and self.folders:
+    def again(self) -> _Source:
+        """The same folders, looked at now. This very source where what they hold is the same."""
+        fresh = _Source(self.layout, self.cache)
+        if self._store is not None and fresh.store.content and fresh.store.content == self._store.content:
+            self._watched, self._stamp, self._stamped_at = fresh._watched, fresh._stamp, fresh._stamped_at
+            return self
+        return fresh
+
+    def _load(self) -> Store:
+        from .cache import load
+        from .files import find
+
+        found = find(self.layout)
+        # Taken before the files are read: a change in between is then seen next time.
+        self._watched, self._stamped_at = found.watched, time.time_ns()
+        self._stamp = stamp(found.watched)
+        if not found.files and self.layout.layers:
             raise CatalogError(
-                f"no price files in {', '.join(str(f) for f in self.folders)}",
+                f"no price files in {', '.join(str(layer.folder) for layer in self.layout.layers)}",
                 hint="a folder holds one folder a cloud, with vms.csv or with types.csv, prices.csv and sources.csv",
                 code="catalog.empty",
             )
-        return load(files, self.cache if self.cache is not None else home() / "cache")
+        return load(found.files, self.cache if self.cache is not None else home() / "cache")
 
 
 class Catalog:
     """Offers and the questions about them. Nothing is read before the first question; safe to use from several threads.
+
+    One object answers from one state of the files, so that row numbers keep their meaning; `current` gives the newest state.
 
     Examples
     --------
@@ -125,7 +107,12 @@ class Catalog:
 
     @classmethod
     def open(
-        cls, folders: Iterable[str | Path] | str | Path | None = None, extra: Sequence[Offer] = (), *, cache: str | Path | None = None
+        cls,
+        folders: Iterable[str | Path] | str | Path | None = None,
+        extra: Sequence[Offer] = (),
+        *,
+        cache: str | Path | None = None,
+        overrides: str | Path | None = None,
     ) -> Catalog:
         """A catalogue over price folders.
 
@@ -133,22 +120,38 @@ class Catalog:
         ----------
         folders
             Each holds one folder a cloud, in the project's own form or in the v8 CSV layout. Where two have the same cloud, the later
-            one's is taken whole. None: the shipped prices, then those in `catalogs` of nbprov's home. An empty list: no files.
+            one's is taken whole. None: the shipped prices, and where they are not older those in `catalogs` of nbprov's home.
+            An empty list: no files.
         extra
             Live offers beside the files', such as the `local` cloud's.
         cache
             Folder of the binary cache; None: `cache` in nbprov's home.
+        overrides
+            Folder with `<cloud>.csv` and `<cloud>/*.csv`, laid over the rows. None: where no folders are given, `overrides` in
+            nbprov's home. Files `<cloud>/*_custom.csv` in a price folder are overrides wherever they are.
 
         Raises
         ------
         CatalogError
-            At the first question, if the folders hold no price files or one that cannot be read.
+            At the first question, if the folders hold no price files or none that can be read. Where only some cannot, `problems` tells.
         """
         if folders is None:
-            chosen = [shipped_folder(), home() / SHIPPED_IN_CHECKOUT]
+            layout = Layout.usual(shipped_folder())
+            if overrides is not None:
+                layout = replace(layout, overrides=Path(overrides))
         else:
-            chosen = [Path(f) for f in ([folders] if isinstance(folders, str | Path) else folders)]
-        return cls(_Source(chosen, Path(cache) if cache is not None else None), extra)
+            layout = Layout.of([folders] if isinstance(folders, str | Path) else folders, overrides)
+        return cls(_Source(layout, Path(cache) if cache is not None else None), extra)
+
+    def current(self) -> Catalog:
+        """This catalogue if no file of it has changed, else a new one of the files as they are now, with the same live offers.
+
+        Looking costs about 0.1 ms.
+        """
+        if not self._source.has_changed():
+            return self
+        source = self._source.again()
+        return self if source is self._source else Catalog(source, self._extra)
 
     def with_offers(self, offers: Sequence[Offer]) -> Catalog:
         """The same prices with these live offers instead of the present ones. Nothing is read or copied."""
@@ -202,6 +205,45 @@ class Catalog:
         """
         return names.resolve(name, self.accelerators())
 
+    def match_accelerators(self, text: str) -> list[str]:
+        """All names that a pattern (`/A100.*/`, `a100*`) or a fragment fits, sorted; empty where there is none.
+
+        Raises
+        ------
+        QueryError
+            If the regular expression is not one.
+        """
+        return names.matching(text, self.accelerators())
+
+    def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
+        """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`, `/A100.*/`, with further fields of `Query`.
+
+        Parameters
+        ----------
+        fuzzy
+            A fragment of several names means all of them, instead of being an error.
+
+        Raises
+        ------
+        UnknownName, AmbiguousName, QueryError
+            If no accelerator, or more than one, is meant, or the text is in no known form.
+
+        Examples
+        --------
+        >>> default_catalog().query("a100 80gb:4+", region="eu").accelerator
+        ('A100-80GB',)
+        """
+        asked = asking.read(text)
+        return Query(
+            accelerator=asking.resolved(asked, self.accelerators(), fuzzy=fuzzy),
+            count=asked.count,
+            count_at_least=asked.count_at_least,
+            device_gib=asked.device_gib,
+            device_at_least=asked.device_at_least,
+            maker=asked.maker,
+            **fields,
+        )
+
     def close_accelerators(self, name: str, n: int = 5) -> list[str]:
         """The names most like this one, best first."""
         return names.close(name, self._heads(), n)
@@ -225,99 +267,80 @@ class Catalog:
         return info
 
     def _heads(self) -> dict[str, AcceleratorInfo]:
-        stored = self._head()["accelerators"]
-        infos = {
-            name: AcceleratorInfo(name, about["maker"], about["memory"], tuple(about["counts"]), tuple(about["clouds"]))
-            for name, about in stored.items()
-        }
-        for offer in self._extra:
-            name = offer.accelerator
-            if not name:
-                continue
-            known = infos.get(name, AcceleratorInfo(name, "", None, (), ()))
-            infos[name] = AcceleratorInfo(
-                name,
-                known.maker,
-                known.memory_gib if known.memory_gib is not None else offer.accelerator_memory_gib,
-                tuple(sorted({*known.counts, offer.accelerator_count})),
-                tuple(sorted({*known.clouds, offer.cloud})),
-            )
-        return infos
+        return info.accelerators(self._head(), self._extra)
 
     def _head(self) -> dict[str, Any]:
         return self._source.store.meta
 
-    def _places(self) -> dict[str, dict[str, list[str]]]:
-        places: dict[str, dict[str, list[str]]] = self._head()["places"]
-        if not self._extra:
-            return places
-        places = {cloud: {region: list(zones) for region, zones in regions.items()} for cloud, regions in places.items()}
-        for offer in self._extra:
-            zones = places.setdefault(offer.cloud, {}).setdefault(offer.region, [])
-            if offer.zone and offer.zone not in zones:
-                zones.append(offer.zone)
-        return places
+    def places(self) -> info.Places:
+        """Zones by region by cloud."""
+        return info.places(self._head(), self._extra)
+
+    def place_words(self, text: str) -> frozenset[tuple[str, str]]:
+        """The (cloud, region) pairs that a region's name, a pattern (`us-*`) or a word (`eu`, `de`, `germany`) means; empty where it means none.
+
+        A region of literally this name is what is meant in its cloud; elsewhere the word stands for all regions that lie there.
+        """
+        return frozenset(regions_meant(self.places(), text))
 
     def clouds(self) -> list[str]:
         """All clouds with offers, sorted."""
-        return sorted(self._places())
+        return sorted(self.places())
 
     def regions(self, cloud: str) -> list[str]:
         """The regions of a cloud, sorted; empty where it is unknown."""
-        return sorted(self._places().get(cloud, {}))
+        return sorted(self.places().get(cloud, {}))
 
     def zones(self, cloud: str, region: str) -> list[str]:
         """The zones of a region, sorted; empty where the cloud names none."""
-        return sorted(self._places().get(cloud, {}).get(region, ()))
+        return sorted(self.places().get(cloud, {}).get(region, ()))
 
     def clouds_of_region(self, region: str) -> list[str]:
         """The clouds that have a region of this name, whatever the case."""
         low = region.lower()
-        return sorted(cloud for cloud, regions in self._places().items() if any(r.lower() == low for r in regions))
+        return sorted(cloud for cloud, regions in self.places().items() if any(r.lower() == low for r in regions))
 
     def close_regions(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The regions most like this name, in one cloud or in all, best first."""
-        places = self._places()
+        places = self.places()
         return names.close(name, sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}), n)
 
     def close_zones(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The zones most like this name, in one cloud or in all, best first."""
-        places = self._places()
+        places = self.places()
         return names.close(name, sorted({z for c, rs in places.items() if cloud in ("", c) for zs in rs.values() for z in zs}), n)
 
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
         """Whether this type is sold, by one cloud or by any."""
         return len(self.select(Query(instance_type=name, cloud=cloud))) > 0
 
+    def instance_types(self, clouds: Iterable[str] = ()) -> set[str]:
+        """The names of all machines, of these clouds or of all."""
+        chosen = tuple(clouds)
+        rows = self.select(Query(cloud=chosen, unusual=True))
+        return set(rows.column("instance_type").tolist())
+
+    def close_instance_types(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
+        """The types most like this name, in one cloud or in all, best first."""
+        return names.close(name, sorted(self.instance_types([cloud] if cloud else ())), n)
+
+    def close_clouds(self, name: str, n: int = 3) -> list[str]:
+        """The clouds most like this name, best first."""
+        return names.close(name, self.clouds(), n)
+
     def info(self, cloud: str) -> CloudInfo:
-        """What the catalogue holds of a cloud.
+        """What the catalogue holds of a cloud, from which files, and what is wrong with them.
 
         Raises
         ------
         CatalogError
-            If it holds nothing.
+            If it knows nothing of it.
         """
-        places = self._places()
-        if cloud not in places:
-            known = ", ".join(sorted(places))
-            raise CatalogError(f"the catalogue has no prices of {cloud!r}", hint=f"it has those of {known}", code="catalog.no-cloud")
-        stored = self._head()["clouds"].get(cloud, {"rows": 0, "gpu_rows": 0, "sources": [], "left_out": {}})
-        live = [offer for offer in set(self._extra) if offer.cloud == cloud]
-        sources = {(source, as_of): n for source, as_of, n in stored["sources"]}
-        for offer in live:
-            sources[offer.source, offer.as_of] = sources.get((offer.source, offer.as_of), 0) + 1
-        dates = sorted(as_of for _, as_of in sources)
-        return CloudInfo(
-            cloud=cloud,
-            rows=stored["rows"] + len(live),
-            gpu_rows=stored["gpu_rows"] + sum(1 for offer in live if offer.accelerator),
-            regions=len(places[cloud]),
-            zones=sum(len(zones) for zones in places[cloud].values()),
-            sources=tuple((source, as_of, n) for (source, as_of), n in sorted(sources.items())),
-            oldest=dates[0],
-            newest=dates[-1],
-            left_out=dict(stored["left_out"]),
-        )
+        return info.cloud_info(self._head(), self._extra, cloud)
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with price and override files, clouds by name. The catalogue does without what they name."""
+        return info.problems(self._head())
 
     @staticmethod
     def memory_is_typical(offer: Offer) -> bool:
@@ -338,14 +361,18 @@ def shipped_folder() -> Path:
     return installed if installed.is_dir() else package.parent / SHIPPED_IN_CHECKOUT
 
 
-_default: Catalog | None = None
+_default: tuple[str | None, Catalog] | None = None
 _default_lock = threading.Lock()
 
 
 def default_catalog() -> Catalog:
-    """The shipped prices with the user's own beside them; one a process, read at the first question."""
+    """The shipped prices with the user's own and his overrides.
+
+    Answered from memory while no file has changed; a change on disk is picked up by the next call. Read at the first question.
+    """
     global _default
+    told = os.environ.get(HOME_VARIABLE)  # a kernel may change it after the first question, and then means another home
     with _default_lock:
-        if _default is None:
-            _default = Catalog.open()
-        return _default
+        catalog = _default[1].current() if _default is not None and _default[0] == told else Catalog.open()
+        _default = (told, catalog)
+        return catalog

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from nbprov.model.money import Micros
 
+Key = tuple[str, str, str, str, float]
+"""What tells one entry of a cloud from another: region, zone, type, accelerator and how many."""
+
 
 class Entry(NamedTuple):
     """A type in a place with its prices.
@@ -34,10 +37,22 @@ class Entry(NamedTuple):
     spot_as_of: str
     asked_only: bool = False
 
+    @property
+    def key(self) -> Key:
+        """What tells this entry from its cloud's others."""
+        return (self.region, self.zone, self.instance_type, self.accelerator, self.devices)
+
 
 @dataclass(slots=True)
 class Reading:
-    """What was read of one cloud, and what was left out with the reason and how often."""
+    """What was read of one cloud, and what was left out with the reason and how often.
+
+    Attributes
+    ----------
+    said
+        Prices that are the user's word, by entry and whether they are spot prices.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    said: set[tuple[Key, bool]] = field(default_factory=set)

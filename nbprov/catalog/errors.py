@@ -13,8 +13,14 @@ class CatalogError(NbprovError):
     code = "catalog"
 
 
+class QueryError(NbprovError):
+    """A price question is not in a form nbprov reads: a pattern, a count, a size, a date."""
+
+    code = "catalog.query"
+
+
 class UnknownName(NbprovError):
-    """No accelerator in the catalogue has this name or holds it as a fragment.
+    """The catalogue has no accelerator, cloud, region, zone or instance type of this name.
 
     Attributes
     ----------
@@ -22,15 +28,18 @@ class UnknownName(NbprovError):
         What was asked for.
     close
         The nearest names that exist, best first.
+    kind
+        `accelerator`, `cloud`, `region`, `zone` or `instance type`.
     """
 
     code = "catalog.unknown-accelerator"
 
-    def __init__(self, name: str, close: Sequence[str]) -> None:
+    def __init__(self, name: str, close: Sequence[str], kind: str = "accelerator") -> None:
         self.name = name
         self.close = tuple(close)
-        hint = f"did you mean {', '.join(self.close)}?" if self.close else "%prices lists every accelerator that is sold"
-        super().__init__(f"no accelerator is called {name!r}", hint=hint)
+        self.kind = kind
+        hint = f"did you mean {', '.join(self.close)}?" if self.close else "%prices lists everything that is sold"
+        super().__init__(f"no {kind} is called {name!r}", hint=hint, code=f"catalog.unknown-{kind.replace(' ', '-')}")
 
 
 class AmbiguousName(NbprovError):

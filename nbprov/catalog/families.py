@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from .geography import ground_of
+
 DEFAULT_FAMILIES = "default"
 """In `Query.families`: each cloud's own general-purpose families."""
 
@@ -20,9 +22,6 @@ MEMORY_IS_TYPICAL = frozenset({"runpod", "primeintellect"})
 """Clouds whose memory figure beside an accelerator is what such a machine usually has, neither a promise nor a limit."""
 
 _AZURE = re.compile(r"^Standard_([A-Z]+)\d+(?:-\d+)?([a-z]*)((?:_[A-Za-z0-9]+)*)$")
-_AZURE_US = re.compile(r"^(north|south|east|west)*(central)?us(gov\w+|dod\w+)?\d?(euap|stg|stage)?$")
-_US = re.compile(r"(^|[ ,_-])us($|[ ,_-])", re.IGNORECASE)
-_DO_US = re.compile(r"^(nyc|sfo|atl|ric)\d")
 
 
 @cache
@@ -80,7 +79,6 @@ def quota_family(cloud: str, instance_type: str, accelerator: str) -> str:
     return accelerator if cloud == "gcp" else ""
 
 
-@cache
 def is_us(cloud: str, region: str) -> bool:
     """Whether a region lies in the United States, as far as its name tells.
 
@@ -89,8 +87,4 @@ def is_us(cloud: str, region: str) -> bool:
     >>> is_us("aws", "us-east-1"), is_us("azure", "australiaeast"), is_us("vast", "Texas, US, NA")
     (True, False, True)
     """
-    if cloud == "azure":
-        return bool(_AZURE_US.match(region))
-    if cloud == "do":
-        return bool(_DO_US.match(region))
-    return bool(_US.search(region))
+    return ground_of(cloud, region).country == "US"

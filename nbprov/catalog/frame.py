@@ -1,4 +1,27 @@
-"""Rows as a pandas table."""
+"""Rows as a pandas table.
+
+One line a row of the catalogue, in its order, numbered from 0. The columns:
+
+=========================  ==============  ====================================================
+column                     dtype           what
+=========================  ==============  ====================================================
+`cloud`                    text            `aws`, `gcp`, …
+`region`, `zone`           text            as the cloud names them; `zone` is empty where it has none
+`country`, `continent`     text            ISO code; `na sa eu as me oc af`; empty where not known
+`instance_type`            text            the machine
+`accelerator`              text            empty where it has none
+`accelerator_count`        float64         fractions are sold
+`accelerator_memory_gib`   float64         of one device, NaN where not said
+`vcpus`, `memory_gib`      float64         NaN where not said
+`market`                   text            `on-demand` or `spot`
+`hourly`                   float64         US dollars an hour of the whole machine
+`quota_family`             text            what the cloud counts against one limit together with it
+`source`                   text            where the price comes from
+`as_of`                    datetime64      the date of the price, NaT where there is none
+=========================  ==============  ====================================================
+
+Text is pandas' own kind of it: `str` from pandas 3, `object` before.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +34,13 @@ if TYPE_CHECKING:
 
     from .rows import Rows
 
+FIGURES = ("accelerator_count", "accelerator_memory_gib", "vcpus", "memory_gib")
 COLUMNS = (
     "cloud",
     "region",
     "zone",
+    "country",
+    "continent",
     "instance_type",
     "accelerator",
     "accelerator_count",
@@ -30,10 +56,16 @@ COLUMNS = (
 
 
 def to_frame(rows: Rows) -> DataFrame:
-    """A table with one line a row; `hourly` in US dollars, figures that are not known as NaN."""
+    """The table of these rows."""
+    import numpy as np
     import pandas as pd
 
-    data = {name: rows.column(name) for name in COLUMNS}
-    data["market"] = [market.value for market in data["market"]]  # type: ignore[assignment]
-    data["hourly"] = data["hourly"] / MICROS_PER_USD
-    return pd.DataFrame(data)
+    columns = {name: rows.column(name) for name in COLUMNS}
+    columns["market"] = np.array([market.value for market in columns["market"]], dtype=object)
+    columns["hourly"] = columns["hourly"] / MICROS_PER_USD
+    for name in FIGURES:
+        # As 64-bit figures, 32-bit ones would show digits that nobody wrote: 0.699999988 for 0.7.
+        columns[name] = np.round(columns[name].astype("f8"), 4)
+    frame = pd.DataFrame(columns).infer_objects()
+    frame["as_of"] = pd.to_datetime(frame["as_of"], format="%Y-%m-%d", errors="coerce")
+    return frame

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
 from nbprov.model.spec import Quantity
+
+from .errors import QueryError
 
 Names = str | tuple[str, ...]
 """One name or several; empty means any. `*` and `?` in a region or zone stand for any text and any one letter."""
@@ -20,18 +23,25 @@ class Query:
     Attributes
     ----------
     accelerator
-        Names as the catalogue has them (`Catalog.resolve_accelerator` makes them so); case is ignored.
+        Names as the catalogue has them (`Catalog.resolve_accelerator` makes them so); case is ignored. `*` and `?` as in a region;
+        `/A100.*/` is a regular expression, looked for anywhere in the name.
     count
-        Accelerators a machine, within 0.01.
+        Accelerators a machine, within 0.01; with `count_at_least`, so many or more.
     cpus, memory
         Demands on vCPUs and on GiB of memory. A row that does not say how much it has does not satisfy a demand; memory
         beside an accelerator counts as met on clouds where the figure is only typical (`Catalog.memory_is_typical`).
     cloud, region, zone, instance_type
-        Case is ignored. A GCP machine with attached accelerators is found by its host's name too where accelerators are asked.
+        Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`, `germany`, `north america`): in a cloud
+        that has a region of literally this name it is that region, elsewhere all that lie there. An AWS zone may be written as an
+        account calls it (`us-east-1a`) where its names are known (`nbprov.catalog.zone_names`). A GCP machine with attached accelerators is found by its host's name too where accelerators are asked.
     market
         None means both.
-    max_hourly
-        The most a machine may cost an hour, itself included.
+    min_hourly, max_hourly
+        The least and the most a machine may cost an hour, themselves included.
+    country, continent
+        Where the region lies: country by ISO code or English name; continent as `na sa eu as me oc af` or by name.
+    as_of, fresh_days
+        Only prices of this date (`YYYY-MM-DD`) or later; only prices not older than so many days.
     families
         Type families such as `m6i` or `n2-standard`; `default` (`DEFAULT_FAMILIES`) stands for each cloud's own
         general-purpose families, and for all rows of a cloud that has no such choice.
@@ -62,6 +72,12 @@ class Query:
     maker: Names = ()
     has_accelerator: bool | None = None
     unusual: bool = False
+    count_at_least: bool = False
+    min_hourly: Micros | None = None
+    country: Names = ()
+    continent: Names = ()
+    as_of: str = ""
+    fresh_days: float | None = None
 
     @property
     def wants_accelerator(self) -> bool:
@@ -73,6 +89,30 @@ class Query:
             or bool(self.maker)
             or self.has_accelerator is True
         )
+
+    @property
+    def oldest(self) -> str:
+        """The oldest date a price may bear, of `as_of` and `fresh_days` the later; empty where any will do.
+
+        Raises
+        ------
+        QueryError
+            If `as_of` is no date, or `fresh_days` no number of days.
+        """
+        dates = []
+        if self.as_of:
+            try:
+                dates.append(date.fromisoformat(self.as_of).isoformat())
+            except ValueError:
+                raise QueryError(f"{self.as_of!r} is not a date", hint="write it as 2026-08-22") from None
+        if self.fresh_days is not None:
+            try:
+                dates.append((datetime.now(UTC).date() - timedelta(days=self.fresh_days)).isoformat())
+            except (ValueError, OverflowError, TypeError):
+                raise QueryError(
+                    f"{self.fresh_days!r} is not a number of days", hint="write 30 for the prices of the last 30 days"
+                ) from None
+        return max(dates, default="")
 
 
 def names(value: Names) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from .store import NUMBERS, Store
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from pandas import DataFrame
 
     from .query import Query
 
@@ -177,7 +178,7 @@ class Rows:
 
         Names are those of `Offer` (`cloud`, `region`, `zone`, `instance_type`, `accelerator`, `accelerator_count`,
         `accelerator_memory_gib`, `vcpus`, `memory_gib`, `hourly` in micro-dollars, `quota_family`, `arch`, `source`, `as_of`), `market`, and
-        `is_spot`, `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `memory_is_typical`.
+        `is_spot`, `device_gb`, `is_us`, `is_default`, `asked_only`, `maker`, `family`, `country`, `continent`, `memory_is_typical`.
         """
         import numpy as np
 
@@ -237,3 +238,16 @@ class Rows:
     def offers(self, limit: int | None = None) -> list[Offer]:
         """These rows as offers, at most `limit`."""
         return [self._view.offer(row) for row in self.numbers[:limit].tolist()]
+
+    def to_frame(self) -> DataFrame:
+        """These rows as a pandas table, prices in US dollars an hour; `nbprov.catalog.frame` says what the columns are.
+
+        Examples
+        --------
+        >>> from nbprov.catalog import Query, default_catalog
+        >>> frame = default_catalog().select(Query(accelerator="A100", count=8)).to_frame()
+        >>> frame.groupby("cloud", observed=True).hourly.min()  # doctest: +SKIP
+        """
+        from .frame import to_frame
+
+        return to_frame(self)

@@ -7,17 +7,19 @@ sells an old GPU for a twentieth of a big cloud's list price, and that is real.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from nbprov.model.money import MICROS_PER_USD
 
 from .entry import Entry, Reading
+from .geography import ground_of
 
 ABSURD_FOR_KIND = "price absurd for this kind of accelerator"
 ABSURD_FOR_TYPE = "price far below the same type's in the cloud's other regions"
 ABSURD_FOR_CPUS = "price absurd for its vCPUs"
 ABSURD_SPOT = "spot price above on-demand"
+FLAT = "one price in many regions, far below the type's other prices"
 
 LOW, HIGH = 1 / 8, 20.0
 """Beside the median over clouds of each cloud's cheapest device of a kind: V100 go from 1/5 (market places) to 14 times (Azure's dearest region)."""
@@ -25,6 +27,8 @@ SPOT_LOW = 1 / 50
 TYPE_LOW = 0.4
 """Beside the median over a cloud's regions. List prices of one GPU type differ by up to 1.7 times down and 2.4 times up."""
 TYPE_REGIONS = 4
+FLAT_REGIONS, FLAT_PARTS = 4, 2
+"""One price in so many regions, on so many continents, is flat."""
 VCPU_LOW, VCPU_HIGH = MICROS_PER_USD // 1000, 2 * MICROS_PER_USD
 HOST_PER_VCPU = MICROS_PER_USD // 10
 """What a vCPU beside an accelerator may cost: a machine with one T4 and 64 vCPUs costs mostly vCPUs."""
@@ -40,11 +44,12 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
         kept = []
         for entry in reading.entries:
             on_demand, spot = entry.on_demand, entry.spot
-            wrong = _wrong_on_demand(entry, kinds, types)
+            said, said_spot = ((entry.key, is_spot) in reading.said for is_spot in (False, True)) if reading.said else (False, False)
+            wrong = "" if said else _wrong_on_demand(entry, kinds, types)
             if wrong:
                 reading.left_out[wrong] += 1
                 on_demand = None
-            wrong = _wrong_spot(entry, kinds)
+            wrong = "" if said_spot else _wrong_spot(entry, kinds)
             if wrong:
                 reading.left_out[wrong] += 1
                 spot = None
@@ -53,12 +58,70 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
         reading.entries = kept
 
 
+def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) -> None:
+    """Take out, in place, a wrong price part that a matching of price list lines by text put into many regions at once.
+
+    Such a part has one price in regions of several parts of the world and lies far below what the same type costs elsewhere: in
+    the list's other regions, or, where there are none, in an earlier price list that prices its regions apart (`witness`, read only when needed).
+    Flat alone is no reason: some parts do cost the same everywhere.
+    """
+    prices: dict[_Part, dict[str, int]] = defaultdict(dict)
+    for entry in reading.entries:
+        if entry.accelerator and entry.on_demand is not None:
+            prices[_part(entry)][entry.region] = entry.on_demand
+    wrong: dict[_Part, int] = {}
+    before: dict[tuple[str, float], list[int]] | None = None
+    for part, by_region in prices.items():
+        price, regions = _most_common(by_region)
+        if len(regions) < FLAT_REGIONS or len({ground_of(part[0], region).part for region in regions}) < FLAT_PARTS:
+            continue
+        others = [other for region, other in by_region.items() if region not in regions]
+        if len(others) < 2:
+            before = _by_devices(witness()) if before is None else before
+            others = before.get(part[2:], [])
+            others = others if len(set(others)) > 1 else []
+        if others and price < median(others) * TYPE_LOW:
+            wrong[part] = price
+    if wrong:
+        reading.entries = [_without(entry, wrong, reading) for entry in reading.entries]
+
+
+_Part = tuple[str, str, str, float]
+
+
+def _part(entry: Entry) -> _Part:
+    return (entry.cloud, entry.instance_type, entry.accelerator, entry.devices)
+
+
+def _by_devices(entries: Sequence[Entry]) -> dict[tuple[str, float], list[int]]:
+    found: dict[tuple[str, float], list[int]] = defaultdict(list)
+    for entry in entries:
+        if entry.accelerator and entry.on_demand is not None:
+            found[entry.accelerator, entry.devices].append(entry.on_demand)
+    return found
+
+
+def _most_common(by_region: Mapping[str, int]) -> tuple[int, set[str]]:
+    regions: dict[int, set[str]] = defaultdict(set)
+    for region, price in by_region.items():
+        regions[price].add(region)
+    return max(regions.items(), key=lambda pair: (len(pair[1]), -pair[0]))
+
+
+def _without(entry: Entry, wrong: Mapping[_Part, int], reading: Reading) -> Entry:
+    if entry.on_demand is None or wrong.get(_part(entry)) != entry.on_demand:
+        return entry
+    reading.left_out[FLAT] += 1
+    # A part without its price keeps its line: the host that belongs to it must not look as if it were sold alone.
+    return entry._replace(on_demand=None)
+
+
 def _device_prices(readings: Mapping[str, Reading]) -> dict[str, float]:
     """The median over clouds of the cheapest on-demand device of each kind, in micros; only kinds that two clouds sell."""
     cheapest: dict[str, dict[str, float]] = defaultdict(dict)
     for cloud, reading in readings.items():
         for entry in reading.entries:
-            if entry.accelerator and entry.on_demand is not None and entry.devices >= 1:
+            if entry.accelerator and entry.on_demand is not None and entry.devices >= 1 and (entry.key, False) not in reading.said:
                 each = entry.on_demand / entry.devices
                 known = cheapest[entry.accelerator].get(cloud)
                 if known is None or each < known:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fnmatch import translate
 from functools import reduce
-from re import compile as pattern
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.places import Market
 from nbprov.model.spec import COUNT_TOLERANCE, Compare, Quantity
 
+from . import zone_names
 from .block import LiveBlock
 from .families import DEFAULT_FAMILIES, MEMORY_IS_TYPICAL
+from .geography import place_word, regions_meant
 from .hosts import JOINER
+from .names import pattern
 from .query import Query, names, numbers
 from .store import Store, member_mask
 
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 SIZE_SLACK = 1e-6
 """Sizes are kept as 32-bit floats, so 0.7 may read as 0.69999999."""
 
-_NAMED = ("cloud", "region", "zone", "instance_type", "accelerator", "maker")
+MOST_WORDS = 100
+"""Words for places whose meaning is remembered: more than a person writes, and a few KB each."""
+
+_NAMED = ("cloud", "zone", "instance_type", "accelerator", "maker")
 
 
 class Question:
@@ -41,6 +45,14 @@ class Question:
             wanted = names(getattr(query, name))
             if wanted:
                 self._resolve(name, wanted, store, live)
+        self.places: Array | None = None
+        """By codes of cloud and region, whether it is meant; None where the region's code alone says enough, or any will do."""
+        if names(query.region):
+            self._resolve_regions(names(query.region), store, live)
+        self._resolve_ground(store, live)
+        self.oldest = query.oldest
+        if self.oldest:
+            self._take("as_of", [i for i, text in enumerate(combined(store, live, "as_of")) if text >= self.oldest], store, live)
         families = names(query.families)
         self.default_families = DEFAULT_FAMILIES in families
         self.families = tuple(f for f in families if f != DEFAULT_FAMILIES)
@@ -52,12 +64,38 @@ class Question:
         with_hosts = name == "instance_type" and self.query.wants_accelerator
         found: list[int] = []
         for text in wanted:
-            found += _codes_of(store, name, text, with_hosts=with_hosts)
+            stored = _codes_of(store, name, text, with_hosts=with_hosts)
+            if name == "zone" and not stored and zone_names.looks_like_name(text):
+                stored = [code for zone in zone_names.ids_of(text) for code in _codes_of(store, name, zone, with_hosts=False)]
+            found += stored
             if live is not None and live.added[name]:
                 first = len(store.table(name))
                 found += [first + i for i, added in enumerate(live.added[name]) if _is_meant(text, added, with_hosts=with_hosts)]
-        self.codes[name] = tuple(dict.fromkeys(found))
+        self._take(name, found, store, live)
+
+    def _take(self, name: str, codes: Sequence[int], store: Store, live: LiveBlock | None) -> None:
+        self.codes[name] = tuple(dict.fromkeys(codes))
         self.sizes[name] = len(store.table(name)) + (len(live.added[name]) if live is not None else 0)
+
+    def _resolve_regions(self, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
+        """Regions by name; where a word stands for a country or a part of the world, pairs of cloud and region."""
+        import numpy as np
+
+        if not any(place_word(text) for text in wanted):
+            self._resolve("region", wanted, store, live)
+            return
+        tables = [_meant(store, live, text) for text in wanted]
+        self.places = reduce(np.logical_or, tables)
+
+    def _resolve_ground(self, store: Store, live: LiveBlock | None) -> None:
+        for name, what in (("country", "country"), ("continent", "part")):
+            wanted = names(getattr(self.query, name))
+            if wanted:
+                words = [place_word(text) for text in wanted]
+                meant = {getattr(word, what) for word in words if word is not None} - {""}
+                meant |= {text.strip().upper() for text in wanted if name == "country"}
+                table = combined(store, live, name)
+                self._take(name, [i for i, text in enumerate(table) if text in meant], store, live)
 
     @property
     def allows_unusual(self) -> bool:
@@ -74,6 +112,30 @@ def combined(store: Store, live: LiveBlock | None, name: str) -> list[str]:
     """The strings of a column by code, the live block's behind the store's."""
     table = store.table(name)
     return table + live.added[name] if live is not None and live.added[name] else table
+
+
+def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
+    """Where a region's name or a word for a place is, by the codes of cloud and region; worked out once for a store and its live block."""
+    import numpy as np
+
+    memory = store.meant if live is None else live.meant
+    table = memory.get(text)
+    if table is None:
+        table = np.zeros((len(combined(store, live, "cloud")), len(combined(store, live, "region"))), dtype=bool)
+        places = store.meta["places"] if live is None else live.places(store)
+        for cloud, region in regions_meant(places, text):
+            table[_code(store, live, "cloud", cloud), _code(store, live, "region", region)] = True
+        if len(memory) < MOST_WORDS:
+            memory[text] = table
+    return table
+
+
+def _code(store: Store, live: LiveBlock | None, name: str, text: str) -> int:
+    code = store.codes(name).get(text)
+    if code is None:
+        assert live is not None
+        code = len(store.table(name)) + live.added[name].index(text)
+    return code
 
 
 def in_store(question: Question, store: Store) -> Array:
@@ -113,9 +175,13 @@ def narrow(question: Question, column: Callable[[str], Array], rows: Array, inde
     if query.max_hourly is not None:
         hourly = column("hourly")
         rows = rows[: int(np.searchsorted(rows, np.searchsorted(hourly, query.max_hourly, side="right")))]
+    if query.min_hourly is not None:
+        rows = rows[int(np.searchsorted(rows, np.searchsorted(column("hourly"), query.min_hourly, side="left"))) :]
     for name, codes in question.codes.items():
         if name != indexed and name != "family":
             rows = rows[member_mask(column(name)[rows], codes, question.sizes[name])]
+    if question.places is not None:
+        rows = rows[question.places[column("cloud")[rows], column("region")[rows]]]
     if query.market is not None:
         is_spot = column("is_spot")[rows]
         rows = rows[is_spot if query.market is Market.SPOT else ~is_spot]
@@ -137,7 +203,10 @@ def narrow(question: Question, column: Callable[[str], Array], rows: Array, inde
 def _count_mask(question: Question, counts: Array) -> Array:
     import numpy as np
 
-    masks = [np.abs(counts - wanted) <= COUNT_TOLERANCE for wanted in question.counts]
+    if question.counts and question.query.count_at_least:
+        masks = [counts >= min(question.counts) - COUNT_TOLERANCE]
+    else:
+        masks = [np.abs(counts - wanted) <= COUNT_TOLERANCE for wanted in question.counts]
     if question.query.has_accelerator is not None:
         having = (counts > 0) == question.query.has_accelerator
         return np.asarray(having & reduce(np.logical_or, masks) if masks else having)
@@ -185,8 +254,9 @@ def _device_mask(query: Query, sizes: Array) -> Array:
 
 
 def _codes_of(store: Store, name: str, text: str, *, with_hosts: bool) -> list[int]:
-    if "*" in text or "?" in text:
-        return [code for code, known in enumerate(store.table(name)) if _is_meant(text, known, with_hosts=with_hosts)]
+    fits = pattern(text)
+    if fits is not None:
+        return [code for code, known in enumerate(store.table(name)) if fits(known)]
     folded = store.folded(name)
     found = list(folded.get(text.strip().lower(), ()))
     if with_hosts:
@@ -196,7 +266,8 @@ def _codes_of(store: Store, name: str, text: str, *, with_hosts: bool) -> list[i
 
 
 def _is_meant(text: str, known: str, *, with_hosts: bool) -> bool:
+    fits = pattern(text)
+    if fits is not None:
+        return bool(fits(known))
     low, name = text.strip().lower(), known.lower()
-    if "*" in low or "?" in low:
-        return pattern(translate(low)).match(name) is not None
     return name == low or (with_hosts and name.startswith(low + JOINER))

@@ -44,13 +44,13 @@ def read(folder: Path, cloud: str) -> Reading:
     where = f"{folder.name}/types.csv"
     reading = Reading()
     try:
-        sources = {key: (source, _date(as_of)) for key, as_of, source in _table(folder / "sources.csv", SOURCES_HEADER)}
+        known = {key: (source, as_of) for key, as_of, source in sources(folder)}
         types = {row[0]: _type_of(row) for row in _table(folder / "types.csv", TYPES_HEADER)}
         where = f"{folder.name}/prices.csv"
         for kind, region, zones, on_demand_text, spot_text, source_key, spot_key in _table(folder / "prices.csv", PRICES_HEADER):
             on_demand, spot = price(on_demand_text), price(spot_text)
-            source, as_of = sources[source_key] if source_key else ("", "")
-            spot_source, spot_as_of = sources[spot_key] if spot_key else (source, as_of)
+            source, as_of = known[source_key] if source_key else ("", "")
+            spot_source, spot_as_of = known[spot_key] if spot_key else (source, as_of)
             if on_demand is None and spot is None:
                 reading.left_out[NO_PRICE] += max(1, len(zones.split()))
                 continue
@@ -61,6 +61,19 @@ def read(folder: Path, cloud: str) -> Reading:
     except ValueError as error:
         raise CatalogError(f"{where} is damaged: {error}", code="catalog.snapshot") from error
     return reading
+
+
+def sources(folder: Path) -> list[tuple[str, str, str]]:
+    """The sources of a cloud's folder: (key, date, words).
+
+    Raises
+    ------
+    CatalogError
+        If the file cannot be read or is torn.
+    ValueError
+        If something stands where a date belongs.
+    """
+    return [(key, _date(as_of), source) for key, as_of, source in _table(folder / "sources.csv", SOURCES_HEADER)]
 
 
 def write(folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]) -> None:
@@ -130,7 +143,7 @@ def _date(text: str) -> str:
 
 def _table(path: Path, header: tuple[str, ...]) -> Iterable[list[str]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
             first = next(lines, [])
             if tuple(first) != header:

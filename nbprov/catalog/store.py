@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import CatalogError
@@ -20,9 +22,9 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 """Part of the cache's name: raise it when the bytes or the meaning of a column change."""
-MAGIC: Final = b"nbprovC1"
+MAGIC: Final = b"nbprovC2"
 _HEAD: Final = struct.Struct("<8sQQI")
 _ALIGN: Final = 64
 
@@ -38,6 +40,8 @@ STRINGS: Final = (
     "quota_family",
     "source",
     "as_of",
+    "country",
+    "continent",
 )
 NUMBERS: Final[Mapping[str, str]] = {
     "hourly": "<i8",
@@ -65,10 +69,16 @@ class Store:
     ----------
     meta
         The head: `rows`, `tables` (the strings of each coded column, sorted), `places`, `accelerators`, `clouds`, `layout`.
+    content
+        Hash of the files it was made of, where it came through the cache.
+    meant
+        What words for places mean, by the codes of cloud and region: filled by questions.
     """
 
     def __init__(self, meta: dict[str, Any], body: memoryview) -> None:
         self.meta = meta
+        self.content = ""
+        self.meant: dict[str, Array] = {}
         self.rows: int = meta["rows"]
         self._body = body
         self._arrays: dict[str, Array] = {}
@@ -135,31 +145,67 @@ class Store:
         return self.array(f"{name}.rows")[int(starts[code]) : int(starts[code + 1])]
 
 
-def encode(columns: Mapping[str, Sequence[Any]], meta: Mapping[str, Any]) -> bytes:
+class Columns:
+    """Rows on their way into a store, as compact as they will be there: a hundred thousand take a few MB."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, array[Any]] = {name: array("I") for name in STRINGS} | {
+            name: array(_LETTERS[kind]) for name, kind in NUMBERS.items()
+        }
+        self._codes: dict[str, dict[str, int]] = {name: {} for name in STRINGS}
+
+    def __len__(self) -> int:
+        return len(self._values["hourly"])
+
+    def add(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Rows in the order of `COLUMNS`; None stands for a figure that is not known."""
+        for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=False):
+            codes = self._codes.get(name)
+            if codes is not None:
+                self._values[name].extend([codes.setdefault(text, len(codes)) for text in values])
+            elif NUMBERS[name] == "<f4":
+                self._values[name].extend([nan if value is None else value for value in values])
+            else:
+                self._values[name].extend(values)
+
+    def of(self, name: str) -> Iterator[Any]:
+        """A column as it was added; NaN for a figure that is not known."""
+        codes = self._codes.get(name)
+        return iter(self._values[name]) if codes is None else map(list(codes).__getitem__, self._values[name])
+
+    def finished(self) -> tuple[dict[str, list[str]], dict[str, Array]]:
+        """The strings of each coded column, sorted, and the columns as a store has them, in the order of adding."""
+        import numpy as np
+
+        tables: dict[str, list[str]] = {}
+        arrays: dict[str, Array] = {}
+        for name, values in self._values.items():
+            if name in NUMBERS:
+                arrays[name] = np.frombuffer(values, dtype=values.typecode).astype(NUMBERS[name])
+                continue
+            codes = self._codes[name]
+            table = tables[name] = sorted(codes)
+            wide = "|u1" if len(table) <= 0x100 else "<u2" if len(table) <= 0x10000 else "<u4"
+            rank = np.empty(len(table), dtype=wide)
+            rank[[codes[text] for text in table]] = np.arange(len(table))
+            arrays[name] = rank[np.frombuffer(values, dtype=values.typecode)]
+        return tables, arrays
+
+
+_LETTERS: Final[Mapping[str, str]] = {"<i8": "q", "<f4": "d", "|b1": "b"}
+
+
+def encode(columns: Columns, meta: Mapping[str, Any]) -> bytes:
     """Sort rows and write them as the bytes of a store.
 
     Parameters
     ----------
-    columns
-        One sequence a name of `COLUMNS`, all of one length; None stands for a figure that is not known.
     meta
         What goes into the head besides the store's own keys.
     """
     import numpy as np
 
-    tables: dict[str, list[str]] = {}
-    arrays: dict[str, Array] = {}
-    for name in STRINGS:
-        values = columns[name]
-        tables[name] = sorted(set(values))
-        code_of = {text: code for code, text in enumerate(tables[name])}
-        wide = "<u2" if len(tables[name]) <= 0xFFFF else "<u4"
-        arrays[name] = np.fromiter((code_of[v] for v in values), dtype=wide, count=len(values))
-    for name, dtype in NUMBERS.items():
-        if dtype == "<f4":
-            arrays[name] = np.array([np.nan if v is None else v for v in columns[name]], dtype=dtype)
-        else:
-            arrays[name] = np.array(columns[name], dtype=dtype)
+    tables, arrays = columns.finished()
     keys = ("is_spot", "instance_type", "zone", "region", "cloud", "hourly")
     order = np.lexsort([arrays[k] for k in keys])
     arrays = {name: array[order] for name, array in arrays.items()}
@@ -182,13 +228,13 @@ def _add_index(arrays: dict[str, Array], name: str, codes: int) -> None:
 def _pack(arrays: Mapping[str, Array], meta: dict[str, Any]) -> bytes:
     layout: dict[str, tuple[str, int, int]] = {}
     offset = 0
-    for name, array in arrays.items():
-        layout[name] = (array.dtype.str, offset, len(array))
-        offset = _aligned(offset + array.nbytes)
+    for name, column in arrays.items():
+        layout[name] = (column.dtype.str, offset, len(column))
+        offset = _aligned(offset + column.nbytes)
     body = bytearray(offset)
-    for name, array in arrays.items():
+    for name, column in arrays.items():
         start = layout[name][1]
-        body[start : start + array.nbytes] = array.tobytes()
+        body[start : start + column.nbytes] = column.tobytes()
     head = json.dumps({**meta, "layout": layout}, separators=(",", ":"), sort_keys=True).encode()
     gap = bytes(_aligned(_HEAD.size + len(head)) - _HEAD.size - len(head))
     rest = b"".join((head, gap, body))

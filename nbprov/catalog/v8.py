@@ -13,9 +13,11 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import itemgetter
 from pathlib import Path
 
 from nbprov.model.money import Micros, usd
+from nbprov.model.prices import MOST_HOURLY
 
 from .entry import Entry, Reading
 from .errors import CatalogError
@@ -69,15 +71,27 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[str, ...]]:
                     hint="a file in the v8 layout names its columns in the first line",
                     code="catalog.columns",
                 )
-            at = [header.index(name) if name in header else -1 for name in wanted]
+            # A column that is not there is read from one more, empty cell.
+            cells = itemgetter(*(header.index(name) if name in header else len(header) for name in wanted))
+            short = False
             for line in lines:
-                if len(line) != len(header):
-                    if any(cell.strip() for cell in line):
-                        reading.left_out[MALFORMED] += 1
-                    continue
-                yield tuple(line[i].strip() if i >= 0 else "" for i in at)
+                short = len(line) != len(header) and any(cell.strip() for cell in line)
+                if short:
+                    reading.left_out[MALFORMED] += 1
+                elif line and len(line) == len(header):
+                    line.append("")
+                    yield tuple(map(str.strip, cells(line)))
+        if short and not _ends_whole(path):
+            raise CatalogError(f"{path.parent.name}/{path.name} breaks off in the middle of a line", code="catalog.torn")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise CatalogError(f"{path.parent.name}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
+
+
+def _ends_whole(path: Path) -> bool:
+    """Whether the last line is a whole one: a download or a copy that broke off ends anywhere."""
+    with path.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read(1) in b"\r\n"
 
 
 def _entry(cells: Sequence[str], cloud: str, source: str, as_of: str, reading: Reading) -> Entry | None:
@@ -88,7 +102,7 @@ def _entry(cells: Sequence[str], cloud: str, source: str, as_of: str, reading: R
     except ValueError:
         reading.left_out[MALFORMED] += 1
         return None
-    accelerator = "" if accelerator.lower() in _NOTHING else accelerator
+    accelerator, region, zone, arch = ("" if text.lower() in _NOTHING else text for text in (accelerator, region, zone, arch))
     if not region or (accelerator and count <= 0) or not (kind or accelerator):
         reading.left_out[MALFORMED] += 1
         return None
@@ -131,12 +145,12 @@ def price(text: str) -> Micros | None:
     Raises
     ------
     ValueError
-        If the cell holds something else, or a negative amount.
+        If the cell holds something else, or an amount that no machine costs.
     """
     if text.lower() in _NOTHING:
         return None
     amount = usd(text)
-    if amount < 0:
+    if not 0 <= amount <= MOST_HOURLY:
         raise ValueError(f"{text!r} is not a price")
     return amount or None
 

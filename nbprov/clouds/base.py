@@ -15,6 +15,7 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
+from nbprov.model.stock import Stock
 
 CALL_SECONDS: Seconds = 30.0
 """How long a mutating call may take before its outcome counts as unknown: twice the slowest create answer seen on the big clouds."""
@@ -22,6 +23,11 @@ LIST_SECONDS: Seconds = 20.0
 """How long a listing may take."""
 CHECK_SECONDS: Seconds = 5.0
 """How long a credential check may take: a person is watching."""
+STOCK_SECONDS: Seconds = 3.0
+"""How long a look at the stock may take: a plan that a person waits for is made with what has answered by then."""
+LOGIN_LABEL = "nbprov-login"
+SSH_PORT_LABEL = "nbprov-ssh-port"
+"""Labels with which a spec says who logs in, and where sshd listens, on an image of its own that does not follow the cloud's habit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,16 @@ class Capabilities:
 
     Attributes
     ----------
-    spot, stop, multi_node, ports, images, disk_tiers
+    spot, stop, multi_node, ports, images
         Whether a request that needs it can be placed here.
+    login
+        Who logs in to machines of this cloud; made by the start script where the image lacks them. Empty: whoever runs the notebook.
+    docker
+        A container image can be asked for (`image_id: docker:…`).
+    disk_tiers
+        The tiers that may be named; where there are none, only `best` is served, with the one disk there is.
+    network_best, local_disk, accelerator_args
+        Whether `network_tier: best`, a disk inside the machine, and TPU options can be honoured.
     replayable
         A repeated `submit` with the same token returns the first one's result (EC2, GCE); where it is False an unknown
         outcome is resolved by listing.
@@ -44,7 +58,8 @@ class Capabilities:
     stock_probe
         There is a pre-flight call that tells stock.
     poweroff_ends_bill
-        A machine that powers itself off is no longer billed for compute.
+        A machine that carries out `poweroff` is no longer billed for compute. Where it is, only a notebook that runs can end it for idleness or
+        money, and the plan says so.
     poweroff
         Shell command with which a machine powers itself off; `{mode}` is replaced by `stop` or `terminate` and `{reason}` by a quoted text.
     simulated
@@ -67,6 +82,11 @@ class Capabilities:
     ports: bool = True
     images: bool = False
     disk_tiers: frozenset[str] = frozenset()
+    login: str = ""
+    docker: bool = True
+    network_best: bool = False
+    local_disk: bool = False
+    accelerator_args: bool = False
     replayable: bool = False
     settle: Seconds = 120.0
     own_timer: bool = False
@@ -98,6 +118,13 @@ class Cloud(ABC):
     def offers(self) -> Sequence[Offer] | None:
         """Live offers of a cloud that has no price file (as `local` reads its market); None where the catalogue has them. At most `CHECK_SECONDS`."""
         return None
+
+    def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
+        """What the cloud says of the stock of these offers, for `count` machines at once. At most `STOCK_SECONDS`; costs nothing, reserves nothing.
+
+        What it cannot tell is left out: nothing said means nothing known. A pool may be wider than an offer (an empty zone means all zones).
+        """
+        return ()
 
     def quote(self, candidate: Candidate) -> Quote | None:
         """Ask the price again; None where the cloud cannot tell. At most `CHECK_SECONDS`."""
@@ -147,6 +174,20 @@ class Cloud(ABC):
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
         """What launches of this owner left beside their machines. At most `LIST_SECONDS`."""
         return []
+
+    def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
+        """Remove side objects, and return those that are still in use and have to be tried again. At most `CALL_SECONDS`.
+
+        Ones that are gone are passed over in silence.
+        """
+        return []
+
+    def admit(self, ids: Sequence[str]) -> bool:
+        """Let this computer in to port 22 of these machines if its address has changed. At most `CALL_SECONDS`.
+
+        Called when a connection fails. Returns whether a rule was changed, so that trying again makes sense.
+        """
+        return False
 
     def console(self, instance_id: str) -> str:
         """The machine's console output, newest last, at most 64 kB; empty where there is none. At most `LIST_SECONDS`."""

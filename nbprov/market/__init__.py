@@ -1,4 +1,15 @@
-"""What is in stock now and how likely an attempt is to be accepted: stock probes, observations, and the estimate made of them.
+"""What is in stock now and how likely an attempt is to be accepted.
 
-Nothing of it is needed to order candidates by price, so the package is empty until clouds with a stock probe need it.
+`observations.py` holds what was seen (attempts and probes), `said.py` what clouds say of their stock, `probing.py` asks them, and
+`chances.py` is the estimate made of all.
 """
+
+from __future__ import annotations
+
+from nbprov.model.stock import Level, Pool, Stock
+
+from .chances import Chances
+from .observations import Observation
+from .said import Said
+
+__all__ = ["Chances", "Level", "Observation", "Pool", "Said", "Stock"]

@@ -18,6 +18,7 @@ class RunState(StrEnum):
 
     PLANNED = "planned"
     LAUNCHING = "launching"
+    WAITING = "waiting"
     READY = "ready"
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
@@ -40,6 +41,7 @@ class AttemptState(StrEnum):
     BOOTING = "booting"
     SSH = "ssh"
     AGENT = "agent"
+    HEALTH = "health"
     READY = "ready"
     ENDING = "ending"
     REFUSED = "refused"
@@ -91,7 +93,7 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A row of the clusters table, from the ledger; `confirmed` says when a cloud's listing last agreed."""
+    """A row of the clusters table, from the ledger; `confirmed` says when a cloud's listing last agreed, `notes` what its guards have to say."""
 
     name: str
     cluster_id: str
@@ -107,6 +109,26 @@ class ClusterView:
     confirmed: Instant | None = None
     reason: str = ""
     simulated: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A run that waits for stock.
+
+    Attributes
+    ----------
+    until
+        When it gives up.
+    next_pass
+        When the places are tried again; None while they are.
+    passes
+        How often all places were tried.
+    """
+
+    until: Instant
+    next_pass: Instant | None = None
+    passes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +151,10 @@ class RunView:
         The provision log of this run.
     race
         How many attempts may be on the bill at once.
+    notes
+        What the person should know of how this run buys, waits and ends, a line each.
+    waiting
+        None where the spec asks for no wait.
     """
 
     run_id: str
@@ -146,3 +172,5 @@ class RunView:
     error: str = ""
     log_path: str = ""
     race: int = 1
+    notes: tuple[str, ...] = ()
+    waiting: Waiting | None = None

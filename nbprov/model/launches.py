@@ -38,8 +38,14 @@ class Launch:
         OpenSSH line of the cluster's client key.
     answer_by
         The cloud must not begin the create after this instant.
+    image
+        As the spec names it for this place; empty for the cloud's usual image.
     terminate_after
         Seconds after which the cloud itself should end the machine, where its capabilities say it can.
+    disk_tier
+        `low` to `ultra`, `best`, or empty for the cloud's usual disk.
+    network_best, accelerator_args
+        As in `Request`.
     """
 
     token: str
@@ -58,6 +64,9 @@ class Launch:
     on_shutdown: OnShutdown = OnShutdown.TERMINATE
     terminate_after: Seconds | None = None
     answer_by: Instant = 0.0
+    disk_tier: str = ""
+    network_best: bool = False
+    accelerator_args: tuple[tuple[str, str], ...] = ()
 
     def user_data(self) -> str:
         """The start script, filled in. Never stored, never logged."""
@@ -134,12 +143,16 @@ class Instance:
         Where sshd answers; may change at every start; empty and 0 until known.
     private_host
         The address other nodes of the cluster use.
+    user
+        Who logs in there; empty where the machine belongs to whoever runs the notebook, as on `local`.
     node
         0 is the head.
     reason
         Why it is in this state, in the cloud's words.
     hourly
         What the cloud charges, where it says so.
+    failure
+        Why it ended by itself, where its cloud says so and the adapter can name the cause: capacity that was gone after all, a spot machine taken back.
     """
 
     cloud: str
@@ -152,17 +165,29 @@ class Instance:
     host: str = ""
     port: int = 0
     private_host: str = ""
+    user: str = ""
     node: int = 0
     name: str = ""
     spot: bool = False
     launched_at: Instant = 0.0
     reason: str = ""
     hourly: Micros | None = None
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SideObject:
-    """Something a launch leaves beside its machines: a disk, an address, a security group, a key. `shared` ones outlive clusters."""
+    """Something a launch leaves beside its machines: a disk, an address, a security group, a key.
+
+    Attributes
+    ----------
+    kind
+        In one word of the cloud's: `volume`, `address`, `security-group`, `firewall`, `key`, `spot-request`.
+    token
+        The launch it was made for; empty where it serves many.
+    shared
+        It serves all launches of this owner and outlives clusters; it costs nothing.
+    """
 
     cloud: str
     region: str
@@ -195,6 +220,8 @@ class CheckResult:
         Why the cloud is not enabled; None where it is.
     details
         Balance, quota and such, as short lines.
+    zone_names
+        (zone id, zone name, region) where this account has names of its own for zones, as on AWS.
     """
 
     cloud: str
@@ -203,3 +230,4 @@ class CheckResult:
     credential: str = ""
     problem: Failure | None = None
     details: tuple[str, ...] = ()
+    zone_names: tuple[tuple[str, str, str], ...] = ()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .causes import Cause, Failure, Scope
 from .clock import Instant, Seconds
 from .money import Micros
 from .places import Market, Place
 from .spec import Request, Spec
+from .stock import Level, Stock
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Candidate:
         Probability that an attempt is accepted, 0 to 1; None where nothing is known.
     why
         Why it stands where it stands, in a few words.
+    stock
+        What its cloud said of its stock a moment before the plan was made; None where it said nothing. Not stored.
     """
 
     offer: Offer
@@ -85,11 +88,17 @@ class Candidate:
     account: str = ""
     success: float | None = None
     why: str = ""
+    stock: Stock | None = field(default=None, compare=False)
 
     @property
     def hourly(self) -> Micros:
         """Price of the whole cluster an hour."""
         return self.offer.hourly * self.count
+
+    @property
+    def is_sold_out(self) -> bool:
+        """Whether its cloud just said that there is none."""
+        return self.stock is not None and self.stock.level is Level.NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +214,22 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Unusable:
+    """What a cloud that is not set up would offer.
+
+    Attributes
+    ----------
+    offer
+        Its cheapest for the spec.
+    reason
+        Why it cannot be used, in a few words.
+    """
+
+    offer: Offer
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The ordered candidates of a spec, the chosen one first, and what was dropped by which rule.
 
@@ -215,6 +240,8 @@ class Plan:
         tens of thousands, of which a launch looks at a few.
     dearest
         The dearest candidate that a launch may take: what pressing Launch consents to.
+    unusable
+        What clouds that are not set up would offer, one line a cloud. No launch takes these.
     """
 
     spec: Spec
@@ -223,6 +250,7 @@ class Plan:
     dropped: tuple[Dropped, ...] = ()
     notes: tuple[str, ...] = ()
     made_at: Instant = 0.0
+    unusable: tuple[Unusable, ...] = ()
 
     @property
     def chosen(self) -> Candidate | None:

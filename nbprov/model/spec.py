@@ -87,6 +87,76 @@ class Accelerator:
 
 
 @dataclass(frozen=True, slots=True)
+class PlaceGlob:
+    """A pattern over places: `*` any text, `?` any one letter, case ignored; an empty field is any.
+
+    Examples
+    --------
+    >>> str(PlaceGlob("aws", "us-*"))
+    'aws/us-*'
+    """
+
+    cloud: str = ""
+    region: str = ""
+    zone: str = ""
+
+    def __str__(self) -> str:
+        parts = [self.cloud, self.region, self.zone]
+        while parts and not parts[-1]:
+            parts.pop()
+        return "/".join(part or "*" for part in parts) or "*"
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRule:
+    """What `region: {allow: …, deny: …}` leaves: a place that some `allow` matches (none: every place) and no `deny`.
+
+    A country or continent (`eu`, `us`, `de`) in a region pattern stands for the regions that lie there; the catalogue knows which.
+    """
+
+    allow: tuple[PlaceGlob, ...] = ()
+    deny: tuple[PlaceGlob, ...] = ()
+
+    def __str__(self) -> str:
+        said = ["|".join(str(g) for g in self.allow) or "any place"]
+        said += [f"not {g}" for g in self.deny]
+        return " ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What a machine starts from.
+
+    Attributes
+    ----------
+    docker
+        A container image that `setup` and `run` run in; empty where they run on the machine itself.
+    machine
+        (region, image id) pairs of the cloud's own machine images; an empty region is any. `skypilot:` tags are kept as written.
+    """
+
+    docker: str = ""
+    machine: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"docker:{self.docker}"] if self.docker else []
+        parts += [f"{region}: {image}" if region else image for region, image in self.machine]
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class LocalDisk:
+    """A fast disk inside the machine: `nvme:1000+`."""
+
+    kind: str = "nvme"
+    size_gb: float = 100.0
+    at_least: bool = True
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.size_gb:g}{'+' if self.at_least else ''}"
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One alternative inside `resources`, fully expanded, in a preference tier.
 
@@ -104,6 +174,18 @@ class Request:
         Sorted, merged, inclusive ranges.
     max_hourly
         The most a node may cost an hour; None means no cap.
+    places
+        Patterns of places, all of which must hold beside `cloud`, `region` and `zone`.
+    image
+        None where the cloud's usual image will do.
+    disk_tier
+        `low`, `medium`, `high`, `ultra` or `best`; empty where nothing is asked. `best` is the best the place has.
+    network_tier
+        `best`, or empty for the usual.
+    local_disk
+        A disk inside the machine, where one is asked.
+    accelerator_args
+        TPU options, sorted pairs.
     """
 
     index: int = 0
@@ -121,6 +203,12 @@ class Request:
     ports: tuple[tuple[int, int], ...] = ()
     labels: tuple[tuple[str, str], ...] = ()
     max_hourly: Micros | None = None
+    places: tuple[PlaceRule, ...] = ()
+    image: Image | None = None
+    disk_tier: str = ""
+    network_tier: str = ""
+    local_disk: LocalDisk | None = None
+    accelerator_args: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         parts = [str(self.accelerator) if self.accelerator else "", self.instance_type]
@@ -128,6 +216,7 @@ class Request:
         parts.append("spot" if self.market is Market.SPOT else "")
         place = "/".join(p or "*" for p in (self.cloud, self.region, self.zone)).rstrip("/*")
         parts.append(f"@{place}" if place else "")
+        parts += [f"@({rule})" for rule in self.places]
         return " ".join(p for p in parts if p) or "any machine"
 
 
@@ -145,6 +234,8 @@ class Autostop:
         What counts as not idle: `jobs_and_ssh`, `jobs` or `none`.
     hook, hook_timeout
         A command run on the machine before it stops; its failure only warns.
+    down_after
+        Seconds after which a stopped cluster is ended; None: never.
     """
 
     idle: Seconds
@@ -152,19 +243,29 @@ class Autostop:
     wait_for: str = "jobs_and_ssh"
     hook: str = ""
     hook_timeout: Seconds = 3600.0
+    down_after: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Guards:
     """What ends a cluster without anybody's doing: idleness, lifetime, budget.
 
-    `autostop` is None only where the spec switched it off.
+    Attributes
+    ----------
+    autostop
+        None only where the spec switched it off.
+    warn
+        Shares of the budget (0 to 1) at which to warn, ascending.
+    at_limit
+        What happens at the budget's limit: `down` or `stop`.
     """
 
     autostop: Autostop | None = Autostop(DEFAULT_IDLE_SECONDS, down=True)
     max_lifetime: Seconds | None = None
     budget: Micros | None = None
     is_default: bool = True
+    warn: tuple[float, ...] = ()
+    at_limit: str = "down"
 
     def words(self) -> str:
         """The guards as one phrase for the plan, the panel and the table."""
@@ -176,7 +277,7 @@ class Guards:
         if self.max_lifetime is not None:
             said.append(f"down after {short_duration(self.max_lifetime)}")
         if self.budget is not None:
-            said.append(f"down at {format_usd(self.budget)}")
+            said.append(f"{self.at_limit} at {format_usd(self.budget)}")
         return ", ".join(said) if said else "none"
 
 
@@ -216,6 +317,127 @@ class Secret:
         raise TypeError("a Secret is not pickled")
 
 
+class Policy(StrEnum):
+    """What comes first inside a tier."""
+
+    CHEAPEST = "cheapest"
+    SOONEST = "soonest"
+    BALANCED = "balanced"
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """How many machines may be tried at once.
+
+    Attributes
+    ----------
+    width
+        1 is one at a time.
+    hedge
+        Seconds after which a further place is tried beside one that has not accepted; None: that cloud's usual time to accept.
+    """
+
+    width: int = 2
+    hedge: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """How long to watch for stock after every place was refused for capacity, spot or quota.
+
+    Attributes
+    ----------
+    seconds
+        0 is one pass.
+    notify
+        Tell the person when it ends.
+    webhook
+        Where to post the end. Who knows it can post there: it is neither shown nor stored.
+    """
+
+    seconds: Seconds = 0.0
+    notify: bool = False
+    webhook: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmAbove:
+    """Beyond what Launch consented to, what a run may not do without asking again. Empty: nothing is asked.
+
+    Attributes
+    ----------
+    jump
+        Share (0.2 is 20 %) by which a place may be dearer than the first one.
+    hourly, total
+        Of the whole cluster.
+    """
+
+    jump: float | None = None
+    hourly: Micros | None = None
+    total: Micros | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A Dask or Ray cluster over the nodes: `kind` is `dask` or `ray`; `options` are sorted pairs."""
+
+    kind: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The check that a machine is ready, and goes on being so.
+
+    Attributes
+    ----------
+    on
+        False: switched off.
+    command
+        Shell command that succeeds on a healthy machine; empty: the usual check of the accelerators.
+    http
+        `:8000/ok`: a port and path of the machine that answer with success; empty: not asked.
+    failures
+        How many in a row make the machine unhealthy.
+    on_fail
+        `report`, `replace` or `down`.
+    """
+
+    on: bool = True
+    command: str = ""
+    http: str = ""
+    every: Seconds = 30.0
+    timeout: Seconds = 10.0
+    failures: int = 3
+    on_fail: str = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class Expose:
+    """Who may reach the ports: those in `public` are opened to the internet, all others are reached by tunnels."""
+
+    everything: bool = False
+    public: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A command that is run on the machine at `stop`, `down` or `preemption`."""
+
+    run: str
+    events: tuple[str, ...] = ("stop", "down")
+    timeout: Seconds = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A notebook variable that was put into a spec: its name, its value in words, and the paths it went to. A secret's value is never here."""
+
+    name: str
+    shown: str
+    paths: tuple[str, ...] = ()
+
+
 class Level(StrEnum):
     """How loudly a remark about a spec is made."""
 
@@ -248,6 +470,16 @@ class Spec:
         Values by name; None where the caller has to give one (`RUN_ID: null`).
     secrets
         As `envs`, hidden; None where the caller has to give one.
+    inputs
+        (URI, GB) pairs: where the data is and how much, for what moving it costs.
+    outputs
+        Files and folders pulled before any teardown: `source` on the machine, `target` here.
+    docker_options
+        Options of `docker run` for a container image.
+    recovery
+        Where a preempted cluster is replaced: `failover` (its region first), `eager_next_region`, or empty.
+    variables
+        Notebook variables that were filled in.
     source
         The cell's text with the literal values of secrets blotted out; reading it again gives this spec without them.
     """
@@ -264,3 +496,16 @@ class Spec:
     guards: Guards = Guards()
     remarks: tuple[Remark, ...] = ()
     source: str = ""
+    prefer: Policy = Policy.CHEAPEST
+    race: Race = Race()
+    wait: Wait = Wait()
+    confirm_above: ConfirmAbove = ConfirmAbove()
+    engine: Engine | None = None
+    health: Health = Health()
+    expose: Expose = Expose()
+    outputs: tuple[Mount, ...] = ()
+    inputs: tuple[tuple[str, float], ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    docker_options: tuple[str, ...] = ()
+    recovery: str = ""
+    variables: tuple[Variable, ...] = ()

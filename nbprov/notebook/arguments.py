@@ -96,6 +96,22 @@ def _dollars(text: str) -> float:
     return amount
 
 
+def assume_argument(parser: argparse.ArgumentParser) -> None:
+    """The flag of a plan that looks beyond the clouds that are set up."""
+    parser.add_argument(
+        "--assume",
+        action="append",
+        default=[],
+        metavar="CLOUDS",
+        help="plan as if these clouds were set up: --assume aws,gcp or --assume all; nothing is launched there",
+    )
+
+
+def listed(items: Sequence[str]) -> list[str]:
+    """`["aws,gcp", "azure"]` as one list."""
+    return [name.strip() for item in items for name in item.split(",") if name.strip()]
+
+
 def provision_parser() -> MagicParser:
     """The line of `%%provision`."""
     parser = MagicParser(
@@ -110,7 +126,10 @@ def provision_parser() -> MagicParser:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
     parser.add_argument(
-        "--race", type=_at_least_one, default=1, metavar="N", help="try up to N places at once; the first that is ready is kept"
+        "--race",
+        type=_at_least_one,
+        metavar="N",
+        help="try up to N places at once; the first that is ready is kept (default: the cell's race)",
     )
     parser.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="value for an env or secret that the spec leaves open"
@@ -122,17 +141,48 @@ def provision_parser() -> MagicParser:
     return parser
 
 
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 <= days < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return days
+
+
 def prices_parser() -> MagicParser:
     """The line of `%prices`."""
     parser = MagicParser(
-        "%prices", "What is on sale, cheapest first.", "example:\n  %prices A100:8 --cloud aws --cloud gcp --spot\n  x = %prices H100"
+        "%prices",
+        "What is on sale, cheapest first; clouds that are not set up are listed too.",
+        "examples:\n  %prices A100:8 --cloud aws --cloud gcp --spot\n  %prices A100:4+ --region eu --fresh 30"
+        "\n  %prices 80GB+:8 --max-price 30\n  x = %prices /H[12]00/          # a pandas DataFrame",
     )
-    parser.add_argument("accelerator", nargs="?", default="", help="GPU, or GPU:N; case does not matter")
+    parser.add_argument(
+        "accelerator",
+        nargs="?",
+        default="",
+        help="A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100*, /A100.*/ or part of a name; any case",
+    )
     parser.add_argument("--cloud", action="append", default=[], metavar="CLOUD", help="only this cloud (may be repeated)")
-    parser.add_argument("--region", action="append", default=[], metavar="REGION", help="only this region (may be repeated)")
-    parser.add_argument("--spot", action="store_true", help="only the spot market")
-    parser.add_argument("--on-demand", action="store_true", help="only the on-demand market")
+    parser.add_argument(
+        "--region",
+        action="append",
+        default=[],
+        metavar="REGION",
+        help="only this region, pattern (us-*), country or continent (de, eu) (may be repeated)",
+    )
+    parser.add_argument("--zone", action="append", default=[], metavar="ZONE", help="only this zone (may be repeated)")
+    parser.add_argument("--type", action="append", default=[], metavar="TYPE", help="only this instance type or pattern (may be repeated)")
+    market = parser.add_mutually_exclusive_group()
+    market.add_argument("--spot", action="store_true", help="only the spot market")
+    market.add_argument("--on-demand", action="store_true", help="only the on-demand market")
+    parser.add_argument("--cpus", default=None, metavar="N", help="vCPUs: 8 (exactly) or 8+")
+    parser.add_argument("--memory", default=None, metavar="SIZE", help="memory in GiB: 32, 32+, 64GB+ or 4x (per vCPU)")
+    parser.add_argument("--min-price", type=_dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
     parser.add_argument("--max-price", type=_dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
+    parser.add_argument("--fresh", type=_days, default=None, metavar="DAYS", help="only prices that are not older than so many days")
     parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
     return parser
 

@@ -12,10 +12,9 @@ from nbprov.api import session
 from nbprov.model.causes import RULES
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import NbprovError, UsageError
-from nbprov.model.launches import CheckResult
 from nbprov.model.money import format_usd
 
-from .arguments import HelpWanted, MagicParser
+from .arguments import HelpWanted, MagicParser, assume_argument, listed
 from .options import options_of
 from .rendering.tables import Column, text_table
 from .rendering.words import ATTEMPT_LOOKS, RUN_LOOKS, cost_words, nodes_words, per_hour, place_words, utc_words
@@ -92,31 +91,30 @@ def _print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
 # ---------------------------------------------------------------- what is
 
 
-def _check(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    for result in session().check(arguments.cloud or None):
-        mark = "enabled " if result.enabled else "disabled"
-        print(f"{result.cloud:<10} {mark}  {_account_words(result)}".rstrip())
-        if result.problem is not None:
-            print(f"           {result.problem.sentence()}\n           next: {RULES[result.problem.cause].advice}")
-        for detail in result.details:
-            print(f"           {detail}")
+def _check(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .check_sheet import check_sheet
+
+    here = session()
+    return check_sheet(here.check(arguments.cloud or None), () if arguments.cloud else here.without_adapter())
 
 
-def _account_words(result: CheckResult) -> str:
-    account = f"account {result.account}" if result.account else ""
-    credential = f"credentials: {result.credential}" if result.credential else ""
-    return ", ".join(word for word in (account, credential) if word)
-
-
-def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .provisioning import BODY_LINE, show_plan
-    from .shown import say_remarks
+def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .provisioning import TRY_RELAX, read_cell, show_plan
+    from .rendering.relaxations import relax_sheet
 
     if cell is None:
         raise UsageError("%nbprov plan wants a spec", hint="write %%nbprov plan (two percent signs), and the YAML below it")
-    spec = session().parse(cell, ignore=arguments.ignore, first_line=BODY_LINE)
-    say_remarks(spec)
-    show_plan(session(), spec, "plan; nothing is created")
+    try:
+        spec = read_cell(session(), shell, cell, ignore=arguments.ignore)
+        assume = listed(arguments.assume)
+        plan = show_plan(session(), spec, "plan; nothing is created", assume=assume)
+        if arguments.relax:
+            return relax_sheet(session().relax(spec, assume=assume))
+        if plan.chosen is None:
+            print(TRY_RELAX)
+        return None
+    finally:
+        session().catalogue.begin_automatic()
 
 
 def _attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -166,15 +164,28 @@ def _sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     print("\n".join(lines) if lines else "no machine of ours is unknown to the ledger")
 
 
-def _catalog(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    catalog = session().catalog()
-    rows = []
-    for cloud in catalog.clouds():
-        info = catalog.info(cloud)
-        rows.append(
-            [cloud, f"{info.rows:,}", f"{info.gpu_rows:,}", f"{info.oldest} – {info.newest}", info.sources[0][0] if info.sources else ""]
-        )
-    _print_table(["cloud", "rows", "with GPU", "as of", "source"], rows, "the catalogue is empty")
+def _catalog(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .catalog_command import run
+
+    return run(shell, arguments, cell)
+
+
+def _catalog_arguments(parser: MagicParser) -> None:
+    from .catalog_command import arguments
+
+    arguments(parser)
+
+
+def _new_cloud(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .new_cloud import run
+
+    run(shell, arguments, cell)
+
+
+def _new_cloud_arguments(parser: MagicParser) -> None:
+    from .new_cloud import arguments
+
+    arguments(parser)
 
 
 # ---------------------------------------------------------------- clusters
@@ -276,6 +287,8 @@ def _clusters_argument(parser: MagicParser) -> None:
 
 def _plan_arguments(parser: MagicParser) -> None:
     parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
+    parser.add_argument("--relax", action="store_true", help="say too what one constraint less would open, and from what price")
+    assume_argument(parser)
 
 
 def _one_cluster(parser: MagicParser) -> None:
@@ -312,8 +325,11 @@ COMMANDS: dict[str, Command] = {
         _sweep,
         lambda p: p.add_argument("--end", action="store_true", help="end them, whatever their age"),
     ),
-    "catalog": Command("the price catalogue: rows, age and source a cloud", _catalog),
+    "catalog": Command(
+        "the price catalogue: rows, age, source, edits and errors a cloud; refresh, diff, restore, path", _catalog, _catalog_arguments
+    ),
     "config": Command("the options and what they do", _config),
+    "new-cloud": Command("begin the package of a cloud that nbprov does not know yet", _new_cloud, _new_cloud_arguments),
 }
 
 LATER: dict[str, str] = {

@@ -66,6 +66,10 @@ def _line_words(magic: str, before: str, word: str) -> list[str]:
         return _option_values(action, previous)
     if magic == "prices":
         return _catalog().accelerators()
+    if magic == "nbprov" and previous[0] == "catalog":
+        from .catalog_command import ACTIONS
+
+        return list(ACTIONS) if len(previous) == 1 else _catalog().clouds()
     # A cluster that is to be made has no name yet, but one that is there can be asked for again.
     return _cluster_names() if magic in ("on", "nbprov", "provision") else []
 
@@ -89,11 +93,23 @@ def _parser(magic: str, previous: list[str]) -> MagicParser | None:
 def _option_values(option: argparse.Action, previous: list[str]) -> list[str]:
     if option.dest == "cloud":
         return _catalog().clouds()
-    if option.dest == "region":
+    if option.dest == "assume":
+        return [*_catalog().clouds(), "all"]
+    if option.dest in ("region", "zone", "type"):
         named = [value for flag, value in pairwise(previous) if flag == "--cloud"]
         clouds = _catalog().clouds()
-        return _regions([cloud for cloud in clouds if cloud in named] or clouds)
+        return _names_in([cloud for cloud in clouds if cloud in named] or clouds, option.dest)
     return [str(choice) for choice in option.choices or ()]
+
+
+def _names_in(clouds: list[str], what: str) -> list[str]:
+    """The regions, zones or instance types of these clouds."""
+    if what == "region":
+        return _regions(clouds)
+    catalog = _catalog()
+    if what == "type":
+        return sorted(catalog.instance_types(clouds))
+    return sorted({zone for cloud in clouds for region in catalog.regions(cloud) for zone in catalog.zones(cloud, region)})
 
 
 def _yaml_words(context: Any) -> tuple[str, list[str]]:

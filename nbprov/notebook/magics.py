@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
-from traitlets import Bool, Float, TraitError, default, observe, validate
+from traitlets import Bool, Dict, Float, TraitError, default, observe, validate
 
-from nbprov.model.errors import Interrupted, UsageError
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
 
 from .arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
 
@@ -24,6 +24,10 @@ class Nbprov(Magics):
     ).tag(config=True)
     demo = Bool(help="Let the simulated `local` cloud into every plan, not only into those that name it.").tag(config=True)
     hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(config=True)
+
+    catalog_refresh = Dict(
+        help="When each cloud's prices are renewed, by its name or `default`: '7h', 'on demand' or 'never'; 'automatic': False ends it. See docs/catalogue.md."
+    ).tag(config=True)
 
     @default("demo")
     def _demo_default(self) -> bool:
@@ -48,6 +52,17 @@ class Nbprov(Magics):
             raise TraitError(f"hedge is a number of seconds from 0 on, not {seconds:g}")
         return seconds
 
+    @validate("catalog_refresh")
+    def _apply_refresh(self, proposal: Any) -> dict[str, Any]:
+        from nbprov.api import session
+
+        chosen = dict(proposal["value"])
+        try:
+            session().catalogue.configure(chosen)
+        except NbprovError as error:
+            raise TraitError(error.message) from None
+        return chosen
+
     @observe("demo")
     def _demo_changed(self, change: Any) -> None:
         from nbprov.api import session
@@ -62,7 +77,10 @@ class Nbprov(Magics):
         def act(arguments: Any) -> None:
             from .provisioning import provision_cell
 
-            provision_cell(self.shell, arguments, cell, hedge=self.hedge)
+            try:
+                provision_cell(self.shell, arguments, cell, hedge=self.hedge)
+            finally:
+                _renew_prices()
 
         return _with_arguments(provision_parser(), line, act)
 
@@ -74,7 +92,10 @@ class Nbprov(Magics):
         def act(arguments: Any) -> Any:
             from .price_listing import list_prices
 
-            return list_prices(self.shell, arguments)
+            try:
+                return list_prices(self.shell, arguments)
+            finally:
+                _renew_prices()
 
         return _with_arguments(prices_parser(), line, act)
 
@@ -123,6 +144,13 @@ def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -
         print(wanted)
         return None
     return _interruptible(lambda: act(arguments))
+
+
+def _renew_prices() -> None:
+    """A price question was answered: prices that are due are renewed behind it, for the next."""
+    from nbprov.api import session
+
+    session().catalogue.begin_automatic()
 
 
 def _interruptible(act: Callable[[], Any]) -> Any:

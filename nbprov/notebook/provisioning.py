@@ -7,27 +7,36 @@ import concurrent.futures
 import keyword
 import sys
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
-from nbprov.api import Cluster, Run, Session, SettingUp, session
+from nbprov.api import Cluster, Run, Session, SettingUp, Terms, session
 from nbprov.api.books import is_simulated
+from nbprov.api.given import names_given
+from nbprov.api.stock import LAUNCH_GRACE
+from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import Interrupted, UsageError
+from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import SLICE
 
 from .arguments import key_values
 from .buttons import Buttons
 from .panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, host
-from .rendering.prices import consent_words
+from .price_listing import say_problems
+from .rendering import TableData
+from .rendering.prices import consent_words, plan_facts
 from .rendering.words import cost_words
 from .shown import Follower, Line, print_lines, say, say_remarks, show
 
 BODY_LINE = 2
 """The number of a cell's first line below its magic, as an editor counts."""
+TRY_RELAX = "%%nbprov plan --relax says what one constraint less would open"
+PLAN_ROWS = 5_000
+"""Candidates of a plan that go to the browser: each is put into words of its own."""
 
 
 def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedge: Seconds) -> None:
@@ -36,17 +45,20 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     The panel is the output, and the handle is the variable named like the cluster; it is there however the cell ends.
     """
     here = session()
-    spec = here.parse(text, ignore=arguments.ignore, first_line=BODY_LINE)
-    say_remarks(spec)
+    env = key_values(arguments.env, "%%provision")
+    spec = read_cell(here, shell, text, ignore=arguments.ignore, given=env)
     if arguments.dry_run:
-        show_plan(here, spec, f"plan of {here.name_of(spec, arguments.name)}; nothing is created")
+        title = f"plan of {here.name_of(spec, arguments.name)}; nothing is created"
+        if show_plan(here, spec, title, race=arguments.race, agreed=arguments.yes).chosen is None:
+            print(TRY_RELAX)
         return
     result = here.provision(
         spec,
         arguments.name,
         race=arguments.race,
         hedge=hedge,
-        env=key_values(arguments.env, "%%provision"),
+        agreed=arguments.yes,
+        env=env,
         ask=_prompt if can_ask(shell) else _nobody,
         say=say,
     )
@@ -54,6 +66,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
+    here.stock.order_behind(result)
     try:
         _launch(shell, result, arguments)
     except Interrupted:
@@ -65,6 +78,8 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
 def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     if run.state is RunState.READY:
         print(f"{run.name} runs and is being set up already; this panel follows it")
+    elif run.state is RunState.WAITING:
+        print(f"{run.name} waits for stock already; this panel follows it")
     elif run.is_under_way:
         print(f"{run.name} is being launched already; this panel follows it")
     else:
@@ -78,8 +93,10 @@ def _launch(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
 
 
 def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
+    # Shown at once: what clouds say of their stock fills in, and orders the places, when it comes.
     display = _show_run(run)
     if arguments.yes:
+        session().stock.order(run, LAUNCH_GRACE)
         _agree(run)
     if arguments.wait:
         if not run.launched:
@@ -89,6 +106,8 @@ def _launch_with_buttons(run: Run, arguments: argparse.Namespace) -> None:
 
 def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> None:
     """Where there are no buttons. The kernel may end with this cell, so it is seen through."""
+    is_asked = can_ask(shell) and not arguments.yes
+    session().stock.order(run, STOCK_SECONDS if is_asked else LAUNCH_GRACE)
     if can_ask(shell):
         display = _show_run(run)
         if arguments.yes:
@@ -138,6 +157,14 @@ def _refuse_without_consent(run: Run) -> None:
     UsageError
         If it costs money.
     """
+    beyond = run.driver.passed_over
+    if beyond:
+        raise UsageError(
+            f"{run.name} may take {_most(run)}; for {beyond:,} dearer place{'s' if beyond > 1 else ''} confirm_above wants to be asked,"
+            " and nobody is here",
+            hint="%%provision --yes agrees to all that the spec's caps allow; without confirm_above the caps alone decide",
+            code="run.needs-consent",
+        )
     if all(is_simulated(candidate.offer) for candidate in run.plan.candidates):
         return
     raise UsageError(
@@ -152,14 +179,62 @@ def can_ask(shell: Any) -> bool:
     return host.is_interactive() if hasattr(shell, "kernel") else sys.stdin is not None and sys.stdin.isatty()
 
 
-def show_plan(here: Session, spec: Spec, title: str) -> None:
-    """Show what a spec would try, and what was left out and why."""
-    plan = here.plan(spec)
-    show(PriceTable(plan, title=title, now=time.time()))
-    for note in plan.notes:
-        print(f"note: {note}")
-    for dropped in plan.dropped:
-        print(f"left out: {dropped.count:,} offers: {dropped.words}")
+def read_cell(here: Session, shell: Any, text: str, *, ignore: Sequence[str], given: Mapping[str, str] | None = None) -> Spec:
+    """The spec of a cell, `$name` in it taken from the notebook; what is worth saying of it, and what was put in, is printed."""
+    spec = here.parse(text, ignore=ignore, first_line=BODY_LINE, variables=shell.user_ns, given=names_given(given or {}))
+    say_remarks(spec)
+    say_problems(here.catalog())
+    return spec
+
+
+def show_plan(here: Session, spec: Spec, title: str, *, race: int | None = None, agreed: bool = False, assume: Sequence[str] = ()) -> Plan:
+    """Show what a spec would try, what Launch would agree to, how the run would go, and what was left out and why.
+
+    A live table is shown at once and put in order by what clouds say of their stock, seconds later; where nothing can be renewed that comes first.
+    """
+    terms = here.terms(here.plan(spec, assume=assume), race=race, agreed=agreed)
+    is_live = host.current() is host.Host.WIDGETS
+    display = show(_plan_table(terms, title)) if is_live else None
+    if not assume and here.stock.ask(terms.plan).stock:
+        terms = here.terms(here.planned(spec), race=race, agreed=agreed)
+        if display is not None:
+            display.update(_plan_table_data(terms))
+            display.freeze()
+    if display is None:
+        show(_plan_table(terms, title))
+    if assume:
+        print(f"as if set up: {', '.join(assume)}; a launch takes only what %nbprov check shows as enabled")
+    for line in plan_lines(terms):
+        print(line)
+    return terms.plan
+
+
+def _plan_table(terms: Terms, title: str) -> PriceTable:
+    return PriceTable(_plan_table_data(terms), title=title, now=time.time())
+
+
+def _plan_table_data(terms: Terms) -> TableData:
+    return TableData.from_plan(terms.plan, limit=PLAN_ROWS)
+
+
+def plan_lines(terms: Terms) -> list[str]:
+    """What is said under a plan's table."""
+    plan = terms.plan
+    facts = plan_facts(plan, terms.race)
+    lines = [facts.headline] if plan.chosen is not None else []
+    lines += [line for line in (facts.consent, f"guards: {facts.guards}") if line] if plan.chosen is not None else []
+    lines += terms.notes if plan.chosen is not None else ()
+    lines += [f"launch would be refused: {terms.refusal}"] if terms.refusal else []
+    lines += [f"note: {note}" for note in plan.notes]
+    lines += [f"left out: {d.count:,} offers: {d.words}" for d in plan.dropped]
+    return [_brief(line, plan) for line in lines]
+
+
+def _brief(line: str, plan: Plan) -> str:
+    """A line without why clouds are not set up: the table, which shows what they would offer, says that at its foot."""
+    for one in plan.unusable:
+        line = line.replace(f"not set up: {one.reason}", "not set up")
+    return line
 
 
 def variable_of(name: str) -> str:
@@ -256,15 +331,19 @@ def _show_run(run: Run) -> LiveDisplay[Any]:
     display: LiveDisplay[Any] = show(panel)
     follower = Follower(display, run.view, lambda view: _run_stage(run, view), lambda view: _run_is_over(run, view), session().engine)
     run.settled_future.add_done_callback(lambda _: follower.changed())
+    if run.plan is not panel.view.plan:
+        follower.changed()  # put in another order after the panel was drawn, and before anybody followed it
     return display
 
 
 def _run_stage(run: Run, view: RunView) -> Hashable | None:
-    if run.launched and not run.done:
+    if run.launched and not run.done and view.state is not RunState.WAITING:
         return None
+    passes = view.waiting.passes if view.waiting is not None else 0
     pending = sum(not a.state.is_final for a in view.attempts)
     cluster = view.cluster
-    return view.state, view.needs_launch, view.error, pending, cluster and (cluster.state, cluster.reason)
+    # A plan that stock has put in another order is another plan, also to who opens the notebook later.
+    return view.state, passes, view.needs_launch, view.error, pending, view.plan.made_at, cluster and (cluster.state, cluster.reason)
 
 
 def _run_is_over(run: Run, view: RunView) -> bool:

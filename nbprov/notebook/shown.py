@@ -128,10 +128,12 @@ def say(text: str) -> None:
 
 
 def say_remarks(spec: Spec) -> None:
-    """Print what is worth saying of a spec: warnings first."""
+    """Print what is worth saying of a spec, warnings first, and what notebook variables were put in."""
     for remark in sorted(spec.remarks, key=lambda r: r.level is not Level.WARNING):
         line = f" (line {remark.origin.line})" if remark.origin.line else ""
         print(f"{remark.level.value}: {remark.message}{line}")
+    for variable in spec.variables:
+        print(f"${variable.name} = {variable.shown}")
 
 
 def dollars(micros: int, simulated: bool) -> str:

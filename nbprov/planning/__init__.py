@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from .best import best_by_cloud
 from .candidates import CandidateList
 from .enabled import EnabledCloud, reason
 from .errors import PlanError, PlanProblem
 from .fit import fits
 from .plans import plan
+from .relax import Relaxation, relax
 
-__all__ = ["CandidateList", "EnabledCloud", "PlanError", "PlanProblem", "fits", "plan", "reason"]
+__all__ = ["CandidateList", "EnabledCloud", "PlanError", "PlanProblem", "Relaxation", "best_by_cloud", "fits", "plan", "reason", "relax"]

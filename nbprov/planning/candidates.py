@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
+from nbprov.catalog.families import is_us
+from nbprov.market import Chances, Pool
+from nbprov.model.clock import short_duration
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
-from nbprov.model.spec import Request
+from nbprov.model.spec import Policy, Request
 
 if TYPE_CHECKING:
     from .table import Ints
 
 ORDINALS = ("1st", "2nd", "3rd")
+FIRST = {Policy.CHEAPEST: "cheapest", Policy.SOONEST: "soonest", Policy.BALANCED: "best price for its chance"}
+"""What the first candidate is, by what the spec prefers."""
 
 
 class CandidateList(Sequence[Candidate]):
@@ -30,9 +35,25 @@ class CandidateList(Sequence[Candidate]):
         Account by cloud.
     tiers
         The tiers of the spec in order, those without a candidate included: what `why` counts.
+    cloud_codes
+        A number a cloud for each row.
+    prefer, chances
+        What the order inside a tier was made by.
     """
 
-    __slots__ = ("_accounts", "_at", "_count", "_offer", "_request_of", "_requests", "_rows", "_tiers")
+    __slots__ = (
+        "_accounts",
+        "_at",
+        "_chances",
+        "_cloud_codes",
+        "_count",
+        "_offer",
+        "_prefer",
+        "_request_of",
+        "_requests",
+        "_rows",
+        "_tiers",
+    )
 
     def __init__(
         self,
@@ -44,6 +65,9 @@ class CandidateList(Sequence[Candidate]):
         accounts: Mapping[str, str],
         count: int,
         tiers: Sequence[int],
+        cloud_codes: Callable[[Ints], Ints],
+        prefer: Policy = Policy.CHEAPEST,
+        chances: Chances,
         at: range | None = None,
     ) -> None:
         self._rows = rows
@@ -53,6 +77,9 @@ class CandidateList(Sequence[Candidate]):
         self._accounts = accounts
         self._count = count
         self._tiers = tuple(tiers)
+        self._cloud_codes = cloud_codes
+        self._prefer = prefer
+        self._chances = chances
         self._at = range(len(rows)) if at is None else at
 
     def __len__(self) -> int:
@@ -72,6 +99,9 @@ class CandidateList(Sequence[Candidate]):
                 accounts=self._accounts,
                 count=self._count,
                 tiers=self._tiers,
+                cloud_codes=self._cloud_codes,
+                prefer=self._prefer,
+                chances=self._chances,
                 at=self._at[index],
             )
         return self._build(self._at[index])
@@ -92,34 +122,64 @@ class CandidateList(Sequence[Candidate]):
         """Row numbers in the catalogue, in the plan's order."""
         return self._rows if len(self._at) == len(self._rows) and self._at.step == 1 else self._rows.take(self._at)
 
+    def first_of_clouds(self, most: int = 1, *, clouds: Collection[str] | None = None) -> list[Candidate]:
+        """The first candidates of each cloud, at most so many of one, in the plan's order; of these clouds, or of all."""
+        import numpy as np
+
+        codes = self._cloud_codes(self.rows)
+        if not len(codes):
+            return []
+        places = [np.flatnonzero(codes == code)[:most] for code in np.flatnonzero(np.bincount(codes)).tolist()]
+        if clouds is not None:
+            places = [some for some in places if self[int(some[0])].offer.cloud in clouds]
+        return [self[place] for place in sorted(np.concatenate(places).tolist())] if places else []
+
     def _build(self, rank: int) -> Candidate:
         offer = self._offer(int(self._rows[rank]))
         request = self._requests[int(self._request_of[rank])]
+        pool = Pool.of(offer)
+        success = self._chances.success(pool) if self._chances.knows(pool) else None
         return Candidate(
             offer=offer,
             request=request,
             rank=rank,
             count=self._count,
             account=self._accounts.get(offer.cloud, ""),
-            why=self._why(rank, offer, request),
+            success=success,
+            why=self._why(rank, offer, request, success),
+            stock=self._chances.said.fresh(pool),
         )
 
-    def _why(self, rank: int, offer: Offer, request: Request) -> str:
-        """Its place in a few words: which choice it belongs to, and what it costs beside the first."""
-        choice = ""
-        if len(self._tiers) > 1:
-            choice = f"{ordinal(self._tiers.index(request.tier))} choice"
-        if rank == 0:
-            return f"{choice}, cheapest" if choice else "cheapest"
-        first = self._offer(int(self._rows[0])).hourly
-        more = (offer.hourly - first) * self._count
-        if more > 0:
-            price = f"+{format_usd(more)}/h over the first"
-        elif more < 0:
-            price = f"{format_usd(-more)}/h less than the first"
-        else:
-            price = "same price as the first"
-        return f"{choice}, {price}" if choice else price
+    def _why(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
+        """Its place in a few words: which choice it belongs to, how soon it would be ready, what it costs beside the first, its chance where known."""
+        choice = f"{ordinal(self._tiers.index(request.tier))} choice" if len(self._tiers) > 1 else ""
+        beside = FIRST[self._prefer] if rank == 0 else self._beside_the_first(offer, request, success)
+        soon = ""
+        if self._prefer is Policy.SOONEST:
+            soon = f"ready in about {short_duration(self._chances.expected_seconds(Pool.of(offer)))}"
+        chance = "" if success is None else f"{success:.0%} likely"
+        return ", ".join(words for words in (choice, soon if rank else "", beside, "" if rank else soon, chance) if words)
+
+    def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:
+        first = self._offer(int(self._rows[0]))
+        more = (offer.hourly - first.hourly) * self._count
+        if more:
+            return f"+{format_usd(more)}/h over the first" if more > 0 else f"{format_usd(-more)}/h less than the first"
+        reason = self._tie_break(first, offer, request, success) if self._prefer is Policy.CHEAPEST else ""
+        return f"same price as the first{reason}"
+
+    def _tie_break(self, first: Offer, offer: Offer, request: Request, success: float | None) -> str:
+        """What decided between two offers of one price."""
+        ahead = self._requests[int(self._request_of[0])]
+        if request.tier != ahead.tier:
+            return ""
+        if success is not None and success < self._chances.success(Pool.of(first)):
+            return ""  # its chance is told beside
+        if request.index != ahead.index:
+            return ", written later"
+        if is_us(first.cloud, first.region) and not is_us(offer.cloud, offer.region):
+            return ", US regions come first"
+        return ", later by name"
 
 
 def ordinal(position: int) -> str:

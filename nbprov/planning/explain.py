@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import RULES
+from nbprov.model.causes import RULES, Cause
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Block, Dropped
 from nbprov.model.places import Market
-from nbprov.model.spec import Compare, Quantity
+from nbprov.model.spec import Compare, PlaceGlob, Quantity
 
-from .search import Found, Rule, Search, Stage
+from .features import Rule
+from .globs import glob_words, rule_words
+from .search import Found, Search, Stage
 
 if TYPE_CHECKING:
     from .resolve import Demand
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 MOST_LINES = 8
 """A spec of hundreds of alternatives is not explained one by one."""
 MOST_NAMES = 6
+MOST_BLOCKS = 3
 
 
 class Explainer:
@@ -63,11 +66,16 @@ class Explainer:
         rows = self._search.hardware(demand)
         rows = self._table.concatenated([self._search.in_place(rows, d) for d in group])
         if stage is Stage.PRICE:
-            cheapest = min(self._table.of("hourly", self._search.allowed(rows, demand)).tolist())
+            open_rows = self._search.capable(self._search.allowed(rows, demand), demand, [])
+            cheapest = min(self._table.of("hourly", open_rows).tolist())
             cap = max(d.request.max_hourly or 0 for d in group)
             return f"{what}{where}: the cheapest costs {format_usd(cheapest)} an hour, the cap is {format_usd(cap)}"
         reasons = self._search.reasons(rows, demand)
-        return f"{what}{where}: {'; '.join(reasons)}" if reasons else f"{what}{where}: only sold by clouds that must be named"
+        if stage is Stage.MACHINE:
+            dropped: list[tuple[Rule, Ints]] = []
+            self._search.capable(self._search.allowed(rows, demand), demand, dropped)
+            reasons = [*dict.fromkeys(rule.words for rule, _ in dropped), *reasons]
+        return f"{what}{where}: {'; '.join(reasons)}"
 
     def _missing_hardware(self, demand: Demand) -> str:
         """Which part of the demand no machine meets."""
@@ -115,7 +123,7 @@ class Explainer:
 
     def _sold_where(self, demand: Demand) -> str:
         rows = self._search.hardware(demand)
-        in_cloud = self._search.in_place(rows, replace(demand, region="", zone="")) if demand.cloud else rows
+        in_cloud = self._search.in_place(rows, replace(demand, region="", zone="", rules=())) if demand.cloud else rows
         if not len(in_cloud):
             return f"sold by {_join(self._table.distinct('cloud', rows))}"
         return f"cheapest in {_join(self._table.in_order('region', in_cloud))}"
@@ -129,16 +137,24 @@ def hardware_words(demand: Demand) -> str:
     return f"{named} spot" if request.market is Market.SPOT else named
 
 
-def dropped_lines(dropped: Mapping[Rule, int], blocked: Mapping[Block, int], now: Instant) -> tuple[Dropped, ...]:
+def idle_lines(idle: Sequence[tuple[Demand, PlaceGlob]]) -> list[str]:
+    """A line for each allowed pattern that means places, none of which sells what is asked."""
+    lines = [f"{hardware_words(demand)} is not sold in {glob_words(glob)}: passed over" for demand, glob in idle]
+    return list(dict.fromkeys(lines))[:MOST_LINES]
+
+
+def dropped_lines(dropped: Mapping[Rule, int], blocked: Sequence[tuple[Block, int]], now: Instant) -> tuple[Dropped, ...]:
     """What was dropped by which rule; blocks of one cause together."""
     lines = [Dropped(rule.name, rule.words, count) for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)]
-    causes = sorted({block.cause for block in blocked})
-    for cause in causes:
-        same = [block for block in blocked if block.cause is cause]
-        until = min(block.expires for block in same) - now
-        places = _join([block.words() for block in same], most=3)
+    by_cause: dict[Cause, list[tuple[Block, int]]] = {}
+    for block, count in blocked:
+        by_cause.setdefault(block.cause, []).append((block, count))
+    for cause in sorted(by_cause):
+        same = by_cause[cause]
+        until = min(block.expires for block, _ in same) - now
+        places = _join([block.words() for block, _ in same[:MOST_BLOCKS]], more=max(0, len(same) - MOST_BLOCKS))
         words = f"{RULES[cause].words}: {places}; open again in {short_duration(until)}" + (" at the earliest" if len(same) > 1 else "")
-        lines.append(Dropped(f"blocked:{cause.value}", words, sum(blocked[block] for block in same)))
+        lines.append(Dropped(f"blocked:{cause.value}", words, sum(count for _, count in same)))
     return tuple(lines)
 
 
@@ -149,7 +165,8 @@ def _kind(demand: Demand, stage: Stage) -> tuple[object, ...]:
 
 
 def _place(demand: Demand) -> str:
-    return "/".join(part or "*" for part in (demand.cloud, demand.region, demand.zone)).rstrip("/*")
+    named = "/".join(part or "*" for part in (demand.cloud, demand.region, demand.zone)).rstrip("/*")
+    return " and ".join(part for part in (named, *(f"({rule_words(rule)})" for rule in demand.rules)) if part)
 
 
 def _sizes(cpus: Quantity | None, memory: Quantity | None) -> str:
@@ -169,6 +186,8 @@ def _figures(values: Sequence[float]) -> str:
     return ", ".join(f"{v:g}" for v in values) or "none"
 
 
-def _join(names: Sequence[str], most: int = MOST_NAMES) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+def _join(names: Sequence[str], more: int = 0) -> str:
+    """The first names, and how many further ones there are, `more` of them uncounted by `names`."""
+    more += max(0, len(names) - MOST_NAMES)
+    shown = ", ".join(names[:MOST_NAMES])
+    return f"{shown} and {more} more" if more else shown

@@ -9,6 +9,11 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.spec import COUNT_TOLERANCE, Accelerator, Request, Spec
 
+from .globs import is_allowed, region_matches
+
+DISK_TIERS = ("low", "medium", "high", "ultra")
+"""Slowest first."""
+
 
 def fits(spec: Spec, view: ClusterView) -> tuple[str, ...]:
     """Name the differences that keep a running cluster from serving a spec.
@@ -38,12 +43,14 @@ def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
     found = []
     for field, asked, has in (
         ("cloud", request.cloud, offer.cloud),
-        ("region", request.region, offer.region),
         ("zone", request.zone, offer.zone),
         ("instance_type", request.instance_type, offer.instance_type),
     ):
         if asked and asked.casefold() != has.casefold():
             found.append(_said(field, asked, has or "any"))
+    if request.region and not region_matches(request.region, offer.cloud, offer.region):
+        found.append(_said("region", request.region, offer.region))
+    found += [_said("place", str(rule), str(offer.place)) for rule in request.places if not is_allowed(offer.place, (rule,))]
     if request.accelerator is not None and not _has_accelerator(request.accelerator, running):
         found.append(_said("accelerators", str(request.accelerator), offer.gpus if offer.accelerator else "none"))
     if request.cpus is not None and offer.vcpus is not None and not request.cpus.allows(offer.vcpus):
@@ -52,11 +59,24 @@ def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
         found.append(_said("memory", str(request.memory), f"{offer.memory_gib:g} GiB"))
     if request.market is not offer.market:
         found.append(_said("use_spot", request.market.value, offer.market.value))
+    if not _has_disk_tier(request.disk_tier, running.request.disk_tier):
+        found.append(_said("disk_tier", request.disk_tier, running.request.disk_tier or "no tier of its own"))
+    if request.network_tier == "best" and running.request.network_tier != "best":
+        found.append(_said("network_tier", "best", running.request.network_tier or "standard"))
+    if request.image is not None and request.image != running.request.image:
+        found.append(_said("image_id", str(request.image), str(running.request.image or "the usual image")))
     if request.disk_gb > disk_gb:
         found.append(_said("disk_size", f"{request.disk_gb} GB", f"{disk_gb} GB"))
     if request.max_hourly is not None and offer.hourly > request.max_hourly:
         found.append(_said("max_hourly_cost", f"at most {format_usd(request.max_hourly)}", f"{format_usd(offer.hourly)} an hour"))
     return tuple(found)
+
+
+def _has_disk_tier(asked: str, has: str) -> bool:
+    """A tier is met by itself or a faster one; `best` is the best the place has, so a running cluster has it only where it was asked for."""
+    if not asked or asked == has:
+        return True
+    return asked in DISK_TIERS and has in DISK_TIERS and DISK_TIERS.index(asked) <= DISK_TIERS.index(has)
 
 
 def _said(field: str, asked: str, has: str) -> str:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.catalog.families import MEMORY_IS_TYPICAL
+from nbprov.market import Chances
 from nbprov.model.clock import Instant
-from nbprov.model.offers import Block, Plan
-from nbprov.model.spec import Spec
+from nbprov.model.offers import Block, Plan, Unusable
+from nbprov.model.spec import Request, Spec
 
+from .at_hand import unusable, without_adapter
 from .candidates import CandidateList, ordinal
-from .enabled import EnabledCloud, why_disabled
+from .enabled import NO_ADAPTER, EnabledCloud, why_disabled
 from .errors import PlanError, PlanProblem
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
     from .resolve import Demand
-    from .search import Found
+    from .search import Found, Search
     from .table import Table
+
+OF_A_PLACE = frozenset({"plan.unknown-place", "plan.unknown-region", "plan.unknown-zone"})
+"""Slips that are none where another cloud of the same list has the place."""
 
 
 def plan(
@@ -31,6 +37,7 @@ def plan(
     now: Instant = 0.0,
     disabled: Mapping[str, str] | None = None,
     demo: bool = False,
+    chances: Chances | None = None,
 ) -> Plan:
     """Order every offer that satisfies a spec.
 
@@ -51,6 +58,9 @@ def plan(
         Why other clouds may not be used, by name; what is in neither mapping has no adapter.
     demo
         Lets clouds take part that otherwise enter a plan only when a spec names them.
+    chances
+        How likely an attempt is to be accepted, for this many nodes at this instant; decides between equal prices, and what is `soonest` and
+        `balanced`. None: nothing is known.
 
     Returns
     -------
@@ -72,16 +82,12 @@ def plan(
     >>> made.chosen.offer.gpus, made.chosen.why
     ('A100:8', 'cheapest')
     """
-    from .explain import Explainer, dropped_lines
-    from .search import Search
+    from .explain import Explainer, dropped_lines, idle_lines
     from .table import Table
 
-    disabled = disabled or {}
+    disabled, chances = disabled or {}, chances or Chances(now=now)
     table = Table(catalog)
-    demands = _resolved(spec, catalog, table, enabled, disabled, demo)
-    search = Search(table, enabled, disabled, count=spec.num_nodes, demo=demo)
-    live = [block for block in blocks if block.is_live(now)]
-    found = search.run(demands, live)
+    demands, search, found = looked_up(spec, catalog, table, enabled, blocks=blocks, now=now, disabled=disabled, demo=demo, chances=chances)
     candidates = CandidateList(
         found.rows,
         found.request_of,
@@ -90,6 +96,9 @@ def plan(
         accounts={name: cloud.account for name, cloud in enabled.items()},
         count=spec.num_nodes,
         tiers=sorted({request.tier for request in spec.requests}),
+        cloud_codes=lambda rows: table.of("cloud", rows),
+        prefer=spec.prefer,
+        chances=chances,
     )
     dearest = int(table.of("hourly", found.rows).argmax()) if len(candidates) else None
     notes = [
@@ -97,6 +106,8 @@ def plan(
         *(note for demand in demands for note in demand.notes),
         *_empty_tiers(spec, found),
         *Explainer(search, table).lines(demands, found),
+        *idle_lines(found.idle),
+        *_stock_notes(found),
         *_notes(spec, demands, found, table, enabled, disabled),
     ]
     return Plan(
@@ -106,7 +117,43 @@ def plan(
         dropped=dropped_lines(found.dropped, found.blocked, now),
         notes=tuple(dict.fromkeys(notes)),
         made_at=now,
+        unusable=_unusable(found, catalog, disabled),
     )
+
+
+def _unusable(found: Found, catalog: Catalog, disabled: Mapping[str, str]) -> tuple[Unusable, ...]:
+    """What clouds that are not set up would offer, the cheapest first."""
+    offers = [Unusable(catalog.offer(row), disabled.get(cloud) or NO_ADAPTER) for cloud, row in found.unusable.items()]
+    return tuple(sorted(offers, key=lambda u: (u.offer.hourly, u.offer.cloud)))
+
+
+def looked_up(
+    spec: Spec,
+    catalog: Catalog,
+    table: Table,
+    enabled: Mapping[str, EnabledCloud],
+    *,
+    blocks: Iterable[Block],
+    now: Instant,
+    disabled: Mapping[str, str],
+    demo: bool,
+    chances: Chances,
+) -> tuple[list[Demand], Search, Found]:
+    """The part of a plan that finds its rows, without the words about them; parameters as for `plan`."""
+    from .search import Search
+
+    demands = _resolved(spec, catalog, table, enabled, disabled, demo)
+    search = Search(
+        table,
+        enabled,
+        disabled,
+        count=spec.num_nodes,
+        demo=demo,
+        expose=spec.expose,
+        prefer=spec.prefer,
+        chances=chances,
+    )
+    return demands, search, search.run(demands, [block for block in blocks if block.is_live(now)])
 
 
 def _resolved(
@@ -117,19 +164,60 @@ def _resolved(
     disabled: Mapping[str, str],
     demo: bool,
 ) -> list[Demand]:
+    from .features import needs_of, refused_outright
     from .resolve import Refused, Resolver
 
     usable = {name for name, cloud in enabled.items() if demo or not cloud.capabilities.named_only}
     resolver = Resolver(catalog, table, usable, {*enabled, *disabled})
-    demands, problems = [], []
+    demands: list[Demand] = []
+    problems: list[PlanProblem] = []
+    impossible: list[PlanProblem] = []
+    elsewhere: list[tuple[Request, PlanProblem]] = []
+    beside = _clouds_beside(spec.requests)
+    found: dict[Request, int] = {}
     for request in spec.requests:
+        alike = _but_for_its_cloud(request)
         try:
-            demands.append(resolver.resolve(request))
+            demand = resolver.resolve(request, beside[alike])
         except Refused as refused:
-            problems.append(refused.problem)
+            if refused.problem.code in OF_A_PLACE and len(beside[alike]) > 1:
+                elsewhere.append((alike, refused.problem))
+            else:
+                problems.append(refused.problem)
+            continue
+        found.setdefault(alike, len(demands))
+        demands.append(demand)
+        cloud = enabled.get(demand.cloud) if request.cloud else None
+        if cloud is not None:
+            rule = refused_outright(demand.cloud, cloud.capabilities, needs_of(request, spec.num_nodes, spec.expose))
+            if rule is not None:
+                impossible.append(PlanProblem("plan.unsupported", request.origin, rule.words, "name another cloud, or leave this out"))
+    for alike, problem in elsewhere:
+        if alike in found:
+            there = demands[found[alike]]
+            demands[found[alike]] = replace(there, notes=(*there.notes, f"{problem.message}: passed over"))
+        else:
+            problems.append(problem)
+    if len(impossible) == len(spec.requests):
+        problems = impossible
+    problems = problems or unusable(spec, demands, table, enabled, disabled)
     if problems:
         raise PlanError(_distinct(problems))
     return demands
+
+
+def _but_for_its_cloud(request: Request) -> Request:
+    """What all requests share that a list of clouds was expanded to."""
+    return replace(request, index=0, cloud="")
+
+
+def _clouds_beside(requests: Iterable[Request]) -> dict[Request, tuple[str, ...]]:
+    """The clouds that each request was written with: of `cloud: [aws, gcp]`, a place that one of them has is no slip."""
+    beside: dict[Request, tuple[str, ...]] = {}
+    for request in requests:
+        alike = _but_for_its_cloud(request)
+        beside[alike] = (*beside.get(alike, ()), request.cloud)
+    return beside
 
 
 def _why_empty(found: Found) -> str:
@@ -152,6 +240,21 @@ def _empty_tiers(spec: Spec, found: Found) -> list[str]:
     return [f"the {ordinal(place)} choice has no candidate and is passed over" for place, tier in enumerate(tiers) if tier not in placed]
 
 
+def _stock_notes(found: Found) -> list[str]:
+    """What the clouds' own word on stock did to the order."""
+    all_of_them, out = len(found.rows), found.sold_out
+    if not out:
+        return []
+    if out < all_of_them:
+        return [
+            f"{out:,} of {all_of_them:,} places {'is' if out == 1 else 'are'} out of stock by {'its' if out == 1 else 'their'} cloud's own word: tried last"
+        ]
+    whose = "the only place is" if out == 1 else f"all {out:,} places are"
+    return [
+        f"{whose} out of stock by {'its' if out == 1 else 'their'} cloud's own word, which may be out of date: the best is tried all the same"
+    ]
+
+
 def _notes(
     spec: Spec,
     demands: Iterable[Demand],
@@ -164,7 +267,7 @@ def _notes(
     unpriced = sorted({d.cloud for d in demands if d.cloud and d.cloud not in table.places})
     notes = [f"the catalogue has no prices of {c}" if c in enabled else why_disabled(c, disabled) for c in unpriced]
     if not len(found.rows):
-        return notes
+        return notes + without_adapter(spec, demands, enabled, disabled)
     clouds = set(table.distinct("cloud", found.rows))
     if any(d.plain and d.request.cpus is None and d.request.memory is None for d in demands):
         notes.append(
@@ -173,9 +276,24 @@ def _notes(
     typical = sorted(clouds & MEMORY_IS_TYPICAL)
     if typical and any(d.request.memory is not None and not d.plain for d in demands):
         notes.append(f"memory beside a GPU is a typical figure on {', '.join(typical)}: counted as met, checked when the machine is up")
+    notes += _disk_notes(demands, found, table)
     autostop = spec.guards.autostop
     if autostop is not None and not autostop.down:
         cannot = sorted(c for c in clouds if not enabled[c].capabilities.stop)
         if cannot:
             notes.append(f"{', '.join(cannot)} cannot stop a machine: autostop ends it there, its disk with it")
     return notes
+
+
+def _disk_notes(demands: Iterable[Demand], found: Found, table: Table) -> list[str]:
+    """Azure's fall-back: machines that take no premium disk start from a standard one where no tier was asked."""
+    from .features import NO_TIER
+    from .machines import without_premium_disk
+
+    if any(d.request.disk_tier not in NO_TIER for d in demands):
+        return []
+    kinds = without_premium_disk(table, found.rows)
+    if not kinds:
+        return []
+    more = f" and {len(kinds) - 3} more" if len(kinds) > 3 else ""
+    return [f"azure: {', '.join(kinds[:3])}{more} take no premium disk: they start from a standard one (disk_tier low)"]

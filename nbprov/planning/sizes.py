@@ -31,14 +31,11 @@ DEFAULT_SIZES: Mapping[str, DefaultSize] = {
     "azure": USUAL,
     "gcp": USUAL,
     "lambda": DefaultSize(vcpus=30, gib_per_vcpu=4),
-    "nebius": USUAL,
-    "cudo": USUAL,
-    "do": USUAL,
+    "cudo": DefaultSize(vcpus=8, gib_per_vcpu=2),
     "hyperstack": USUAL,
-    "primeintellect": USUAL,
-    "vast": USUAL,
 }
-"""Clouds that are not named here (RunPod, `local`, clouds from outside) have no default size: any machine serves a silent request."""
+"""SkyPilot's, cloud by cloud, and the usual one where it has no say. Those that are not named here (RunPod, Nebius, DO, Vast, PrimeIntellect, `local`,
+clouds from outside) have no default size: any machine serves a silent request."""
 
 
 def default_size(cloud: str, families: tuple[str, ...] = ()) -> DefaultSize | None:

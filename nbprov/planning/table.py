@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -45,6 +46,10 @@ class Places:
                 self.zones[zone.casefold()] = (*known, (region, zone))
 
 
+SPARSE = 50
+"""Fewer rows than this part of all are sorted; more are marked in place, which costs the same however many they are."""
+
+_ranks: WeakKeyDictionary[Store, tuple[Ints, Ints]] = WeakKeyDictionary()
 _places: WeakKeyDictionary[Store, Mapping[str, Places]] = WeakKeyDictionary()
 
 
@@ -60,6 +65,18 @@ def _places_of(store: Store) -> Mapping[str, Places]:
                 for zone in zones:
                     places.add(region, zone)
         _places[store] = made
+    return made
+
+
+def _ranks_of(store: Store) -> tuple[Ints, Ints]:
+    """Rank by stored row, and row by rank, made once a store."""
+    made = _ranks.get(store)
+    if made is None:
+        rows = np.arange(store.rows, dtype=np.int32)  # in the order of price and names already
+        by_rank = rows[np.lexsort((~store.array("is_us").astype(bool), store.array("hourly")))]
+        rank = np.empty(store.rows, dtype=np.int32)
+        rank[by_rank] = rows
+        made = _ranks[store] = rank, by_rank
     return made
 
 
@@ -91,7 +108,7 @@ class Table:
         self._view: View = catalog._view  # the columns of any rows at all; `select` only gives those of its answer
         self.size = self._view.rows
         self.places = self._with_live_places()
-        self._rank: Ints | None = None
+        self._live_rank: Ints | None = None
 
     def _with_live_places(self) -> Mapping[str, Places]:
         stored = _places_of(self._view.store)
@@ -136,10 +153,10 @@ class Table:
             code = len(store.table(column)) + live.added[column].index(name)
         return code
 
-    def is_cloud(self, rows: Ints, clouds: Collection[str]) -> Bools:
-        """Which rows are of these clouds."""
-        wanted = np.array([name in clouds for name in self.names("cloud")], dtype=bool)
-        return np.asarray(wanted[self.of("cloud", rows)])
+    def codes(self, column: str, names: Iterable[str]) -> list[int]:
+        """The codes of several texts; -1 where no row has one."""
+        known = self._view.store.codes(column)
+        return [known[name] if name in known else self.code(column, name) for name in names]
 
     def is_of_family(self, rows: Ints, families: Collection[str]) -> Bools:
         """Which rows are of types whose family is one of these, or whose name begins with one."""
@@ -158,25 +175,54 @@ class Table:
         return np.flatnonzero(named)
 
     def rank(self, rows: Ints) -> Ints:
-        """Places in the order of price, cloud, region, zone, type; row numbers are these but for live offers, which stand behind."""
-        if self._view.live is None:
-            return rows
-        if self._rank is None:
-            everything = self.select(Query())
-            self._rank = np.empty(self.size, dtype=np.int32)
-            self._rank[everything] = np.arange(self.size, dtype=np.int32)
-        return np.asarray(self._rank[rows])
-
-    def rows_of_type(self, name: str) -> Ints:
-        """All rows of an instance type, by exact name; in no promised order."""
-        store, live = self._view.store, self._view.live
-        code = self.code("instance_type", name)
-        if code < 0:
-            return np.zeros(0, dtype=np.int32)
-        stored = store.group("instance_type", code) if code < len(store.table("instance_type")) else np.zeros(0, dtype=np.int32)
+        """Places in the order of price, US regions first, cloud, region, zone, type."""
+        base, _ = _ranks_of(self._view.store)
+        live = self._view.live
         if live is None:
-            return stored
-        return np.concatenate((stored, np.flatnonzero(live.arrays["instance_type"] == code) + store.rows))
+            return np.asarray(base[rows])
+        # Live offers stand between the stored ones: so many numbers are left free before each of these.
+        step = live.rows + 1
+        ranks = np.empty(len(rows), dtype=np.int64)
+        stored = rows < len(base)
+        ranks[stored] = base[rows[stored]].astype(np.int64) * step + live.rows
+        ranks[~stored] = self._live_ranks()[rows[~stored] - len(base)]
+        return ranks
+
+    def in_rank_order(self, rows: Ints) -> Ints:
+        """The rows in the order of `rank`."""
+        if self._view.live is not None or len(rows) < self.size // SPARSE:
+            return np.asarray(rows[np.argsort(self.rank(rows))])
+        rank, by_rank = _ranks_of(self._view.store)
+        here = np.zeros(self.size, dtype=bool)
+        here[rank[rows]] = True
+        return np.asarray(by_rank[here])
+
+    def _live_ranks(self) -> Ints:
+        """The rank of each live offer."""
+        if self._live_rank is None:
+            view, store, live = self._view, self._view.store, self._view.live
+            assert live is not None
+            _, by_rank = _ranks_of(store)
+            hourly = store.array("hourly")  # ascending, by rank as by row: rank only reorders what costs the same
+
+            def names(row: int) -> tuple[Any, ...]:
+                place = tuple(view.text(row, name) for name in ("cloud", "region", "zone", "instance_type"))
+                return (not view.value(row, "is_us"), *place, view.value(row, "is_spot"))
+
+            first = np.searchsorted(hourly, live.arrays["hourly"], side="left").tolist()
+            last = np.searchsorted(hourly, live.arrays["hourly"], side="right").tolist()
+            keys = [names(store.rows + row) for row in range(live.rows)]
+            at = [
+                bisect_left(range(low, high), key, key=lambda place: names(int(by_rank[place]))) + low
+                for key, low, high in zip(keys, first, last, strict=True)
+            ]
+            prices = live.arrays["hourly"].tolist()
+            order = sorted(range(live.rows), key=lambda row: (prices[row], keys[row]))
+            ranks = np.empty(live.rows, dtype=np.int64)
+            for place, row in enumerate(order):
+                ranks[row] = at[row] * (live.rows + 1) + place
+            self._live_rank = ranks
+        return self._live_rank
 
     def distinct(self, column: str, rows: Ints) -> list[str]:
         """The texts that occur in these rows, sorted."""

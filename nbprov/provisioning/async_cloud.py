@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
 from nbprov.model.causes import Cause, CloudError, Failure, Retry
 from nbprov.model.clock import Seconds
-from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote
+from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
+from nbprov.model.stock import Stock
 from nbprov.runtime.workers import Workers
 
 T = TypeVar("T")
@@ -19,6 +21,9 @@ T = TypeVar("T")
 GRACE: Seconds = 2.0
 """An adapter has its own time-outs; the engine gives up this much later, so that the adapter's better message wins."""
 
+
+ACCOUNT_KEPT: Seconds = 30.0
+"""How long it is remembered whose account the credentials in use are of."""
 
 UNDECIDED = frozenset({Cause.TRANSIENT, Cause.TIMEOUT, Cause.UNKNOWN})
 """A create that an adapter let fail with one of these, unclassified, may have been carried out: a broken connection, an answer that cannot be read."""
@@ -38,6 +43,7 @@ class AsyncCloud:
         self.name = adapter.name
         self._workers = Workers(adapter.name)
         self._listing: dict[str, asyncio.Task[list[Instance]]] = {}
+        self._checked: tuple[Seconds, CheckResult] | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -59,9 +65,22 @@ class AsyncCloud:
         except CloudError as error:
             return CheckResult(self.name, enabled=False, problem=error.failure)
 
+    async def is_of(self, account: str) -> bool:
+        """Whether a list that lacks a machine of this account says anything: the credentials in use are that account's. An empty name is any."""
+        if not account:
+            return True
+        if self._checked is None or time.monotonic() - self._checked[0] > ACCOUNT_KEPT:
+            self._checked = (time.monotonic(), await self.check())
+        told = self._checked[1]
+        return told.account == account or (told.enabled and not told.account)
+
     async def offers(self) -> Sequence[Offer] | None:
         """See `Cloud.offers`."""
         return await self._call(self.adapter.offers, seconds=CHECK_SECONDS)
+
+    async def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
+        """See `Cloud.stock`."""
+        return await self._call(self.adapter.stock, offers, count, seconds=STOCK_SECONDS)
 
     async def quote(self, candidate: Candidate) -> Quote | None:
         """See `Cloud.quote`; a cloud that cannot tell in time says nothing."""
@@ -108,6 +127,25 @@ class AsyncCloud:
     async def stop(self, ids: Sequence[str]) -> None:
         """See `Cloud.stop`."""
         await self._call(self.adapter.stop, ids, seconds=CALL_SECONDS)
+
+    async def admit(self, ids: Sequence[str]) -> bool:
+        """See `Cloud.admit`. Clouds that admit everybody, or nobody, answer at once."""
+        if type(self.adapter).admit is Cloud.admit:
+            return False
+        return await self._call(self.adapter.admit, ids, seconds=CALL_SECONDS)
+
+    @property
+    def leaves_side_objects(self) -> bool:
+        """Whether launches leave anything beside their machines that this cloud can name."""
+        return getattr(self.adapter.side_objects, "__func__", None) is not Cloud.side_objects
+
+    async def side_objects(self, owner: str) -> Sequence[SideObject]:
+        """See `Cloud.side_objects`."""
+        return await self._call(self.adapter.side_objects, owner, seconds=LIST_SECONDS)
+
+    async def remove(self, objects: Sequence[SideObject]) -> Sequence[SideObject]:
+        """See `Cloud.remove`."""
+        return await self._call(self.adapter.remove, objects, seconds=CALL_SECONDS)
 
 
 def is_passing(failure: Failure) -> bool:

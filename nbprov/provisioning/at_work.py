@@ -108,9 +108,15 @@ class AtWork:
         except Exception as error:
             log.warning("the lease of run %s was not given up and will lapse: %s", run_id, error)
 
-    def _missing(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds) -> tuple[set[str], set[str]]:
+    async def _missing(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds) -> tuple[set[str], set[str]]:
         # A cluster whose ids are not known is missing as a whole or not at all.
         expected = self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())
+        absent = set(expected) - {i.id for i in machines}
+        if absent and not await cloud.is_of(row.candidate.account):
+            log.warning(
+                "%s: %s lists the machines of another account than %s, which it was made with", row.name, cloud.name, row.candidate.account
+            )
+            return set(), absent
         return self._absences.look(
             row.cluster_id,
             expected,

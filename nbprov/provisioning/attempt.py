@@ -9,8 +9,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState
 from nbprov.model.offers import Candidate
 
-PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT)
-"""What the machines of an accepted attempt are brought through, in this order."""
+PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH)
+"""What the machines of an accepted attempt are brought through, in this order; `health` only where something is checked."""
 
 MADE = (AttemptState.ACCEPTED, *PHASES)
 """States in which machines of an attempt exist and are wanted."""
@@ -18,12 +18,19 @@ MADE = (AttemptState.ACCEPTED, *PHASES)
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long each phase of an attempt may take; the capabilities of its cloud say."""
+    """How long each phase of an attempt may take; the capabilities of its cloud and the spec say.
+
+    Attributes
+    ----------
+    health
+        None where the machines are not checked.
+    """
 
     accepted: Seconds
     booting: Seconds
     ssh: Seconds
     agent: Seconds
+    health: Seconds | None = None
 
 
 @dataclass(slots=True)
@@ -40,6 +47,7 @@ class Attempt:
     ids: tuple[str, ...] = ()
     tries: int = 1
     retry_at: Seconds | None = None
+    begun: Seconds = float("-inf")
 
     @property
     def is_over(self) -> bool:
@@ -47,6 +55,11 @@ class Attempt:
         return self.state.is_final
 
 
-def limit(limits: Deadlines, phase: AttemptState) -> Seconds:
-    """How long a phase may take."""
-    return {AttemptState.BOOTING: limits.booting, AttemptState.SSH: limits.ssh, AttemptState.AGENT: limits.agent}[phase]
+def limit(limits: Deadlines, phase: AttemptState) -> Seconds | None:
+    """How long a phase may take; None where an attempt does not go through it."""
+    return {
+        AttemptState.BOOTING: limits.booting,
+        AttemptState.SSH: limits.ssh,
+        AttemptState.AGENT: limits.agent,
+        AttemptState.HEALTH: limits.health,
+    }[phase]

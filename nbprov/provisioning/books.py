@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.money import format_usd
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.provisioning")
 
 T = TypeVar("T")
+
+PASS = "pass"
+"""The event of a run that begins a further pass."""
 
 FIRST_PAUSE: Seconds = 0.2
 MOST_PAUSE: Seconds = 5.0
@@ -62,11 +65,21 @@ class Books:
             for attempt in changed:
                 self._write_attempt(attempt, after)
             for action in actions:
-                if isinstance(action, signals.Remember):
-                    run.ledger.remember(action.block)
+                self._write_action(action)
         run.cancel_unwritten = False
         for change in after:
             change()
+
+    def _write_action(self, action: signals.Action) -> None:
+        ledger, run_id = self._run.ledger, self._run.run_id
+        match action:
+            case signals.Remember(block):
+                ledger.remember(block)
+            case signals.Rest(next_pass):
+                ledger.set_run(run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}")
+            case signals.BeginPass(number):
+                ledger.set_run(run_id, RunState.LAUNCHING, f"pass {number}")
+                ledger.note(run_id, PASS, f"pass {number}: trying the places again")
 
     def _write_attempt(self, attempt: Attempt, after: list[Callable[[], None]]) -> None:
         run, token, state = self._run, attempt.token, attempt.state
@@ -89,11 +102,13 @@ class Books:
         reason = f": {attempt.failure.sentence()}" if attempt.failure is not None and state is not AttemptState.GONE else ""
         after.append(self.say(attempt, words + reason))
 
-    def intend(self, row: LaunchRow, attempt: Attempt) -> None:
-        """Commit an intent; only then may its create be sent."""
+    def intend(self, row: LaunchRow, attempt: Attempt, *, leaves: bool) -> None:
+        """Commit an intent; only then may its create be sent. `leaves` says whether its machines leave anything beside them."""
         run = self._run
         with run.ledger.together():
             run.ledger.intend(row)
+            if leaves:
+                run.ledger.side_expected(row.cloud, row.token)
             shown = self.say(attempt, f"asked at {format_usd(row.candidate.hourly)}/h")
         run.began(row)
         shown()

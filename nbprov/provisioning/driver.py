@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, assert_never
@@ -15,7 +15,7 @@ from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
 from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.money import Micros
-from nbprov.model.offers import Plan
+from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys
 
@@ -26,12 +26,20 @@ from .errands import MOST_PAUSE, Errands
 from .failover import Failover
 from .ledger import LaunchRow, LeaseLost, Ledger
 from .live import LiveCluster
+from .passes import change_pass, looked, plan_again
 from .runlog import RunLog
 from .shown import attempt_of, attempts_of, settle, view_of
+from .webhook import announce
 
 log = logging.getLogger("nbprov.provisioning")
 
+Replanner = Callable[[Spec, Sequence[Block]], Awaitable[Plan]]
+"""Plans a spec again with blocks."""
+
 T = TypeVar("T")
+
+PLANNING = "planning"
+"""Stands where the token of an attempt would: planning is of the whole run."""
 
 
 @dataclass(slots=True)
@@ -46,6 +54,18 @@ class RunDriver:
         Resolved when nothing of the run is pending: losers and half-made machines are confirmed gone.
     keep_state
         The run has its cluster already and this only winds up what was beside it.
+    consent
+        The most that was agreed to, for the whole cluster an hour; frozen in the ledger at launch.
+    replan
+        Plans the spec again with the blocks given; None where nobody can.
+    notes
+        What the person should know of how this run buys, waits and ends.
+    aside
+        Told of a cloud where something may lie beside machines now, and whether the run is over: else a create was sent.
+    passed_over
+        How many places are dearer than what Launch agrees to by `confirm_above`.
+    is_detached
+        Another kernel has taken it over: nothing more happens here.
     given_up
         The fault of nbprov's own after which the run is only ended, since taking it up again did not help.
     """
@@ -61,7 +81,11 @@ class RunDriver:
     clock: Clock
     runlog: RunLog
     consent: Micros
+    replan: Replanner | None = None
+    notes: tuple[str, ...] = ()
+    passed_over: int = 0
     on_change: Callable[[], None] = lambda: None
+    aside: Callable[[str, bool], None] = lambda cloud, is_over: None
     ready: concurrent.futures.Future[LiveCluster] = field(default_factory=concurrent.futures.Future)
     finished: concurrent.futures.Future[RunState] = field(default_factory=concurrent.futures.Future)
     keys: ClusterKeys = field(init=False)
@@ -80,11 +104,11 @@ class RunDriver:
     _wake_at: Seconds | None = None
     is_cancelled: bool = False
     cancel_unwritten: bool = False
+    is_detached: bool = False
     given_up: Failure | None = None
     books: Books = field(init=False)
     _errands: Errands = field(init=False)
     _costs: dict[str, Micros] = field(default_factory=dict)
-    _detached: bool = False
 
     def __post_init__(self) -> None:
         self.books = Books(self)
@@ -113,7 +137,12 @@ class RunDriver:
         try:
             return await asyncio.wait_for(self._events.get(), timeout)
         except TimeoutError:
-            return signals.Tick()
+            return looked(self) if self.state is RunState.WAITING else signals.Tick()
+
+    def look(self) -> None:
+        """Compare what is waited for with the blocks that hold now: some were cleared. On the engine thread."""
+        if self.state is RunState.WAITING:
+            self.post(looked(self))
 
     def post(self, event: signals.Event) -> None:
         """Tell the failover of something. On the engine thread."""
@@ -127,7 +156,7 @@ class RunDriver:
         except NbprovError as error:
             log.warning("run %s: the cancel is carried out and could not be written yet: %s", self.run_id, error)
             self.cancel_unwritten = True
-        if self.state is RunState.LAUNCHING:
+        if self.state in (RunState.LAUNCHING, RunState.WAITING):
             self.state = RunState.CANCELLING
             self.message = "cancelling: ending what was made"
         self.post(signals.Cancel())
@@ -182,6 +211,10 @@ class RunDriver:
                     await self._hand_over(token)
                 case signals.Finish(state, failure):
                     await self._finish(state, failure)
+                case signals.Replan():
+                    self._spawn(PLANNING, plan_again(self))
+                case signals.Rest() | signals.BeginPass():
+                    change_pass(self, action)
                 case signals.Wake(at):
                     self._wake_at = at
                 case signals.Remember():
@@ -241,9 +274,9 @@ class RunDriver:
         )
 
     def _detach(self, error: LeaseLost) -> None:
-        if self._detached:
+        if self.is_detached:
             return
-        self._detached = True
+        self.is_detached = True
         self.machine.finished = True
         if self.machine.winner is None:
             self.message = error.message
@@ -261,6 +294,7 @@ class RunDriver:
         self.state = RunState.READY
         self.end_time(token)
         settle(self.ready, self.clusters[token])
+        announce(self)
 
     def _write_hand_over(self, token: str) -> None:
         attempt = self.machine.attempts[token]
@@ -282,10 +316,16 @@ class RunDriver:
             ended = Unavailable.of(self.view(), failure)
             self.message = ended.message
             self.error = "\n".join(ended.render()) if state is RunState.FAILED else ""
+        if state is RunState.READY:
+            await self._errands.recount()
         await self.books.persist(lambda: self._write_finish(state))
         self.runlog.line(f"run {state.value}")
+        if state is not RunState.READY:  # told at the hand-over, which need not wait for the losers' end
+            announce(self)
         if not self.ready.done():
             self._settle_ready(ended)
+        for cloud in sorted({row.cloud for row in self.rows.values()}):
+            self.aside(cloud, True)
         settle(self.finished, state)
         self._tell_change()
 
@@ -328,7 +368,7 @@ class RunDriver:
         self.keep_state = self.keep_state or has_cluster
         for row in rows.values():
             self.adopt(row)
-        machine.blocks = old.blocks
+        machine.places.blocks = old.places.blocks
         ready = [a for a in attempts if a.state is AttemptState.READY]
         if ready and has_cluster:
             machine.attempts[ready[0].token] = ready[0]
@@ -336,7 +376,9 @@ class RunDriver:
         is_unwanted = self.is_cancelled or has_cluster or self.given_up is not None
         self.state = RunState.READY if has_cluster else RunState.CANCELLING if is_unwanted else RunState.LAUNCHING
         others = sorted((a for a in attempts if a.token != machine.winner), key=lambda a: a.number)
-        return machine.restore(others, cancelled=is_unwanted or not hasattr(self, "keys"), elapsed=self.clock.elapsed())
+        is_unwanted = is_unwanted or not hasattr(self, "keys")
+        now, elapsed = self.clock.now(), self.clock.elapsed()
+        return machine.restore(others, cancelled=is_unwanted, now=now, elapsed=elapsed, go_on=machine.patience.until > now)
 
     def adopt(self, row: LaunchRow) -> None:
         """Take a launch of a dead kernel into the books; the failover is told by `Failover.restore`."""

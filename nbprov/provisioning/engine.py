@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
-import secrets
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from nbprov.clouds import registry
-from nbprov.clouds.base import Cloud
+from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
 from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
@@ -19,24 +19,34 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
-from nbprov.model.spec import Spec
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.model.spec import Health, Race, Spec
+from nbprov.model.stock import Stock
 from nbprov.remote.keys import ClusterKeys
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.loop import EngineThread
 from nbprov.runtime.publisher import Publisher
+from nbprov.runtime.workers import Workers
 
 from . import signals
 from .async_cloud import AsyncCloud
 from .attempt import Deadlines
+from .consent import consent_to
 from .driver import RunDriver
 from .errands import AGENT_SECONDS
 from .failover import Failover
 from .guards import check_budget
-from .ledger import LEASE_SECONDS, ClusterRow, Ledger
+from .health import health_seconds
+from .ledger import LEASE_SECONDS, ClusterRow, Ledger, RunRow
 from .lifecycle import Lifecycle
-from .live import LiveCluster, Node
+from .live import LiveCluster
+from .opening import open_cluster
+from .passes import begin_wait
+from .patience import LEAST_PAUSE, Patience
+from .preparing import new_failover, new_id, notes_of, resumed_failover
+from .racing import RaceRule, hedging_of, race_rule, usual_accept
+from .restock import Restocks
 from .runlog import RunLog
+from .side_objects import Tidying
 from .stored import readable_text
 
 log = logging.getLogger("nbprov.engine")
@@ -46,8 +56,13 @@ LEDGER_FILE = "ledger.sqlite3"
 HEARTBEATS_A_LEASE = 4
 """Leases are renewed this many times in their length: three renewals may fail before another kernel takes over."""
 
+PLAN_SECONDS: Seconds = 60.0
+"""How long planning again may take: milliseconds, unless a cloud that is asked for its live prices is slow. The old plan goes on after that."""
+
 RELEASE_SECONDS: Seconds = 1.0
 """An orderly shutdown may take so long to give its leases up: a kernel is killed after about 2.5 s."""
+
+UNDER_WAY = (RunState.LAUNCHING, RunState.WAITING, RunState.CANCELLING)
 
 FAULT_PAUSE: Seconds = 0.5
 MOST_FAULT_PAUSE: Seconds = 60.0
@@ -55,11 +70,6 @@ MOST_FAULT_PAUSE: Seconds = 60.0
 
 ADOPTIONS = 3
 """A run is taken up again so often as a launch that goes on; after that whatever it made is ended."""
-
-
-def new_id() -> str:
-    """A random id of 32 lower-case hex digits."""
-    return secrets.token_hex(16)
 
 
 class Engine:
@@ -71,6 +81,13 @@ class Engine:
         Folder of the ledger, keys and logs.
     clouds
         Looks an adapter up by name; the registry unless a test brings its own.
+
+    Attributes
+    ----------
+    replan
+        Plans a spec again with blocks, called in a worker thread; set by who can plan. Without it the places of the first plan are gone through again.
+    least_pause
+        Between two passes of a run that waits for stock.
     """
 
     def __init__(
@@ -90,6 +107,11 @@ class Engine:
         self.drivers: dict[str, RunDriver] = {}
         self.live: dict[str, LiveCluster] = {}
         self.lifecycle = Lifecycle(self)
+        self.tidying = Tidying(self)
+        self._restocks = Restocks(self)
+        self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
+        self._planners = Workers("plan", 1)
+        self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds
         self._clouds: dict[str, AsyncCloud] = {}
         self._listeners: set[Callable[[], None]] = set()
@@ -105,28 +127,49 @@ class Engine:
             self._clouds[name] = AsyncCloud(self._find_cloud(name))
         return self._clouds[name]
 
-    def deadlines_of(self, candidate: Candidate) -> Deadlines:
-        """How long each phase may take on a candidate's cloud."""
+    def capabilities_of(self, name: str) -> Capabilities:
+        """What a cloud can do."""
+        return self.cloud(name).capabilities
+
+    def deadlines_of(self, candidate: Candidate, health: Health | None = None) -> Deadlines:
+        """How long each phase may take on a candidate's cloud, and for a spec's health check."""
         capabilities = self.cloud(candidate.offer.cloud).capabilities
-        return Deadlines(capabilities.accept_deadline, capabilities.boot_deadline, capabilities.ssh_deadline, AGENT_SECONDS)
+        checked = health_seconds(health, candidate) if health is not None else None
+        return Deadlines(capabilities.accept_deadline, capabilities.boot_deadline, capabilities.ssh_deadline, AGENT_SECONDS, checked)
 
     # ------------------------------------------------------------ runs
 
-    def prepare_run(self, name: str, spec: Spec, plan: Plan, *, race: int, hedge: Seconds) -> RunDriver:
-        """A run that waits for Launch. Nothing is written and nothing is bought yet."""
+    def prepare_run(
+        self,
+        name: str,
+        spec: Spec,
+        plan: Plan,
+        *,
+        race: int | None = None,
+        hedge: Seconds | None = None,
+        agreed: bool = False,
+    ) -> RunDriver:
+        """A run that waits for Launch. Nothing is written and nothing is bought yet.
+
+        Parameters
+        ----------
+        race, hedge
+            How many attempts may be under way at once, and seconds after which the next one joins; without a `race` the spec says.
+        agreed
+            Launch agrees to all that the spec's caps allow, and not only to what `confirm_above` leaves.
+        """
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
-        run_id = new_id()
-        machine = Failover(
-            candidates=plan.candidates,
-            deadlines_of=self.deadlines_of,
-            new_token=new_id,
-            race=race,
-            hedge=hedge,
-            blocks=self.ledger.blocks(),
-            repeats_of=self.ledger.repeats,
+        consent = consent_to(plan, agreed=agreed)
+        machine = new_failover(self, spec, consent.plan, consent.hourly, Patience(least_pause=self.least_pause))
+        driver = self._driver(new_id(), name, spec, consent.plan, machine, consent=consent.hourly)
+        rule = race_rule(
+            spec.race if race is None else Race(race, hedge), plan, usual=partial(usual_accept, self.ledger), eager=race is not None
         )
-        return self._driver(run_id, name, spec, plan, machine, consent=plan.dearest.hourly if plan.dearest else 0)
+        machine.hedging = hedging_of(rule, spec, self.ledger, lambda: sum(driver.costs().values()))
+        driver.notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule, self.capabilities_of))
+        driver.passed_over = consent.passed_over
+        return driver
 
     def _driver(self, run_id: str, name: str, spec: Spec, plan: Plan, machine: Failover, consent: Micros) -> RunDriver:
         return RunDriver(
@@ -141,8 +184,14 @@ class Engine:
             clock=self.clock,
             runlog=RunLog(self.home / "logs" / f"{run_id}.log", self.clock),
             consent=consent,
+            replan=None if self.replan is None else self._replanned,
             on_change=self.changed,
+            aside=self.tidying.told,
         )
+
+    async def _replanned(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
+        assert self.replan is not None, "a run that cannot be planned again asks for no plan"
+        return await self._planners.run(self.replan, spec, blocks, seconds=PLAN_SECONDS)
 
     async def launch(self, driver: RunDriver, *, folder: str) -> None:
         """Write the run down, take its lease, and drive it. Returns as soon as it is under way.
@@ -161,6 +210,7 @@ class Engine:
             race=driver.machine.race,
             consent=driver.consent,
             state=RunState.LAUNCHING,
+            wait_deadline=begin_wait(driver),
         )
         driver.state = RunState.LAUNCHING
         self.follow(driver)
@@ -223,7 +273,7 @@ class Engine:
             driver.lose()
             return None
         driver.is_cancelled = driver.is_cancelled or row.cancelled
-        machine = Failover(candidates=(), deadlines_of=self.deadlines_of, new_token=new_id, race=driver.machine.race, may_start=False)
+        machine = resumed_failover(self, row, driver.spec)
         launches, cluster = self.ledger.launches(run_id), self.ledger.cluster_of_run(run_id)
         first = await driver.start_over(machine, launches, has_cluster=cluster is not None)
         self.drivers[run_id] = driver
@@ -231,9 +281,12 @@ class Engine:
         driver.tell("taken up again: what was under way goes on, nothing new is begun")
         return first
 
-    def restored_driver(self, run_id: str, name: str, spec: Spec, machine: Failover) -> RunDriver:
+    def restored_driver(self, row: RunRow, spec: Spec) -> RunDriver:
         """A driver for a run whose kernel died. It has no keys yet: they are loaded where machines are to be reached."""
-        return self._driver(run_id, name, spec, Plan(spec, ()), machine, consent=0)
+        plan = Plan(spec, ())
+        driver = self._driver(row.run_id, row.name, spec, plan, resumed_failover(self, row, spec), consent=row.consent)
+        driver.notes = tuple(notes_of(spec, plan, RaceRule(row.race, spec.race.hedge)))
+        return driver
 
     # ------------------------------------------------------------ clusters
 
@@ -249,6 +302,10 @@ class Engine:
         if row is None or row.state is ClusterState.ENDED:
             names = ", ".join(c.name for c in self.ledger.clusters(live_only=True)) or "none is live"
             ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
+            under_way = next((r for r in self.ledger.unfinished_runs() if r.name == name and r.state in UNDER_WAY), None)
+            if under_way is not None:
+                words = "waits for stock" if under_way.state is RunState.WAITING else f"is {under_way.state.value}"
+                raise NotFound(f"{name} {words} and is no cluster yet", hint=f"%nbprov down {name} ends it", code="cluster.not-found")
             raise NotFound(f"no live cluster is called {name!r}{ended}", hint=f"live clusters: {names}", code="cluster.not-found")
         return row
 
@@ -271,23 +328,7 @@ class Engine:
             return live
 
     async def _open(self, row: ClusterRow) -> LiveCluster:
-        cloud = self.cloud(row.candidate.offer.cloud)
-        await self.lifecycle.observe(cloud)
-        current = self.cluster(row.name)
-        if current.state not in (ClusterState.RUNNING, ClusterState.STARTING):
-            raise NotFound(
-                f"{row.name} is {current.state.value}: {current.reason}".rstrip(": "),
-                hint=f"start it: %nbprov start {row.name}",
-                code="cluster.not-running",
-            )
-        keys = ClusterKeys.load(self.home / "keys" / row.run_id)
-        live = LiveCluster(row.run_id, row.name, row.candidate, keys, [Node(i) for i in self.ledger.instances(row.token)])
-        await live.connect(cloud.capabilities.ssh_deadline)
-        known = self.ledger.guard(row.run_id)
-        # A start may have lost what the agent was told; the same values again do not begin a count anew.
-        guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
-        await live.start_agents(guards, AGENT_SECONDS)
-        return live
+        return await open_cluster(self, row)
 
     async def forget(self, run_id: str) -> None:
         """Close a cluster's connections: it was stopped, ended, or its addresses changed."""
@@ -314,6 +355,25 @@ class Engine:
         """Blocks that hold now."""
         return self.ledger.blocks()
 
+    def clear_blocks(self) -> int:
+        """Forget all blocks; what waits for stock tries again at once. Returns how many there were."""
+        count = self.ledger.clear_blocks()
+        for driver in list(self.drivers.values()):
+            self.thread.soon(driver.look)
+        return count
+
+    def stock_seen(self, stocks: Sequence[Stock], account: str = "", count: int = 1) -> None:
+        """Keep what clouds said of their stock just now, and wake the runs that wait for it. Any thread; never raises.
+
+        Parameters
+        ----------
+        account
+            Whose stock it is, where accounts differ.
+        count
+            How many machines at once were asked about.
+        """
+        self._restocks.seen(stocks, account, count)
+
     # ------------------------------------------------------------ leases and shutdown
 
     async def _heartbeat(self) -> None:
@@ -330,6 +390,12 @@ class Engine:
         for driver in active:
             if driver.run_id in lost:
                 driver.lose()
+        # A wait may go on for hours: another kernel that asks for its end must not have to wait for it.
+        going = [d for d in active if d.run_id not in lost and not d.is_cancelled and d.state in (RunState.LAUNCHING, RunState.WAITING)]
+        asked = self.ledger.cancelled(d.run_id for d in going)
+        for driver in going:
+            if driver.run_id in asked:
+                driver.cancel()
 
     def shut_down(self) -> None:
         """Give the leases up and stop the thread. Machines go on; the next kernel takes them up. Never raises, never waits long."""

@@ -8,17 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.clock import Instant, Seconds, iso, short_duration
-from nbprov.model.clusters import AttemptState
+from nbprov.model.clock import Instant, Seconds, short_duration
+from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import UsageError
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
-from nbprov.model.money import format_usd
+from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.remote.errors import RemoteError
 
 from . import signals
+from .absence import Absences
+from .asked_price import beyond_agreed, quoted
 from .async_cloud import AsyncCloud, is_passing
-from .guards import check_budget, guard_config
+from .door import Door
+from .failover import MOST_HEEDED
+from .guards import LEAST_BUDGET_SECONDS, check_budget, guard_config, kept
+from .health import check_health
 from .launching import make_launch
 from .ledger import LaunchRow
 from .live import LiveCluster, Node
@@ -31,14 +36,20 @@ if TYPE_CHECKING:
 AGENT_SECONDS: Seconds = 60.0
 """How long the agent may take to start and answer: copying 60 kB and starting Python, on a machine that is still busy booting."""
 
+RECOUNT_SECONDS: Seconds = 10.0
+"""An agent that answers does so at once."""
+
 WATCH_SECONDS: Seconds = 900.0
 """A create whose outcome stays undecided is looked for this long before it counts as never having happened."""
 
 MOST_PAUSE: Seconds = 10.0
 """Between two tries of something that must not be given up (resolving, confirming an end)."""
 
+
 LIST, POLL, END = "listing its machines", "asking after its create", "ending its machines"
 """What an attempt waits for while a cloud refuses it, as it is shown."""
+
+GOING = (InstanceState.ENDING, InstanceState.GONE)
 
 UNSENT = Failure(Cause.CANCELLED, "given up before it was sent")
 
@@ -59,8 +70,8 @@ class Errands:
         run, token = self._run, action.token
         cloud = self._cloud(token)
         quote = await cloud.quote(action.candidate)
-        candidate = _quoted(action.candidate, quote)
-        refusal = self._price_refusal(action.candidate, candidate)
+        candidate = quoted(action.candidate, quote)
+        refusal = self._price_refusal(candidate)
         if refusal is None and run.machine.is_unwanted(token):
             refusal = UNSENT
         if refusal is not None:
@@ -75,22 +86,21 @@ class Errands:
         except CloudError as error:
             run.post(signals.SubmitFailed(token, error.failure))
             return
+        finally:
+            run.aside(cloud.name, False)
         await self._note_operation(token, operation)
         run.post(signals.Submitted(token))
 
-    def _price_refusal(self, planned: Candidate, candidate: Candidate) -> Failure | None:
+    def _price_refusal(self, candidate: Candidate) -> Failure | None:
         """Why a create is not sent at the price that holds now; None where it may be."""
-        cap, now = candidate.request.max_hourly, candidate.offer.hourly
-        if cap is not None and now > cap:
-            return Failure(Cause.CANCELLED, f"the price is {format_usd(now)}/h a node now, above the cap of {format_usd(cap)}")
-        agreed = max(self._run.consent, planned.hourly)
-        if candidate.hourly > agreed:
-            return Failure(
-                Cause.CANCELLED,
-                f"the price is {format_usd(candidate.hourly)}/h now, above the {format_usd(agreed)}/h that Launch agreed to",
-            )
+        beyond = beyond_agreed(candidate, self._run.consent)
+        if beyond:
+            return Failure(Cause.CANCELLED, beyond)
+        spent, total = sum(self._run.costs().values()), self._run.spec.confirm_above.total
+        if total is not None and spent + candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR > total:
+            return Failure(Cause.CANCELLED, f"{format_usd(spent)} are spent, and confirm_above allows {format_usd(total)} in all")
         try:
-            check_budget(self._run.spec.guards, candidate, spent=sum(self._run.costs().values()))
+            check_budget(self._run.spec.guards, candidate, spent=spent)
         except UsageError as error:
             return Failure(Cause.CANCELLED, error.message)
         return None
@@ -117,26 +127,24 @@ class Errands:
             answer_by=answer_by,
         )
         attempt = replace(run.machine.attempts[action.token], candidate=action.candidate)
-        run.books.intend(
-            LaunchRow(
-                token=action.token,
-                run_id=run.run_id,
-                number=action.number,
-                slot=action.slot,
-                cloud=cloud.name,
-                state=AttemptState.INTENT,
-                candidate=action.candidate,
-                launch=launch,
-                keys=run.keys.fingerprint,
-                operation=None,
-                ids=(),
-                failure=None,
-                deadline=answer_by,
-                created=now,
-                ended=None,
-            ),
-            attempt,
+        row = LaunchRow(
+            token=action.token,
+            run_id=run.run_id,
+            number=action.number,
+            slot=action.slot,
+            cloud=cloud.name,
+            state=AttemptState.INTENT,
+            candidate=action.candidate,
+            launch=launch,
+            keys=run.keys.fingerprint,
+            operation=None,
+            ids=(),
+            failure=None,
+            deadline=answer_by,
+            created=now,
+            ended=None,
         )
+        run.books.intend(row, attempt, leaves=cloud.leaves_side_objects)
         run.machine.freeze(action.token, action.candidate)
 
     def _filled(self, token: str) -> Launch:
@@ -190,30 +198,70 @@ class Errands:
         if phase is AttemptState.BOOTING:
             await self._boot(token, cloud)
         elif phase is AttemptState.SSH:
-            await run.clusters[token].connect(capabilities.ssh_deadline)
+            # Where the start script makes the login, sshd may answer before the script has put the keys in place.
+            grace = capabilities.ssh_deadline if capabilities.login else 0.0
+            await run.clusters[token].connect(capabilities.ssh_deadline, boot_grace=grace)
+        elif phase is AttemptState.HEALTH:
+            await check_health(run.clusters[token], run.spec.health, lambda text: self._say_health(token, text))
         else:
             candidate = run.machine.attempts[token].candidate
             guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
             await run.books.persist(lambda: self._write_guards(candidate.count, guards))
 
+    async def recount(self) -> None:
+        """Tell the winner's agents what was really spent: what the losers cost after its guards were set is of the same budget.
+
+        A machine that cannot be told now goes on with the guards it has, which know a little less.
+        """
+        run, winner = self._run, self._run.machine.winner or ""
+        live, costs = run.clusters.get(winner), run.costs()
+        if live is None or run.spec.guards.budget is None or not any(cost for token, cost in costs.items() if token != winner):
+            return
+        candidate = run.machine.attempts[winner].candidate
+        guards = guard_config(run.spec.guards, self._cloud(winner).capabilities, candidate, spent=sum(costs.values()))
+        try:
+            async with asyncio.timeout(RECOUNT_SECONDS):
+                await asyncio.gather(*(node.agent.set_guards(guards) for node in live.nodes if node.agent is not None))
+        except (CloudError, RemoteError, TimeoutError) as error:
+            run.runlog.line(f"the agents were not told what the race cost: {error}")
+            return
+        await run.books.persist(lambda: self._write_guards(candidate.count, guards))
+
+    def _say_health(self, token: str, text: str) -> None:
+        run = self._run
+        run.runlog.line(f"attempt {run.machine.attempts[token].number}  {text}")
+        if run.state is RunState.LAUNCHING:
+            run.tell(text)
+
     def _write_guards(self, nodes: int, guards: GuardConfig) -> None:
         with self._run.ledger.together():
             for node in range(nodes):
-                self._run.ledger.set_guard(self._run.run_id, node, guards.to_json(), {})
+                self._run.ledger.set_guard(self._run.run_id, node, kept(guards, self._run.spec.guards), {})
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
-        run = self._run
+        run, absences = self._run, Absences()
         attempt = run.machine.attempts[token]
         while True:
+            asked = run.clock.elapsed()
             listed = {i.id: i for i in await self._listing(cloud, token)}
+            gone, _ = absences.look(
+                token, attempt.ids, listed.keys(), asked=asked, answered=run.clock.elapsed(), settle=cloud.capabilities.settle
+            )
+            if gone:
+                raise CloudError(Failure(Cause.UNHEALTHY, f"machine {min(gone)} is not in its cloud's list any more"))
+            if twin := next((i for i in listed.values() if i.id not in attempt.ids and i.state not in GOING), None):
+                # A create that was called refused, and sent again, was carried out after all: whoever keeps one must end the other, and all of
+                # a token end together.
+                raise CloudError(Failure(Cause.TRANSIENT, f"{twin.id} was made by the same launch too: both are ended"))
             found = [listed[i] for i in attempt.ids if i in listed]
             dead = [i for i in found if i.state not in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)]
             if dead:
-                raise CloudError(Failure(Cause.UNHEALTHY, f"machine {dead[0].id} is {dead[0].state.value} {dead[0].reason}".strip()))
+                raise CloudError(_late_failure(dead[0]))
             if len(found) == len(attempt.ids) and all(i.state is InstanceState.RUNNING and i.host for i in found):
                 nodes = [Node(instance) for instance in sorted(found, key=lambda i: (i.node, i.id))]
-                run.clusters[token] = LiveCluster(run.run_id, run.name, attempt.candidate, run.keys, nodes)
+                door = Door(cloud, attempt.ids, run.clock, partial(run.ledger.instances, token))
+                run.clusters[token] = LiveCluster(run.run_id, run.name, attempt.candidate, run.keys, nodes, door)
                 return
             await asyncio.sleep(cloud.capabilities.poll_every)
 
@@ -226,11 +274,18 @@ class Errands:
             except CloudError as error:
                 if not is_passing(error.failure):
                     self._run.trouble(token, LIST, error.failure)
-                await asyncio.sleep(error.failure.retry_after or pause)
+                await asyncio.sleep(min(error.failure.retry_after or pause, MOST_HEEDED))
                 pause = min(MOST_PAUSE, pause * 2)
             else:
-                self._run.trouble(token, LIST, None)
                 ours = [i for i in listed if i.token == token]
+                account = self._run.rows[token].candidate.account
+                if not ours and not await cloud.is_of(account):
+                    words = f"the credentials in use are not those of {account}, with which it was launched: put them back"
+                    self._run.trouble(token, LIST, Failure(Cause.CREDENTIALS, words, "other-account"))
+                    await asyncio.sleep(pause)
+                    pause = min(MOST_PAUSE, pause * 2)
+                    continue
+                self._run.trouble(token, LIST, None)
                 await self._run.books.persist(partial(self._run.ledger.seen, ours))
                 return ours
 
@@ -257,7 +312,7 @@ class Errands:
             except CloudError as error:
                 if not is_passing(error.failure):
                     return None
-                await asyncio.sleep(error.failure.retry_after or pause)
+                await asyncio.sleep(min(error.failure.retry_after or pause, MOST_HEEDED))
                 pause = min(MOST_PAUSE, pause * 2)
             else:
                 await self._note_operation(token, operation)
@@ -336,13 +391,12 @@ class Errands:
         return not isinstance(result, Refused)
 
 
+def _late_failure(instance: Instance) -> Failure:
+    """Why a machine that was accepted ends before it is up: by its cloud's own cause where that can be told (it was out of stock after all)."""
+    told = instance.failure
+    words = f"machine {instance.id} is {instance.state.value}" + (f": {instance.reason}" if instance.reason else "")
+    return replace(told, message=words) if told is not None else Failure(Cause.UNHEALTHY, words)
+
+
 def _given_up(row: LaunchRow) -> Instant:
     return row.deadline + WATCH_SECONDS
-
-
-def _quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
-    """The candidate at the price asked just now: what is agreed to, counted and guarded is what is paid."""
-    if quote is None or quote.hourly == candidate.offer.hourly:
-        return candidate
-    offer = replace(candidate.offer, hourly=quote.hourly, source=quote.source, as_of=iso(quote.as_of)[:10])
-    return replace(candidate, offer=offer)

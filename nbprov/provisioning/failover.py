@@ -5,7 +5,7 @@ An attempt holds its race slot from the intent until nothing of it can be on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
@@ -15,37 +15,20 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.launches import Accepted, Pending, PollResult, Refused
 from nbprov.model.offers import Block, Candidate, block_for
 
+from . import signals
 from .attempt import MADE, PHASES, Attempt, Deadlines, limit
-from .signals import (
-    Abandon,
-    Action,
-    Cancel,
-    End,
-    Event,
-    Finish,
-    Follow,
-    Gone,
-    HandOver,
-    PhaseDone,
-    PhaseFailed,
-    Polled,
-    Prepare,
-    Remember,
-    Resolve,
-    Resolved,
-    Started,
-    Submit,
-    SubmitFailed,
-    Submitted,
-    Tick,
-    Wake,
-    Withdrawn,
-)
+from .hedging import Hedging
+from .itinerary import Itinerary
+from .patience import Patience
 
 SAME_TRIES = 5
 """A rate limit or a passing fault is met with the same request so often; then the candidate is left for this run."""
 BACKOFF_FIRST: Seconds = 1.0
 BACKOFF_MOST: Seconds = 60.0
+MOST_HEEDED: Seconds = 300.0
+"""The longest pause that a cloud may ask for (Retry-After) before its list is asked again: what is to be ended costs money meanwhile."""
+SHORTEST_LOOK: Seconds = 0.05
+"""A wait that is due is looked at so soon: a wall clock and one that counts suspend differ a little."""
 
 
 @dataclass(slots=True)
@@ -54,14 +37,12 @@ class Failover:
 
     Parameters
     ----------
-    candidates
-        In the order of attempts.
-    race
-        How many attempts may be under way at once.
-    hedge
-        Seconds after a start before the next racer joins.
-    blocks
-        What is known to be blocked now.
+    places
+        The candidates in the order of attempts, and what is known to be blocked now.
+    hedging
+        How many attempts may be under way at once, and when a further one joins.
+    patience
+        How long stock is waited for, and what for.
     deadlines_of
         The deadlines that hold for a candidate's cloud.
     new_token
@@ -72,12 +53,11 @@ class Failover:
         False where a run of a dead kernel is wound up: nothing new is created.
     """
 
-    candidates: Sequence[Candidate]
+    places: Itinerary
     deadlines_of: Callable[[Candidate], Deadlines]
     new_token: Callable[[], str]
-    race: int = 1
-    hedge: Seconds = 0.0
-    blocks: list[Block] = field(default_factory=list)
+    hedging: Hedging = field(default_factory=Hedging)
+    patience: Patience = field(default_factory=Patience)
     repeats_of: Callable[[Block], int] = lambda block: 0
     may_start: bool = True
     attempts: dict[str, Attempt] = field(default_factory=dict)
@@ -85,11 +65,14 @@ class Failover:
     cancelled: bool = False
     stopped_by: Failure | None = None
     finished: bool = False
-    _cursor: int = 0
-    _last_start: Seconds = float("-inf")
     _started: bool = False
 
-    def handle(self, event: Event, now: Instant, elapsed: Seconds) -> list[Action]:
+    @property
+    def race(self) -> int:
+        """How many attempts may be under way at once."""
+        return self.hedging.width
+
+    def handle(self, event: signals.Event, now: Instant, elapsed: Seconds) -> list[signals.Action]:
         """Take one event; returns what has to be done, in order.
 
         Parameters
@@ -101,42 +84,47 @@ class Failover:
         """
         if self.finished:
             return []
-        over = sum(a.is_over for a in self.attempts.values())
-        actions: list[Action] = []
+        actions: list[signals.Action] = []
         self._take(event, now, elapsed, actions)
         self._expire(now, elapsed, actions)
-        if over < sum(a.is_over for a in self.attempts.values()):
-            self._last_start = float("-inf")  # the hedge gives an attempt time; one that failed needs none
         self._retry(elapsed, actions)
+        self._begin_pass(now, actions)
         self._start(now, elapsed, actions)
-        self._conclude(actions)
+        self._conclude(now, actions)
         if not self.finished:
-            self._sleep(elapsed, actions)
+            self._sleep(now, elapsed, actions)
         return actions
 
     # ------------------------------------------------------------ events
 
-    def _take(self, event: Event, now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _take(self, event: signals.Event, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
         match event:
-            case Started():
+            case signals.Started():
                 self._started = True
-            case Tick():
+            case signals.Tick():
                 pass
-            case Cancel():
+            case signals.Looked(blocks):
+                self.places.blocks = list(blocks)
+                self.patience.look(blocks, now)
+            case signals.Restocked():
+                self.patience.hurry(now)
+            case signals.Replanned(candidates):
+                self.places.replanned(candidates)
+            case signals.Cancel():
                 self._cancel(actions)
-            case Submitted(token):
+            case signals.Submitted(token):
                 self._submitted(self._open(token), elapsed, actions)
-            case SubmitFailed(token, failure) | Withdrawn(token, failure):
+            case signals.SubmitFailed(token, failure) | signals.Withdrawn(token, failure):
                 self._refused(self._open(token), failure, now, elapsed, actions)
-            case Polled(token, result):
+            case signals.Polled(token, result):
                 self._polled(self._open(token), result, now, elapsed, actions)
-            case Resolved(token, ids):
+            case signals.Resolved(token, ids):
                 self._resolved(self._open(token), ids, now, elapsed, actions)
-            case PhaseDone(token, phase):
+            case signals.PhaseDone(token, phase):
                 self._phase_done(self._open(token), phase, elapsed, actions)
-            case PhaseFailed(token, failure):
+            case signals.PhaseFailed(token, failure):
                 self._broken(self._open(token), failure, now, actions)
-            case Gone(token):
+            case signals.Gone(token):
                 self._gone(self._open(token))
             case _ as never:
                 assert_never(never)
@@ -145,16 +133,16 @@ class Failover:
         attempt = self.attempts.get(token)
         return None if attempt is None or attempt.is_over else attempt
 
-    def _submitted(self, attempt: Attempt | None, elapsed: Seconds, actions: list[Action]) -> None:
+    def _submitted(self, attempt: Attempt | None, elapsed: Seconds, actions: list[signals.Action]) -> None:
         if attempt is None or attempt.state is not AttemptState.INTENT:
             return
         attempt.state = AttemptState.SENT
         attempt.deadline = elapsed + self.deadlines_of(attempt.candidate).accepted
         if not self.is_unwanted(attempt.token):
             attempt.failure = None  # that of an earlier try with the same token
-        actions.append(Follow(attempt.token))
+        actions.append(signals.Follow(attempt.token))
 
-    def _refused(self, attempt: Attempt | None, failure: Failure, now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _refused(self, attempt: Attempt | None, failure: Failure, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
         if attempt is None or attempt.state not in (AttemptState.INTENT, AttemptState.SENT):
             return
         attempt.failure = failure
@@ -162,7 +150,7 @@ class Failover:
         if retry is Retry.RESOLVE:
             self._unknown(attempt, actions)
         elif retry is Retry.SAME and attempt.tries < SAME_TRIES and self.may_start and not self.is_unwanted(attempt.token):
-            pause = failure.retry_after or min(BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1))
+            pause = min(failure.retry_after or 0.0, MOST_HEEDED) or min(BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1))
             attempt.retry_at = elapsed + pause
             attempt.deadline = float("inf")
         else:
@@ -170,12 +158,12 @@ class Failover:
             attempt.deadline = float("inf")
             self._learn(attempt.candidate, failure, now, actions)
 
-    def _unknown(self, attempt: Attempt, actions: list[Action]) -> None:
+    def _unknown(self, attempt: Attempt, actions: list[signals.Action]) -> None:
         attempt.state = AttemptState.UNKNOWN
         attempt.deadline = float("inf")  # an unknown outcome is waited for however long it takes: giving up could leave a machine
-        actions.append(Resolve(attempt.token))
+        actions.append(signals.Resolve(attempt.token))
 
-    def _polled(self, attempt: Attempt | None, result: PollResult, now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _polled(self, attempt: Attempt | None, result: PollResult, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
         if attempt is None or attempt.state is not AttemptState.SENT:
             return
         match result:
@@ -186,7 +174,7 @@ class Failover:
             case Accepted(ids):
                 self._accepted(attempt, ids, now, elapsed, actions)
 
-    def _accepted(self, attempt: Attempt, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _accepted(self, attempt: Attempt, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
         attempt.ids = ids
         attempt.state = AttemptState.ACCEPTED
         if self.is_unwanted(attempt.token):
@@ -197,7 +185,9 @@ class Failover:
             attempt.failure = None
             self._enter(attempt, AttemptState.BOOTING, elapsed, actions)
 
-    def _resolved(self, attempt: Attempt | None, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _resolved(
+        self, attempt: Attempt | None, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[signals.Action]
+    ) -> None:
         if attempt is None or attempt.state is not AttemptState.UNKNOWN:
             return
         if ids:
@@ -205,14 +195,20 @@ class Failover:
         else:
             attempt.state = AttemptState.ABSENT
 
-    def _enter(self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[Action]) -> None:
-        attempt.state = phase
-        attempt.deadline = elapsed + limit(self.deadlines_of(attempt.candidate), phase)
-        actions.append(Prepare(attempt.token, phase))
-
-    def _phase_done(self, attempt: Attempt | None, phase: AttemptState, elapsed: Seconds, actions: list[Action]) -> None:
-        if attempt is None or attempt.state is not phase:
+    def _enter(self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[signals.Action]) -> None:
+        allowed = limit(self.deadlines_of(attempt.candidate), phase)
+        if allowed is None:
+            self._after(attempt, phase, elapsed, actions)
             return
+        attempt.state = phase
+        attempt.deadline = elapsed + allowed
+        actions.append(signals.Prepare(attempt.token, phase))
+
+    def _phase_done(self, attempt: Attempt | None, phase: AttemptState, elapsed: Seconds, actions: list[signals.Action]) -> None:
+        if attempt is not None and attempt.state is phase:
+            self._after(attempt, phase, elapsed, actions)
+
+    def _after(self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[signals.Action]) -> None:
         following = PHASES.index(phase) + 1
         if following < len(PHASES):
             self._enter(attempt, PHASES[following], elapsed, actions)
@@ -220,12 +216,12 @@ class Failover:
         attempt.state = AttemptState.READY
         attempt.deadline = float("inf")
         self.winner = attempt.token
-        actions.append(HandOver(attempt.token))
+        actions.append(signals.HandOver(attempt.token))
         for loser in self.attempts.values():
             if loser is not attempt:
                 self._let_go(loser, Failure(Cause.CANCELLED, f"attempt {attempt.number} was ready first"), actions)
 
-    def _broken(self, attempt: Attempt | None, failure: Failure, now: Instant, actions: list[Action]) -> None:
+    def _broken(self, attempt: Attempt | None, failure: Failure, now: Instant, actions: list[signals.Action]) -> None:
         if attempt is None or attempt.state not in MADE:
             return
         attempt.failure = failure
@@ -246,12 +242,12 @@ class Failover:
         """Set the price at which an attempt is asked for: the one that its intent was committed with."""
         self.attempts[token].candidate = candidate
 
-    def _end(self, attempt: Attempt, actions: list[Action]) -> None:
+    def _end(self, attempt: Attempt, actions: list[signals.Action]) -> None:
         attempt.state = AttemptState.ENDING
         attempt.deadline = float("inf")
-        actions.append(End(attempt.token))
+        actions.append(signals.End(attempt.token))
 
-    def _let_go(self, attempt: Attempt, failure: Failure, actions: list[Action]) -> None:
+    def _let_go(self, attempt: Attempt, failure: Failure, actions: list[signals.Action]) -> None:
         # What was sent and not answered stays: its answer decides whether there is anything to end.
         if attempt.is_over or attempt.state is AttemptState.ENDING:
             return
@@ -260,10 +256,10 @@ class Failover:
             attempt.retry_at = None
             attempt.state = AttemptState.REFUSED
         elif attempt.state in MADE:
-            actions.append(Abandon(attempt.token))
+            actions.append(signals.Abandon(attempt.token))
             self._end(attempt, actions)
 
-    def _cancel(self, actions: list[Action]) -> None:
+    def _cancel(self, actions: list[signals.Action]) -> None:
         if self.winner is not None:
             return
         self.cancelled = True
@@ -272,13 +268,13 @@ class Failover:
 
     # ------------------------------------------------------------ time
 
-    def _expire(self, now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
+    def _expire(self, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
         for attempt in self.attempts.values():
             if attempt.is_over or elapsed < attempt.deadline:
                 continue
             phase = {AttemptState.SENT: "accepted"}.get(attempt.state, attempt.state.value)
             failure = Failure(Cause.TIMEOUT, f"not {phase} in time" if attempt.state is AttemptState.SENT else f"stuck in phase {phase}")
-            actions.append(Abandon(attempt.token))
+            actions.append(signals.Abandon(attempt.token))
             if attempt.state is AttemptState.SENT:
                 attempt.failure = failure
                 self._learn(attempt.candidate, failure, now, actions)
@@ -286,22 +282,25 @@ class Failover:
             else:
                 self._broken(attempt, failure, now, actions)
 
-    def _retry(self, elapsed: Seconds, actions: list[Action]) -> None:
+    def _retry(self, elapsed: Seconds, actions: list[signals.Action]) -> None:
         for attempt in self.attempts.values():
             if attempt.retry_at is not None and elapsed >= attempt.retry_at and not attempt.is_over:
                 attempt.retry_at = None
                 attempt.tries += 1
                 attempt.state = AttemptState.INTENT
-                actions.append(Submit(attempt.token, attempt.candidate, attempt.number, attempt.slot, again=True))
+                actions.append(signals.Submit(attempt.token, attempt.candidate, attempt.number, attempt.slot, again=True))
 
-    def _sleep(self, elapsed: Seconds, actions: list[Action]) -> None:
-        times = [a.deadline for a in self._active() if a.deadline != float("inf")]
-        times += [a.retry_at for a in self._active() if a.retry_at is not None]
-        if self._wants_more() and self._free_slots() and self._active():
-            times.append(self._last_start + self.hedge)
-        due = [t for t in times if t > elapsed]
-        if due:
-            actions.append(Wake(min(due)))
+    def _sleep(self, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
+        active = self._active()
+        times = [a.deadline for a in active if a.deadline != float("inf")]
+        times += [a.retry_at for a in active if a.retry_at is not None]
+        due = self.hedging.next_due(active, elapsed) if self._wants_more() and self._free_slots() else None
+        times += [due] if due is not None else []
+        if self.patience.is_waiting:
+            times.append(elapsed + max(SHORTEST_LOOK, self.patience.pause(now)))
+        later = [t for t in times if t > elapsed]
+        if later:
+            actions.append(signals.Wake(min(later)))
 
     # ------------------------------------------------------------ starting and finishing
 
@@ -311,49 +310,58 @@ class Failover:
     def _wants_more(self) -> bool:
         return self._started and self.may_start and self.winner is None and not self.cancelled and self.stopped_by is None
 
+    def _may_go_on(self, now: Instant) -> bool:
+        return self._wants_more() and not self.places.is_planning and not self.patience.is_waiting and self.patience.may_start(now)
+
     def _free_slots(self) -> list[int]:
         used = {a.slot for a in self._active()}
         return [slot for slot in range(self.race) if slot not in used]
 
-    def _start(self, now: Instant, elapsed: Seconds, actions: list[Action]) -> None:
-        while self._wants_more():
-            slots = self._free_slots()
-            active = self._active()
-            if not slots or (active and elapsed < self._last_start + self.hedge):
+    def _begin_pass(self, now: Instant, actions: list[signals.Action]) -> None:
+        if self._wants_more() and self.patience.is_due(now):
+            self.patience.begin()
+            actions.append(signals.BeginPass(self.patience.passes))
+            if self.places.begin_again():
+                actions.append(signals.Replan())
+
+    def _start(self, now: Instant, elapsed: Seconds, actions: list[signals.Action]) -> None:
+        while self._may_go_on(now):
+            slots, active = self._free_slots(), self._active()
+            if not slots or (active and not self.hedging.lets_join(active, elapsed)):
                 return
-            candidate = self._next(now)
-            if candidate is None:
+            racing = [a.candidate for a in active]
+            candidate = self.places.next(now, {c.request.tier for c in racing}, self.patience.meet)
+            if self.places.is_planning:
+                actions.append(signals.Replan())
                 return
-            attempt = Attempt(self.new_token(), candidate, len(self.attempts) + 1, slots[0])
+            if candidate is None or (racing and not self.hedging.affords(racing, candidate)):
+                return
+            self.places.take(candidate)
+            attempt = Attempt(self.new_token(), candidate, len(self.attempts) + 1, slots[0], begun=elapsed)
             self.attempts[attempt.token] = attempt
-            self._last_start = elapsed
-            actions.append(Submit(attempt.token, candidate, attempt.number, attempt.slot))
+            actions.append(signals.Submit(attempt.token, candidate, attempt.number, attempt.slot))
 
-    def _next(self, now: Instant) -> Candidate | None:
-        while self._cursor < len(self.candidates):
-            candidate = self.candidates[self._cursor]
-            racing = self._active()
-            if racing and any(a.candidate.request.tier != candidate.request.tier for a in racing):
-                return None  # a race stays within one tier: a dearer wish does not overtake a dearer-loved one
-            self._cursor += 1
-            if not any(block.is_live(now) and block.matches(candidate) for block in self.blocks):
-                return candidate
-        return None
-
-    def _learn(self, candidate: Candidate, failure: Failure, now: Instant, actions: list[Action]) -> None:
+    def _learn(self, candidate: Candidate, failure: Failure, now: Instant, actions: list[signals.Action]) -> None:
         if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
             self.stopped_by = failure
+        self.patience.causes.add(failure.cause)
         block = block_for(candidate, failure, now)
         if block is None:
             return
         block = block_for(candidate, failure, now, repeats=self.repeats_of(block)) or block
-        self.blocks.append(block)
-        actions.append(Remember(block))
+        self.places.blocks.append(block)
+        self.patience.meet(block)
+        actions.append(signals.Remember(block))
 
-    def _conclude(self, actions: list[Action]) -> None:
-        if self._active() or (self._started and self._wants_more() and self._cursor < len(self.candidates)):
+    def _conclude(self, now: Instant, actions: list[signals.Action]) -> None:
+        if self._active() or (not self._started and self.may_start and not self.cancelled):
             return
-        if not self._started and self.may_start and not self.cancelled:
+        if self._wants_more() and (self.places.is_planning or (self._may_go_on(now) and not self.places.is_exhausted)):
+            return
+        if self._wants_more() and self.patience.may_wait(now):
+            if not self.patience.is_waiting:
+                self.patience.rest(now)
+                actions.append(signals.Rest(self.patience.next_pass or now))
             return
         self.finished = True
         if self.winner is not None:
@@ -362,29 +370,31 @@ class Failover:
             state = RunState.CANCELLED
         else:
             state = RunState.FAILED
-        actions.append(Finish(state, self.stopped_by))
+        actions.append(signals.Finish(state, self.stopped_by))
 
     # ------------------------------------------------------------ a dead kernel's run
 
-    def restore(self, attempts: Iterable[Attempt], *, cancelled: bool, elapsed: Seconds) -> list[Action]:
+    def restore(
+        self, attempts: Iterable[Attempt], *, cancelled: bool, now: Instant, elapsed: Seconds, go_on: bool = False
+    ) -> list[signals.Action]:
         """Take up the attempts of a run whose kernel died; returns what has to be done about each.
 
-        Nothing new is started. What was accepted goes on through its phases; what was sent is followed; an intent or a lost
+        Nothing new is started, unless the run waits for stock and is to `go_on` with that. What was accepted goes on through its phases; what was sent is followed; an intent or a lost
         answer is resolved from the cloud's list; of several that exist, the first to be ready is kept.
         """
-        actions: list[Action] = []
-        self.may_start = False
+        actions: list[signals.Action] = []
+        self.may_start = self._started = go_on and not cancelled
         self.cancelled = cancelled
         for attempt in attempts:
             self.attempts[attempt.token] = attempt
             if not attempt.is_over:
                 self._take_up(attempt, elapsed, actions)
-        self._conclude(actions)
+        self._conclude(now, actions)
         if not self.finished:
-            self._sleep(elapsed, actions)
+            self._sleep(now, elapsed, actions)
         return actions
 
-    def _take_up(self, attempt: Attempt, elapsed: Seconds, actions: list[Action]) -> None:
+    def _take_up(self, attempt: Attempt, elapsed: Seconds, actions: list[signals.Action]) -> None:
         if self.cancelled:
             attempt.failure = attempt.failure or Failure(Cause.CANCELLED, "the launch was given up")
         if attempt.state in (AttemptState.INTENT, AttemptState.UNKNOWN):
@@ -392,7 +402,7 @@ class Failover:
             self._unknown(attempt, actions)
         elif attempt.state is AttemptState.SENT:
             attempt.deadline = elapsed + self.deadlines_of(attempt.candidate).accepted
-            actions.append(Follow(attempt.token))
+            actions.append(signals.Follow(attempt.token))
         elif attempt.state is AttemptState.ENDING or self.cancelled or len(attempt.ids) != attempt.candidate.count:
             self._end(attempt, actions)
         else:

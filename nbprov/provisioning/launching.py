@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from nbprov.clouds.base import Capabilities
+from nbprov.clouds.base import LOGIN_LABEL, Capabilities
 from nbprov.model.clock import Instant
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate
-from nbprov.model.spec import Spec
+from nbprov.model.spec import Expose, Image, Request, Spec
 from nbprov.remote.boot import boot_template
 from nbprov.remote.keys import ClusterKeys
 
-from .guards import on_shutdown
+from .guards import end_command, on_shutdown
+
+BEST = "best"
+"""The network tier that is asked for; any other word means the usual one."""
 
 
 def make_launch(
@@ -26,7 +29,7 @@ def make_launch(
     answer_by: Instant,
 ) -> Launch:
     """Everything one create needs; key material stays in `keys` and is filled in when it is sent."""
-    lifetime = spec.guards.max_lifetime
+    lifetime, request = spec.guards.max_lifetime, candidate.request
     return Launch(
         token=token,
         owner=owner,
@@ -34,17 +37,56 @@ def make_launch(
         name=name,
         candidate=candidate,
         count=candidate.count,
-        disk_gb=candidate.request.disk_gb,
+        disk_gb=request.disk_gb,
+        image=image_at(request.image, candidate.offer.region),
         tags={
-            **dict(candidate.request.labels),
+            **dict(request.labels),
             "nbprov-owner": owner,
             "nbprov-token": token,
             "nbprov-run": run_id,
             "nbprov-name": name,
         },
-        user_data_template=boot_template(capabilities.poweroff),
+        user_data_template=_start_script(request, capabilities),
         public_key=keys.client_public,
+        ports=public_ports(request.ports, spec.expose),
         on_shutdown=on_shutdown(spec.guards, capabilities, candidate),
         terminate_after=lifetime if capabilities.own_timer else None,
         answer_by=answer_by,
+        disk_tier=request.disk_tier,
+        network_best=request.network_tier == BEST,
+        accelerator_args=request.accelerator_args,
     )
+
+
+def image_at(image: Image | None, region: str) -> str:
+    """The machine image a spec names for a region, its own before the one for any; empty where none is. A container is none.
+
+    Examples
+    --------
+    >>> image_at(Image(machine=(("", "ami-1"), ("us-east-1", "ami-2"))), "us-east-1")
+    'ami-2'
+    """
+    if image is None:
+        return ""
+    by_region = {where.casefold(): one for where, one in image.machine}
+    return by_region.get(region.casefold(), by_region.get("", ""))
+
+
+def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tuple[int, int], ...]:
+    """Of a request's ports those that the spec opens to the internet, as inclusive ranges; tunnels need none.
+
+    Examples
+    --------
+    >>> public_ports(((8000, 8010), (9000, 9000)), Expose(public=((8005, 8007),)))
+    ((8005, 8007),)
+    """
+    if expose.everything:
+        return ports
+    both = ((max(low, first), min(high, last)) for low, high in ports for first, last in expose.public)
+    return tuple(sorted((low, high) for low, high in both if low <= high))
+
+
+def _start_script(request: Request, capabilities: Capabilities) -> str:
+    """The start script as a template; who logs in is made by it, and may be another than the cloud's usual one on an image of one's own."""
+    login, command = dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login, end_command(capabilities)
+    return boot_template(command, login=login) if login else boot_template(command)

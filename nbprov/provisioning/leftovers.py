@@ -8,7 +8,8 @@ from pathlib import Path
 LIVE_ROWS = (
     "SELECT EXISTS (SELECT 1 FROM launches WHERE state NOT IN ('refused', 'gone', 'absent'))"
     " OR EXISTS (SELECT 1 FROM clusters WHERE state <> 'ended')"
-    " OR EXISTS (SELECT 1 FROM runs WHERE state IN ('launching', 'cancelling'))"
+    " OR EXISTS (SELECT 1 FROM runs WHERE state IN ('launching', 'waiting', 'cancelling'))"
+    " OR EXISTS (SELECT 1 FROM side_objects WHERE shared = 0 AND state <> 'removed')"
 )
 
 LOOK_SECONDS = 1.0

@@ -12,10 +12,13 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.spec import Spec
 
 from .async_cloud import AsyncCloud, is_passing
 from .at_work import ClusterBusy
+from .failover import MOST_HEEDED
 from .ledger import ClusterRow
+from .starting import start_terms
 from .watching import CONFIRM_SECONDS, GOING, MOST_WATCH, Watching, reason_of
 
 __all__ = ["CONFIRM_SECONDS", "MOST_WATCH", "CannotStop", "ClusterBusy", "Lifecycle"]
@@ -93,6 +96,7 @@ class Lifecycle(Watching):
             if engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, reason):
                 engine.ledger.note(row.run_id, "cluster", f"ended: {reason}", row.token)
                 engine.ledger.free_quota(row.candidate)
+        engine.tidying.soon(cloud.name)
         engine.changed()
 
     async def stop(self, row: ClusterRow, reason: str = "you stopped it") -> None:
@@ -130,11 +134,18 @@ class Lifecycle(Watching):
                 engine.ledger.note(row.run_id, "cluster", f"stopped: {reason}", row.token)
         engine.changed()
 
-    async def start(self, row: ClusterRow) -> None:
+    async def start(self, row: ClusterRow, *, spec: Spec | None = None, agreed: bool = False) -> None:
         """Start a stopped cluster; its address may have changed.
+
+        Parameters
+        ----------
+        spec, agreed
+            See `start_terms`.
 
         Raises
         ------
+        UsageError
+            If it costs more now than may be paid.
         CloudError
             With the cause, where the cloud refuses, or where its agent cannot be started; then it is stopped again.
         NotFound
@@ -143,18 +154,23 @@ class Lifecycle(Watching):
             If another kernel is at work on it.
         """
         cloud = self._engine.cloud(row.candidate.offer.cloud)
-        await asyncio.shield(self._begin(self._start(cloud, row)))
+        await asyncio.shield(self._begin(self._start(cloud, row, spec, agreed)))
 
-    async def _start(self, cloud: AsyncCloud, row: ClusterRow) -> None:
+    async def _start(self, cloud: AsyncCloud, row: ClusterRow, spec: Spec | None, agreed: bool) -> None:
         engine = self._engine
         async with self._at_work(row, alone=True):
             if await self._runs(cloud, row):
                 await engine.attach(row.name)
                 return
+            candidate = row.candidate
+            if row.state is not ClusterState.STARTING:  # one that a kernel left half-way was agreed to, and may run
+                candidate = await start_terms(engine.ledger, cloud, row, spec=spec, agreed=agreed)
             if not engine.ledger.set_cluster(row.cluster_id, ClusterState.STARTING, "you started it"):
                 raise self._overtaken(row, InstanceState.RUNNING)
             try:
-                engine.ledger.resume_prices(row.cluster_id)
+                with engine.ledger.together():
+                    engine.ledger.reprice(row.cluster_id, candidate)
+                    engine.ledger.resume_prices(row.cluster_id)
                 engine.changed()
                 await self._reach(cloud, row, InstanceState.RUNNING)
                 # The agent does not survive a stop, and a machine without one has no guards: no started cluster may stay so.
@@ -241,12 +257,12 @@ class Lifecycle(Watching):
                     raise
                 if not is_passing(error.failure):
                     log.warning("%s: %s", row.name, error.failure.sentence())
-                await asyncio.sleep(error.failure.retry_after or pause)
+                await asyncio.sleep(min(error.failure.retry_after or pause, MOST_HEEDED))
                 pause = min(MOST_WATCH, pause * 2)
             else:
                 ours = [i for i in listed if i.token == row.token]
                 self._engine.ledger.seen(ours)
-                return ours, *self._missing(cloud, row, ours, asked)
+                return ours, *await self._missing(cloud, row, ours, asked)
 
     def _still(self, row: ClusterRow, goal: InstanceState) -> None:
         allowed = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.values import GuardConfig
     from nbprov.remote.connection import Connection
     from nbprov.remote.keys import ClusterKeys
+
+    from .door import Door
 
 
 @dataclass(slots=True)
@@ -36,21 +39,33 @@ class Node:
 
 @dataclass(slots=True)
 class LiveCluster:
-    """The machines of one launch, head first."""
+    """The machines of one launch, head first.
+
+    Attributes
+    ----------
+    door
+        What is done about machines that do not answer; None where nothing can be.
+    """
 
     run_id: str
     name: str
     candidate: Candidate
     keys: ClusterKeys
     nodes: list[Node] = field(default_factory=list)
+    door: Door | None = None
 
     @property
     def head(self) -> Node:
         """The first node."""
         return self.nodes[0]
 
-    async def connect(self, seconds: Seconds) -> None:
+    async def connect(self, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to every node, all at once.
+
+        Parameters
+        ----------
+        boot_grace
+            Seconds for which a machine may show a foreign host key, or refuse ours: its start script may not have come that far.
 
         Raises
         ------
@@ -60,9 +75,31 @@ class LiveCluster:
         from nbprov.remote.connection import wait_for_ssh
 
         async def one(node: Node) -> None:
-            node.connection = await wait_for_ssh(node.instance.host, node.instance.port, self.keys, seconds)
+            at = node.instance
+            node.connection = await wait_for_ssh(
+                at.host, at.port, self.keys, seconds, at.user or None, boot_grace=boot_grace, on_silence=self._knock
+            )
 
-        await _all(*(one(node) for node in self.nodes))
+        await all_of(*(one(node) for node in self.nodes))
+
+    def _knock(self) -> None:
+        if self.door is not None:
+            self.door.knock()
+
+    async def _reconnect(self, node: Node) -> Connection:
+        """A new connection to a machine whose old one broke, wherever its cloud says that it is now."""
+        from nbprov.remote.connection import CONNECT_SECONDS, Connection, is_silence
+        from nbprov.remote.errors import SshError
+
+        if self.door is not None:
+            node.instance = self.door.where(node.instance)
+        at = node.instance
+        try:
+            return await Connection.open(at.host, at.port, self.keys, CONNECT_SECONDS, at.user or None)
+        except SshError as error:
+            if is_silence(error):
+                self._knock()
+            raise
 
     async def start_agents(self, guards: GuardConfig | None, seconds: Seconds) -> None:
         """Start the agent of every node and hand it its guards; None leaves those it has.
@@ -77,16 +114,20 @@ class LiveCluster:
 
         async def one(node: Node) -> None:
             assert node.connection is not None, "agents are started over an open connection"
-            node.agent = await AgentClient.start(node.connection, AgentConfig(guards=guards, start_seconds=seconds))
+            config = AgentConfig(guards=guards, start_seconds=seconds)
+            node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
 
-        await _all(*(one(node) for node in self.nodes))
+        await all_of(*(one(node) for node in self.nodes))
 
     async def close(self) -> None:
         """Close every connection; the machines go on."""
+        if self.door is not None:
+            self.door.close()
         await asyncio.gather(*(node.close() for node in self.nodes))
 
 
-async def _all(*coroutines: Any) -> None:
+async def all_of(*coroutines: Any) -> None:
+    """Run all at once; where one fails the others are cancelled, and its error is raised."""
     tasks = [asyncio.create_task(c) for c in coroutines]
     try:
         await asyncio.gather(*tasks)

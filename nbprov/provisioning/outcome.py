@@ -47,7 +47,9 @@ class Unavailable(NbprovError):
             return cls._untried(view)
         causes = Counter(a.failure.cause for a in tried if a.failure is not None)
         summary = ", ".join(f"{RULES[cause].words} ({count})" for cause, count in causes.most_common())
-        return cls(f"{view.name}: no machine in {len(tried)} attempts: {summary}", hint=_advice(causes), attempts=tried)
+        passes = f" and {view.waiting.passes} passes" if view.waiting is not None and view.waiting.passes > 1 else ""
+        advice = _advice(causes, waited=view.waiting is not None)
+        return cls(f"{view.name}: no machine in {len(tried)} attempts{passes}: {summary}", hint=advice, attempts=tried)
 
     @classmethod
     def _untried(cls, view: RunView) -> Unavailable:
@@ -80,7 +82,8 @@ class Unavailable(NbprovError):
         return lines
 
 
-def _advice(causes: Counter[Cause]) -> str:
+def _advice(causes: Counter[Cause], *, waited: bool) -> str:
     if set(causes) <= {Cause.CAPACITY, Cause.SPOT}:
-        return "allow more regions or GPU types (any_of), or try again in a few minutes: blocks end by themselves"
+        also = "wait longer" if waited else "add wait: 2h, which tries again as blocks end"
+        return f"allow more regions or GPU types (any_of), or {also}"
     return RULES[causes.most_common(1)[0][0]].advice

@@ -4,52 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.causes import CloudError
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import iso
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError, NotFound
-from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
-from .async_cloud import AsyncCloud, is_passing
 from .attempt import Attempt
-from .failover import Failover
 from .ledger import ClusterRow, LaunchRow, RunRow
-from .lifecycle import CONFIRM_SECONDS, MOST_WATCH
+from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
+from .report import Report
+from .signals import Action
 
 if TYPE_CHECKING:
     from .driver import RunDriver
     from .engine import Engine
 
+__all__ = ["ORPHAN_SECONDS", "Report", "end_orphans", "reconcile", "tidy"]
+
 log = logging.getLogger("nbprov.reconcile")
-
-ORPHAN_SECONDS: Seconds = 600.0
-"""A machine that bears our owner id and stands in no row of the ledger is ended once it is this old: younger ones may be another kernel's, mid-write."""
-
-LOOK_SECONDS: Seconds = 45.0
-"""How long a cloud may take to be listed at load: twice its own limit, since the watcher's listing may come first."""
-
-
-@dataclass(slots=True)
-class Report:
-    """What was found at load and what became of it, a line each. Lines are renewed as things settle."""
-
-    lines: dict[str, str] = field(default_factory=dict)
-    on_change: Callable[[], None] = lambda: None
-
-    def say(self, key: str, text: str) -> None:
-        """Set the line of one run or machine."""
-        self.lines[key] = text
-        self.on_change()
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines.values())
 
 
 async def reconcile(engine: Engine, report: Report) -> None:
@@ -61,7 +40,7 @@ async def reconcile(engine: Engine, report: Report) -> None:
     """
     engine.lifecycle.watch()
     before = engine.ledger.clusters(live_only=True)
-    names = sorted({c.candidate.offer.cloud for c in before} | engine.ledger.live_clouds())
+    names = sorted({c.candidate.offer.cloud for c in before} | engine.ledger.live_clouds() | engine.ledger.side_clouds())
     answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
     listed = {name for name, answered in zip(names, answers, strict=True) if answered}
     work: dict[str, Coroutine[Any, Any, object]] = {}
@@ -73,6 +52,7 @@ async def reconcile(engine: Engine, report: Report) -> None:
         work[f"run {row.name} {row.run_id}"] = _take_up(engine, row, report, listed)
     for name in sorted(listed):
         work[f"machines at {name}"] = end_orphans(engine, name, report)
+        work[f"what lies beside machines at {name}"] = tidy(engine, name, report)
     for what, result in zip(work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True):
         if isinstance(result, Exception):
             log.error("%s", what, exc_info=result)
@@ -229,16 +209,19 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
     cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
     pending = [launch for launch in launches if not launch.state.is_final and not (has_cluster and launch.state is AttemptState.READY)]
-    if not pending:
+    waits = not cancelled and row.wait_deadline > engine.clock.now()
+    if waits and _read_spec(row) is None:  # without it anything at all would be bought
+        report.say(f"spec {row.run_id}", f"{row.name}: its spec cannot be read by this release of nbprov, so its wait ends here")
+        waits = False
+    if not pending and not waits:
         if not has_cluster and not row.state.is_final:
             words = "its kernel stopped before anything was created" if not launches else "its kernel stopped when nothing of it was left"
             state = RunState.CANCELLED if row.cancelled or row.state is RunState.CANCELLING else RunState.FAILED
             engine.ledger.set_run(row.run_id, state, words)
             report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
         return
-    machine = Failover(candidates=(), deadlines_of=engine.deadlines_of, new_token=lambda: "", may_start=False)
-    driver = engine.restored_driver(row.run_id, row.name, _spec_of(row), machine)
-    for launch in pending:
+    driver = engine.restored_driver(row, _spec_of(row))
+    for launch in launches if waits else pending:
         driver.adopt(launch)
     driver.keep_state = has_cluster
     try:
@@ -247,7 +230,17 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
         log.warning("%s: %s", row.name, error)
         cancelled = True  # machines that cannot be reached are of no use to anybody
     driver.state = RunState.CANCELLING if cancelled else RunState.LAUNCHING
-    first = machine.restore([_attempt(launch) for launch in pending], cancelled=cancelled, elapsed=engine.clock.elapsed())
+    driver.started = row.created
+    first = driver.machine.restore(
+        [_attempt(row) for row in driver.rows.values()],
+        cancelled=cancelled,
+        now=engine.clock.now(),
+        elapsed=engine.clock.elapsed(),
+        go_on=waits,
+    )
+    if waits and not cancelled:
+        _go_on_waiting(engine, row, driver, first, report)
+        return
     found = _found(pending)
     report.say(
         row.run_id, f"{row.name}: a launch was under way when its kernel stopped ({found}); {'ending it' if cancelled else 'taking it up'}"
@@ -256,12 +249,27 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
     report.say(row.run_id, _outcome(engine, row, driver))
 
 
-def _spec_of(row: RunRow) -> Spec:
+def _go_on_waiting(engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: Report) -> None:
+    """Take up a wait for stock; it may go on for hours, so nothing else waits for its end."""
+    report.say(
+        row.run_id,
+        f"{row.name}: its kernel stopped while it waited for stock; it goes on here until {iso(row.wait_deadline)},"
+        f" at most {format_usd(row.consent)}/h as agreed: run the %%provision cell again to follow it, %nbprov down {row.name} ends it",
+    )
+    task = engine.follow(driver, first)
+    task.add_done_callback(lambda _: report.say(row.run_id, _outcome(engine, row, driver)))
+
+
+def _read_spec(row: RunRow) -> Spec | None:
     try:
         return parse(row.spec)
     except NbprovError as error:
         log.warning("the spec of run %s cannot be read by this release: %s", row.run_id, error)
-        return Spec(name=row.name)
+        return None
+
+
+def _spec_of(row: RunRow) -> Spec:
+    return _read_spec(row) or Spec(name=row.name)
 
 
 def _attempt(row: LaunchRow) -> Attempt:
@@ -288,6 +296,8 @@ def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
         parts += [f"attempt {a.number} is {a.state.value} in {a.candidate.offer.place}" for a in open_ones]
         parts += [str(error or driver.message)] if error or not open_ones else []
         return f"{row.name}: not settled yet: {', '.join(parts)}"
+    if driver.is_detached:  # what became of it, and what it may buy yet, another kernel knows
+        return f"{row.name}: {driver.message or 'another kernel has taken it over'}"
     if machine.winner is not None:
         place = machine.attempts[machine.winner].candidate.offer.place
         text = f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it, %nbprov down {row.name} ends it"
@@ -295,69 +305,3 @@ def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
     return (
         f"{row.name}: its kernel stopped during the launch; {', '.join(parts) or 'nothing had been created'}; nothing is left on the bill"
     )
-
-
-async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS) -> list[Instance]:
-    """End machines that bear our owner id and that no live launch of the ledger made, and confirm that. Returns those found.
-
-    One whose launch the ledger knows as over is ended whatever its age: a create that was concluded to have made nothing did
-    so late. One that stands in no row is ended from `least_age` on: a younger one may be another kernel's, mid-write.
-
-    Raises
-    ------
-    CloudError
-        If the cloud cannot be listed.
-    """
-    cloud, ledger = engine.cloud(cloud_name), engine.ledger
-    live = ledger.live_tokens()
-    listed = await cloud.list(ledger.owner)
-    live |= ledger.live_tokens()  # neither what was concluded nor what was intended while the list was made is an orphan
-    known = ledger.tokens()
-    orphans = [i for i in listed if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE]
-    doomed = {}
-    for instance in orphans:
-        what = _orphan(instance, known)
-        if instance.token in known or engine.clock.now() - instance.launched_at >= least_age:
-            doomed[instance.id] = what
-            report.say(instance.id, f"{what}: being ended")
-        else:
-            report.say(instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old")
-    if doomed:
-        await _end_confirmed(engine, cloud, doomed, report)
-    return orphans
-
-
-def _orphan(instance: Instance, known: set[str]) -> str:
-    place = f"{instance.id} in {instance.place} bears this ledger's id but"
-    return f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
-
-
-async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report) -> None:
-    end = engine.clock.elapsed() + CONFIRM_SECONDS
-    pause, left, told = cloud.capabilities.poll_every, dict(doomed), set[str]()
-    while left:
-        try:
-            if left.keys() - told:
-                await cloud.terminate(sorted(left.keys() - told))
-                told |= left.keys()
-            listed = {i.id: i.state for i in await cloud.list(engine.ledger.owner)}
-        except CloudError as error:
-            given_up = not is_passing(error.failure) or engine.clock.elapsed() > end
-            for instance_id, what in left.items():
-                report.say(
-                    instance_id,
-                    f"{what}: could not be ended: {error.failure.sentence()}; {'left for the next load' if given_up else 'tried again'}",
-                )
-            if given_up:
-                return
-            pause = min(MOST_WATCH, pause * 2)
-        else:
-            for instance_id in [i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE]:
-                report.say(instance_id, f"{left.pop(instance_id)}: ended, confirmed by the cloud's list")
-            told -= {i for i in left if listed[i] is not InstanceState.ENDING}  # asked again for what goes on living
-            if left and engine.clock.elapsed() > end:
-                for instance_id, what in left.items():
-                    report.say(instance_id, f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s")
-                return
-        if left:
-            await asyncio.sleep(pause)

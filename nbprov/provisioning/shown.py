@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from nbprov.model.causes import Failure
-from nbprov.model.clusters import AttemptState, AttemptView, RunView
+from nbprov.model.clusters import AttemptState, AttemptView, RunView, Waiting
 from nbprov.model.money import Micros
 
 from .attempt import Attempt
@@ -53,13 +53,21 @@ def view_of(run: RunDriver) -> RunView:
         plan=run.plan,
         message=run.message,
         attempts=attempts_of(run, costs),
-        blocks=tuple(run.machine.blocks),
+        blocks=tuple(run.machine.places.blocks),
         started=run.started,
         now=run.clock.now(),
         cost=sum(costs.values()),
         error=run.error,
         log_path=str(run.runlog.path),
+        race=run.machine.race,
+        notes=run.notes,
+        waiting=_waiting(run),
     )
+
+
+def _waiting(run: RunDriver) -> Waiting | None:
+    patience = run.machine.patience
+    return Waiting(patience.until, patience.next_pass, patience.passes) if patience.until else None
 
 
 def _shown_failure(run: RunDriver, attempt: Attempt) -> Failure | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nbprov.model.causes import Failure
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.launches import PollResult
 from nbprov.model.offers import Block, Candidate
@@ -59,7 +60,7 @@ class Resolved:
 
 @dataclass(frozen=True, slots=True)
 class PhaseDone:
-    """Booting, ssh or agent is done."""
+    """Booting, ssh, agent or health is done."""
 
     token: str
     phase: AttemptState
@@ -90,7 +91,41 @@ class Tick:
     """Time has passed."""
 
 
-Event = Started | Submitted | SubmitFailed | Withdrawn | Polled | Resolved | PhaseDone | PhaseFailed | Gone | Cancel | Tick
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The blocks that hold now, others' included."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Restocked:
+    """A cloud says that there is stock again of what this run wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replanned:
+    """The places that are left, in their order; None where no plan could be made and the old one goes on."""
+
+    candidates: Sequence[Candidate] | None
+
+
+Event = (
+    Started
+    | Submitted
+    | SubmitFailed
+    | Withdrawn
+    | Polled
+    | Resolved
+    | PhaseDone
+    | PhaseFailed
+    | Gone
+    | Cancel
+    | Tick
+    | Looked
+    | Restocked
+    | Replanned
+)
 
 # ---------------------------------------------------------------- actions
 
@@ -115,7 +150,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Bring the machines of an attempt through a phase: booting, ssh or agent."""
+    """Bring the machines of an attempt through a phase: booting, ssh, agent or health."""
 
     token: str
     phase: AttemptState
@@ -150,6 +185,25 @@ class Remember:
 
 
 @dataclass(frozen=True, slots=True)
+class Replan:
+    """Plan again with the blocks that hold now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """All places were tried and none had stock: nothing is tried until this instant."""
+
+    next_pass: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPass:
+    """The places are tried again."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """This attempt is the cluster."""
 
@@ -171,4 +225,4 @@ class Wake:
     at: Seconds
 
 
-Action = Submit | Follow | Prepare | Resolve | End | Abandon | Remember | HandOver | Finish | Wake
+Action = Submit | Follow | Prepare | Resolve | End | Abandon | Remember | Replan | Rest | BeginPass | HandOver | Finish | Wake

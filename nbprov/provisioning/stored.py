@@ -26,11 +26,15 @@ def readable_text(spec: Spec) -> str:
 
 
 def _meaning(spec: Spec) -> Spec:
+    """What a spec asks for: nothing of where it was written, what its variables were called, or what is never stored."""
     nowhere = Origin("")
     return replace(
         spec,
         requests=tuple(replace(r, origin=nowhere) for r in spec.requests),
         file_mounts=tuple(replace(m, origin=nowhere) for m in spec.file_mounts),
+        outputs=tuple(replace(m, origin=nowhere) for m in spec.outputs),
+        wait=replace(spec.wait, notify=spec.wait.notify or bool(spec.wait.webhook), webhook=""),
+        variables=(),
         secrets=dict.fromkeys(spec.secrets),
         remarks=(),
         source="",

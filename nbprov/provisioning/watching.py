@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nbprov.model.causes import CloudError
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud
-from .at_work import AtWork
+from .enforcing import Enforcing
+from .guards import BUDGET, budget_words, guards_known, stopped_until
 from .ledger import ClusterRow
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ CONFIRM_SECONDS: Seconds = 600.0
 GOING = (InstanceState.GONE, InstanceState.ENDING)
 
 
-class Watching(AtWork, ABC):
+class Watching(Enforcing):
     """The watcher: one listing of each cloud with live clusters, again and again."""
 
     def __init__(self, engine: Engine) -> None:
@@ -43,10 +43,6 @@ class Watching(AtWork, ABC):
         self._watcher: asyncio.Task[None] | None = None
         self._left_ending: set[str] = set()
         self._unguarded: set[str] = set()
-
-    @abstractmethod
-    async def down(self, row: ClusterRow, reason: str = "you ended it") -> None:
-        """End a cluster; see `Lifecycle.down`."""
 
     def watch(self) -> None:
         """Look at live clusters regularly from now on, as long as there are any. On the engine thread."""
@@ -72,12 +68,36 @@ class Watching(AtWork, ABC):
                 cloud = self._engine.cloud(name)
                 pauses.append(min(MOST_WATCH, max(LEAST_WATCH, cloud.capabilities.poll_every * POLLS_A_WATCH)))
                 await self.observe(cloud)
+                self._engine.tidying.now_and_then(name)
             except (CloudError, NbprovError) as error:
                 log.info("%s cannot be observed now: %s", name, error)
             except Exception:
                 log.exception("%s could not be observed", name)
-        self._take_care(self._engine.ledger.clusters(live_only=True))
+        rows = self._engine.ledger.clusters(live_only=True)
+        self._take_care(rows)
+        for row in rows:
+            self._keep_money(row)
+            self._enforce(row)
         return min(pauses, default=MOST_WATCH)
+
+    def _keep_money(self, row: ClusterRow) -> None:
+        """Warn of a budget that is nearly spent, and end what has been stopped for as long as the spec lets it be."""
+        ledger = self._engine.ledger
+        guards = guards_known(ledger, row.run_id)
+        if guards is None:
+            return
+        told = {text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET} if guards.warn else set()
+        for text in budget_words(guards, ledger.cost(row.run_id)):
+            if text.partition(" (")[0] not in {t.partition(" (")[0] for t in told}:
+                ledger.note(row.run_id, BUDGET, text, row.token)
+                self._engine.changed()
+        due = stopped_until(guards, row)
+        if due is not None and self._engine.clock.now() >= due and not self._busy[row.cluster_id] and self._try_lease(row.run_id):
+            stopped = short_duration(self._engine.clock.now() - (row.confirmed or 0.0))
+            reason = f"it was stopped for {stopped} (down_after)"
+            # Only what is stopped still: whoever started it a moment ago wants it.
+            if ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED):
+                self._begin(self.down(row, reason))
 
     def _take_care(self, rows: list[ClusterRow]) -> None:
         """Go on with ends that nobody works on, and with guards that do not run yet."""
@@ -131,7 +151,12 @@ class Watching(AtWork, ABC):
             engine.changed()
 
     async def _compare(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds) -> bool:
-        gone, unsure = self._missing(cloud, row, machines, asked)
+        ending = [i for i in machines if i.state is InstanceState.ENDING]
+        if ending and row.state is not ClusterState.ENDING and row.cluster_id not in self._downs and not self._busy[row.cluster_id]:
+            # It powered itself off, or its cloud takes it back: seen to its end at once, with the reason that a later list may no longer give.
+            self._begin(self.down(row, reason_of(ending) or "its cloud ends it"))
+            return False
+        gone, unsure = await self._missing(cloud, row, machines, asked)
         if row.state is not ClusterState.ENDING and _is_torn(machines, gone):
             reason = reason_of([i for i in machines if i.state in GOING]) or "it is not in its cloud's list any more"
             self._begin(self.down(row, f"one of its machines is gone ({reason}), and the machines of a cluster end together"))
@@ -154,9 +179,12 @@ class Watching(AtWork, ABC):
             if state is ClusterState.RUNNING:
                 engine.ledger.resume_prices(row.cluster_id)
             engine.ledger.note(row.run_id, "cluster", f"{state.value}: {reason}", row.token)
-        await engine.forget(row.run_id)
+        # A state that nobody knows is no reason to drop what works, nor is the end of the doubt.
+        if not {state, row.state} <= {ClusterState.UNKNOWN, ClusterState.RUNNING}:
+            await engine.forget(row.run_id)
         if state is ClusterState.ENDED:
             self._absences.forget(row.cluster_id)
+            engine.tidying.soon(row.candidate.offer.cloud)
         if state is ClusterState.RUNNING:
             self._unguarded.add(row.cluster_id)
             self.watch()

@@ -7,6 +7,7 @@ import getpass
 import ipaddress
 import re
 import shlex
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ RUN_SECONDS: Seconds = 60.0
 FIRST_RETRY: Seconds = 0.05
 LAST_RETRY: Seconds = 1.0
 """Bounds of the pause between two tries while sshd comes up: quick where a machine boots in a second, gentle where it takes minutes."""
+REFUSED_RETRY = {SshCode.AUTH: 5.0, SshCode.HOST_KEY: 2.0}
+"""Seconds between two tries that a machine which is not set up yet turns away: sshd from 9.8 on (PerSourcePenalties) shuts an address out for longer
+and longer that comes again within 5 s of a refused login, or 1 s of a handshake that was broken off."""
 LINES_AHEAD = 1000
 """Lines read ahead of whoever consumes a stream, before the machine is made to wait."""
 
@@ -325,6 +329,7 @@ async def wait_for_ssh(
     user: str | None = None,
     *,
     boot_grace: Seconds = 0.0,
+    on_silence: Callable[[], object] = lambda: None,
 ) -> Connection:
     """Try to connect until sshd answers or the deadline has passed.
 
@@ -335,6 +340,8 @@ async def wait_for_ssh(
     boot_grace
         Seconds for which a foreign host key or a refused login counts as "not up yet": on clouds where sshd answers before the
         start script has put the keys in place. Nothing is ever sent to a machine that shows a foreign key.
+    on_silence
+        Called after each try that nobody answered at all (`is_silence`), as where a firewall lets nothing through. It must return at once.
 
     Raises
     ------
@@ -348,15 +355,28 @@ async def wait_for_ssh(
         try:
             return await Connection.open(host, port, keys, min(CONNECT_SECONDS, max(left, FIRST_RETRY)), user)
         except SshError as error:
-            spent = loop.time() - started
+            spent, turned_away = loop.time() - started, REFUSED_RETRY.get(error.code, 0.0)
             if not error.may_pass and spent >= boot_grace:
                 raise
-            if spent + pause >= deadline:
+            if is_silence(error):
+                on_silence()
+            if spent + max(pause, turned_away) >= deadline:
                 raise SshError(
                     error.code if not error.may_pass else SshCode.TIMEOUT, f"no ssh within {deadline:g} s; last: {error.failure.message}"
                 ) from error
-        await asyncio.sleep(pause)
+        await asyncio.sleep(max(pause, turned_away))
         pause = min(pause * 1.5, LAST_RETRY)
+
+
+def is_silence(error: SshError) -> bool:
+    """Whether nobody answered a try to connect: neither an ssh server, nor a machine that has none (yet) and says so.
+
+    A refused or reset connection is an answer; silence and "no route" may be a firewall between.
+    """
+    if error.code is SshCode.TIMEOUT:
+        return True
+    met = error.__cause__
+    return error.code is SshCode.NOT_UP and isinstance(met, OSError) and not isinstance(met, ConnectionError | socket.gaierror)
 
 
 def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
@@ -398,4 +418,4 @@ async def _read_lines(name: str, reader: asyncssh.SSHReader[bytes], queue: async
     await queue.put(None)
 
 
-__all__ = ["CloudError", "CommandStream", "Completed", "Connection", "SshCode", "SshError", "wait_for_ssh"]
+__all__ = ["CloudError", "CommandStream", "Completed", "Connection", "SshCode", "SshError", "is_silence", "wait_for_ssh"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .fields import ALIASES, Field, Use, Where, fields, find
+from .fields import ALIASES, OWN, Field, Use, Where, fields, find
 
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'#{}\[\],][^:#{}\[\],]*?))\s*:(?=\s|$)""")
 _DASH = re.compile(r"(\s*)-(\s+|$)")
 _BLOCK_SCALAR = re.compile(r"[|>][-+0-9]*\s*(#.*)?$")
+_SMALL_MAPS = frozenset({"nbprov", "config", "budget", "race", "wait", "confirm_above", "health"})
 _ALTERNATIVES = ("any_of", "ordered")
 _OPENING = {"{": "}", "[": "]"}
 _LIST = "[]"
@@ -242,10 +243,16 @@ def _where(path: tuple[str, ...]) -> Where | None:
     match path:
         case ():
             return Where.TASK
-        case ("nbprov",) | ("config",) | ("budget",):
-            return Where(path[0])
-        case ("nbprov", "budget"):
-            return Where.BUDGET
+        case ("nbprov", *rest) if rest:
+            return _where(tuple(rest)) if rest[0] in OWN else None
+        case (name,) if name in _SMALL_MAPS:
+            return Where(name)
+        case ("config", "docker"):
+            return Where.DOCKER
+        case ("config", "hooks", "[]"):
+            return Where.HOOK
+        case ("file_mounts", _):
+            return Where.MOUNT
         case ("resources",):
             return Where.RESOURCES
         case ("resources", "[]"):
@@ -254,6 +261,10 @@ def _where(path: tuple[str, ...]) -> Where | None:
             return Where.ITEM
         case ("resources", *_, "autostop") if len(path) <= 4:
             return Where.AUTOSTOP
+        case ("resources", *_, "job_recovery" | "spot_recovery") if len(path) <= 4:
+            return Where.RECOVERY
+        case ("resources", *_, "infra" | "cloud" | "region" | "zone") if len(path) <= 4:
+            return Where.PLACE
         case _:
             return None
 

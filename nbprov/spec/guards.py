@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nbprov.model.money import Micros
 from nbprov.model.spec import Autostop, Guards
 
 from . import scalars
 from .fields import Where
-from .nodes import Kind, Mapping, Mark, Node, Scalar, describe, is_null, quoted
+from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, quoted
 from .problems import Findings
-from .values import attempt, choice, converted, join, recognise, text_of
+from .values import attempt, choice, converted, members, read_boolean, text_of
 
 DEFAULT_IDLE_MINUTES = 5.0
 """What `autostop: true` and a map without minutes mean."""
@@ -49,7 +49,7 @@ def read_autostop(node: Node, path: str, findings: Findings) -> GivenAutostop | 
 
 
 def _idle_seconds(text: str) -> float:
-    return scalars.duration(text) if text[-1:].isalpha() and not text.startswith("-") else _minutes(text)
+    return scalars.duration(text.lower()) if text[-1:].isalpha() and not text.startswith("-") else _minutes(text)
 
 
 def _minutes(text: str) -> float:
@@ -69,54 +69,73 @@ def _at_least_a_minute(idle: float, node: Node, path: str, findings: Findings) -
 
 def _autostop_map(node: Mapping, path: str, findings: Findings) -> Autostop | None:
     before = findings.problem_count
-    idle, down, wait_for, hook, hook_timeout = DEFAULT_IDLE_MINUTES * 60, False, "jobs_and_ssh", "", 3600.0
-    for key, value in node.pairs:
-        field = recognise(key, value, Where.AUTOSTOP, path, findings)
-        if field is None or is_null(value):
-            continue
-        here = join(path, field.name)
-        if field.name == "idle_minutes":
+    autostop = Autostop(DEFAULT_IDLE_MINUTES * 60)
+    for name, value, here in members(node, Where.AUTOSTOP, path, findings):
+        if name == "idle_minutes":
             minutes = converted(value, here, findings, _minutes, wants="a number of minutes")
-            idle = idle if minutes is None else _at_least_a_minute(minutes, value, here, findings)
-        elif field.name == "down":
-            down = bool(read_boolean(value, here, findings))
-        elif field.name == "wait_for":
-            wait_for = choice(value, here, findings, field.values) or wait_for
-        elif field.name == "hook":
-            hook = text_of(value, here, findings, wants="a command", numbers=False) or ""
+            autostop = autostop if minutes is None else replace(autostop, idle=_at_least_a_minute(minutes, value, here, findings))
+        elif name == "down":
+            autostop = replace(autostop, down=bool(read_boolean(value, here, findings)))
+        elif name == "wait_for":
+            autostop = replace(autostop, wait_for=choice(value, here, findings, ("jobs_and_ssh", "jobs", "none")) or autostop.wait_for)
+        elif name == "hook":
+            autostop = replace(autostop, hook=text_of(value, here, findings, wants="a command", numbers=False) or "")
+        elif name == "down_after":
+            autostop = replace(autostop, down_after=converted(value, here, findings, scalars.duration, wants="a duration"))
         else:
-            hook_timeout = converted(value, here, findings, _seconds, wants="a number of seconds") or hook_timeout
-    return Autostop(idle, down, wait_for, hook, hook_timeout) if findings.problem_count == before else None
-
-
-def _seconds(text: str) -> float:
-    return scalars.duration(text if text[-1:].isalpha() else f"{text}s")
-
-
-def read_boolean(node: Node, path: str, findings: Findings) -> bool | None:
-    """Read true or false; None, and a problem, for anything else."""
-    if not isinstance(node, Scalar):
-        findings.error(node.start, path, "type", f"{path} must be true or false, not {describe(node)}", "write true or false")
+            limit = converted(value, here, findings, scalars.seconds, wants="a number of seconds")
+            autostop = replace(autostop, hook_timeout=limit or autostop.hook_timeout)
+    if findings.problem_count > before:
         return None
-    return attempt(node, path, findings, lambda: scalars.boolean(node))
+    if autostop.down and autostop.down_after is not None:
+        findings.note(node.start, path, "down-after", "down_after changes nothing with `down: true`: the machine is ended, not stopped")
+    return autostop
 
 
-def read_budget(node: Node, path: str, findings: Findings) -> Micros | None:
-    """Read `10`, `$5` or a map with `total`; None, and a problem, for anything else."""
+@dataclass(frozen=True, slots=True)
+class GivenBudget:
+    """A budget as written."""
+
+    total: Micros
+    warn: tuple[float, ...] = ()
+    at_limit: str = "down"
+
+
+def read_budget(node: Node, path: str, findings: Findings) -> GivenBudget | None:
+    """Read `10`, `$5`, or `{total: 10, warn: [50%, 80%], at_limit: down}`; None, and a problem, for anything else."""
     if not isinstance(node, Mapping):
-        return converted(node, path, findings, scalars.money, wants="an amount of US dollars")
+        total = converted(node, path, findings, scalars.money, wants="an amount of US dollars")
+        return None if total is None else GivenBudget(total)
     total, said = None, False
-    for key, value in node.pairs:
-        field = recognise(key, value, Where.BUDGET, path, findings)
-        if field is not None and not is_null(value):
+    warn: tuple[float, ...] = ()
+    at_limit = "down"
+    for name, value, here in members(node, Where.BUDGET, path, findings):
+        if name == "total":
             said = True
-            total = converted(value, join(path, field.name), findings, scalars.money, wants="an amount of US dollars")
+            total = converted(value, here, findings, scalars.money, wants="an amount of US dollars")
+        elif name == "warn":
+            warn = _warn_shares(value, here, findings)
+        else:
+            at_limit = choice(value, here, findings, ("down", "stop")) or at_limit
     if not said:
         findings.error(node.start, path, "missing", f"{path} does not say its total", "write budget: {total: 10}")
-    return total
+    return None if total is None else GivenBudget(total, warn, at_limit)
 
 
-def guards_of(autostop: GivenAutostop | None, max_lifetime: float | None, budget: Micros | None, findings: Findings) -> Guards:
+def _warn_shares(node: Node, path: str, findings: Findings) -> tuple[float, ...]:
+    items = node.items if isinstance(node, Sequence) else (node,)
+    shares = [converted(item, path, findings, _share_of_budget, wants="a share of the budget") for item in items]
+    return tuple(sorted({found for found in shares if found is not None}))
+
+
+def _share_of_budget(text: str) -> float:
+    part = scalars.share(text)
+    if part > 1:
+        raise scalars.Bad(f"{quoted(text)} is more than the budget", "write shares up to 100%: [50%, 80%, 95%]")
+    return part
+
+
+def guards_of(autostop: GivenAutostop | None, max_lifetime: float | None, budget: GivenBudget | None, findings: Findings) -> Guards:
     """The guards of a spec: what it gives, or the default where it gives none of the three."""
     if autostop is None and max_lifetime is None and budget is None:
         return Guards()
@@ -124,4 +143,6 @@ def guards_of(autostop: GivenAutostop | None, max_lifetime: float | None, budget
     if autostop is not None and idle is None and max_lifetime is None and budget is None:
         words = "autostop is off and there is no max_lifetime or budget: the machine runs, and costs, until you end it"
         findings.warn(autostop.at, autostop.path, "unguarded", words)
-    return Guards(idle, max_lifetime, budget, is_default=False)
+    if budget is None:
+        return Guards(idle, max_lifetime, is_default=False)
+    return Guards(idle, max_lifetime, budget.total, is_default=False, warn=budget.warn, at_limit=budget.at_limit)

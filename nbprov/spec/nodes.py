@@ -126,3 +126,13 @@ def quoted(text: str) -> str:
     """
     flat = " ".join(text.split())
     return f"`{flat if len(flat) <= 40 else flat[:39] + '…'}`"
+
+
+def as_given(node: Node) -> str:
+    """A value as a message repeats it: what was written, or that it is a map or list."""
+    return "a map" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else quoted(node.text)
+
+
+def is_off(node: Node) -> bool:
+    """Whether a field is switched off: `false`, or unquoted `no` or `off`."""
+    return isinstance(node, Scalar) and not is_null(node) and node.plain and node.text.lower() in ("false", "no", "off")

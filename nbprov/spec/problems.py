@@ -13,6 +13,9 @@ from nbprov.model.spec import Level, Origin, Remark
 from .nodes import Mark, Scalar
 
 MASK = "***"
+MOST_PROBLEMS = 200
+"""Problems after which reading stops: nobody mends more at a time, and each costs a search for what was meant."""
+
 MOST_SHOWN = 6
 """Problems shown in full; a reader mends a few and runs the cell again."""
 
@@ -109,20 +112,41 @@ class Findings:
         self.lines = _LINE_BREAK.split(text)
         self.ignore = ignore
         self.first_line = first_line
+        self.lines_are_hidden = False
         self.remarks: list[Remark] = []
         self.ignored: set[str] = set()
         self._problems: list[Problem] = []
         self._masked: dict[int, list[tuple[int, int]]] = {}
         self._secrets: set[str] = set()
+        self._secrets_are_known = False
+        self._variables: dict[Mark, bool] = {}
 
     def error(self, at: Mark, path: str, code: str, message: str, hint: str = "", closest: str = "") -> None:
-        """Record a problem; the cell will fail once everything has been read."""
-        self._problems.append(Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest))
+        """Record a problem; the cell will fail once everything has been read, or at once where there are very many.
+
+        Where a variable could not be filled in, nothing more is said of what stands there.
+        """
+        if self._variables.get(at) is False:
+            return
+        if code == "variable":
+            self._variables[at] = False
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest))
+        elif self._secrets_are_known:
+            self.raise_if_any()
 
     def fail(self, at: Mark, path: str, code: str, message: str, hint: str = "") -> NoReturn:
         """Record a problem after which nothing more can be read."""
         self.error(at, path, code, message, hint)
         raise self._exception() from None
+
+    def from_variable(self, at: Mark) -> None:
+        """Remember that the value at this place came from a notebook variable."""
+        self._variables.setdefault(at, True)
+
+    def is_from_variable(self, at: Mark) -> bool:
+        """Whether the value at this place came from a notebook variable."""
+        return self._variables.get(at, False)
 
     def note(self, at: Mark, path: str, code: str, message: str) -> None:
         """Record something worth saying that changes nothing."""
@@ -131,6 +155,10 @@ class Findings:
     def warn(self, at: Mark, path: str, code: str, message: str) -> None:
         """Record something that may cost money, data or a surprise."""
         self._remark(Level.WARNING, at, path, code, message)
+
+    def not_acted_on(self, at: Mark, path: str, name: str, message: str) -> None:
+        """Record that a field is read but nothing is done with it yet: a warning, or a note where the person said to ignore it."""
+        self._remark(Level.NOTE if self.is_ignored(name, path) else Level.WARNING, at, path, "not-used", message)
 
     def cannot_honour(self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet") -> None:
         """Record that a field asks for what nbprov cannot do: an error, or a warning where the person said to ignore it."""
@@ -148,9 +176,15 @@ class Findings:
 
     def hide(self, scalars: Iterable[Scalar]) -> None:
         """Never show these values: not in an excerpt, not in a message."""
+        self._secrets_are_known = True
         for scalar in scalars:
             self._mask(scalar.start, scalar.end)
             self._secrets.update(part for part in (scalar.text, scalar.text.strip()) if len(part) >= SCRUB_LENGTH)
+
+    def hide_text(self, text: str) -> None:
+        """Never show this text, wherever it may stand."""
+        if len(text) >= SCRUB_LENGTH:
+            self._secrets.add(text)
 
     def hide_line(self, number: int, start: int) -> None:
         """Never show the line (0-based, in the text) from offset `start` on."""

@@ -40,6 +40,9 @@ MAX_DEPTH = 32
 MAX_NODES = 20_000
 """Nodes with all aliases expanded: keeps a few nested anchors from growing without end."""
 
+MAX_KEY = 1024
+"""Letters of a key, as YAML has it for keys without a `?`: paths are made of them."""
+
 _STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
 _SHAPE_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
 
@@ -182,10 +185,10 @@ class _Composer:
         merges: list[tuple[Scalar, Node]] = []
         while not isinstance(event := self._next(), MappingEndEvent):
             key = self._node(event, path, depth + 1)
-            name = key.text if isinstance(key, Scalar) else "?"
+            name = key.text if isinstance(key, Scalar) and len(key.text) <= MAX_KEY else "?"
             where = f"{path}.{name}" if path else name
             value = self._node(self._next(), where, depth + 1)
-            if not isinstance(key, Scalar):
+            if not isinstance(key, Scalar) or len(key.text) > MAX_KEY:
                 unusable = True
                 self._findings.error(key.start, path, "key", "a key must be a word", "quote text that starts with `{` or `[`")
             elif key.text == "<<" and key.plain:
@@ -278,8 +281,16 @@ def is_internal(name: str) -> bool:
     return name.startswith("_") or name in ("volume_mounts", "file_mounts_mapping")
 
 
+def _is_hidden(name: str) -> bool:
+    """Whether what stands below a key of this name may be secret; `notify` takes the address of a webhook."""
+    return name == "notify" or looks_secret(name) or is_internal(name)
+
+
 def _hide_secret_lines(findings: Findings) -> None:
     """Where the text has no structure, hide by indentation and brackets what stands below a key that names secrets."""
+    if findings.lines_are_hidden:
+        return
+    findings.lines_are_hidden = True
     indent, depth, inside = 0, 0, False
     for number, line in enumerate(findings.lines):
         stripped = line.strip()
@@ -290,7 +301,7 @@ def _hide_secret_lines(findings: Findings) -> None:
             findings.hide_line(number, 0)
             depth += _opened(line)
             continue
-        key = next((m for m in _KEY.finditer(line) if looks_secret(m.group(1)) or is_internal(m.group(1))), None)
+        key = next((m for m in _KEY.finditer(line) if _is_hidden(m.group(1))), None)
         if key:
             inside, indent = True, column
             findings.hide_line(number, key.end())

@@ -1,4 +1,4 @@
-"""The small languages inside scalars: durations, money, quantities, sizes, ports, accelerators, places, yes and no.
+"""The small languages inside scalars: durations, money, quantities, sizes, ports, accelerators, yes and no.
 
 Each function takes text and returns a value, or raises `Bad` with what is wrong and what to write instead.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from nbprov.model.money import MICROS_PER_USD, Micros, usd
 from nbprov.model.spec import Accelerator, Compare, Quantity
@@ -35,24 +34,16 @@ _POWERS = {"k": -2, "m": -1, "g": 0, "t": 1, "p": 2}
 
 _DURATION = re.compile(rf"({_NUMBER})\s*([smhdw])")
 _MONEY = re.compile(r"\$?\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
-_PLAIN_QUANTITY = re.compile(rf"({_NUMBER})(\+?)")
+_PLAIN_QUANTITY = re.compile(rf"({_NUMBER})\s*(\+?)")
 _SIZE = re.compile(rf"({_NUMBER})\s*([A-Za-z]+)(\+?)")
-_STRICT_UNIT = re.compile(r"[kmgtp]b|[KMGTP]B|[kmgtp]i|[KMGTP][iI]")
+_STRICT_UNIT = re.compile(r"[kmgtp][bi]|[KMGTP][bBiI]")
 _LOOSE_UNIT = re.compile(r"[kmgtp](i?b?)", re.IGNORECASE)
+_SHARE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{0,6})?)\s*%")
+_ZERO = re.compile(r"0+(?:\.0*)?\s*[smhdw]?")
 _PORTS = re.compile(r"([0-9]{1,5})(?:\s*-\s*([0-9]{1,5}))?")
-_VARIABLE = re.compile(r"\$\$|\$(?:[A-Za-z]\w*|\{[^}]*\})")
 _NAME = re.compile(r"[A-Za-z0-9]+(?:(?:[._-]{1,2})[A-Za-z0-9]+)*")
 _DEVICE_MEMORY = re.compile(rf"(?:([A-Za-z]+):)?({_NUMBER})\s*([A-Za-z]+)(\+?)")
 _ACCELERATOR = re.compile(r"[A-Za-z0-9](?:[\w .-]*[\w+])?")
-_CLOUD = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_PLACE = re.compile(r"[A-Za-z0-9][\w.+ -]*")
-
-
-def refuse_variable(text: str) -> None:
-    """Refuse `$name`: a notebook variable that is taken for text would ask for the wrong machine."""
-    found = _VARIABLE.search(text)
-    if found:
-        raise Bad(f"notebook variables are not filled in yet: {quoted(found.group())}", "write the value", "variable")
 
 
 def positive(text: str, what: str, example: str) -> float:
@@ -64,7 +55,6 @@ def positive(text: str, what: str, example: str) -> float:
         Also for nan and infinity, and for numbers of absurd length.
     """
     if len(text) > _LONGEST or not re.fullmatch(_NUMBER, text):
-        refuse_variable(text)
         raise Bad(f"{quoted(text)} is not {what}", f"write {example}")
     value = float(text)
     if not math.isfinite(value) or value <= 0:
@@ -85,7 +75,6 @@ def boolean(scalar: Scalar) -> bool:
     word = scalar.text.lower()
     if scalar.plain and word in ("yes", "on", "no", "off"):
         return word in ("yes", "on")
-    refuse_variable(scalar.text)
     raise Bad(f"{quoted(scalar.text)} is not true or false", "write true or false, without quotes")
 
 
@@ -99,13 +88,45 @@ def duration(text: str) -> float:
     """
     match = _DURATION.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        refuse_variable(text)
         bare = re.fullmatch(_NUMBER, text) is not None
         raise Bad(f"{quoted(text)} {'lacks its unit' if bare else 'is not a duration'}", "write 90s, 30m, 4h, 2d or 1w")
     seconds = float(match[1]) * _UNIT_SECONDS[match[2]]
     if not math.isfinite(seconds) or round(seconds) < 1 or seconds > _LONGEST_DURATION:
         raise Bad(f"a duration must be between 1 second and 10 years, not {quoted(text)}", "write 90s, 30m, 4h, 2d or 1w")
     return float(round(seconds))
+
+
+def duration_or_zero(text: str) -> float:
+    """A duration, or 0.
+
+    Examples
+    --------
+    >>> duration_or_zero("0"), duration_or_zero("20s")
+    (0.0, 20.0)
+    """
+    return 0.0 if _ZERO.fullmatch(text.strip()) else duration(text.strip())
+
+
+def seconds(text: str) -> float:
+    """A duration; a bare number is seconds."""
+    return duration(text if text[-1:].isalpha() else f"{text}s")
+
+
+def share(text: str) -> float:
+    """A share from `20%`.
+
+    Examples
+    --------
+    >>> share("20%"), share("150 %")
+    (0.2, 1.5)
+    """
+    match = _SHARE.fullmatch(text.strip())
+    if match is None:
+        raise Bad(f"{quoted(text)} is not a share", "write a percentage: 20%")
+    value = float(match[1]) / 100
+    if value <= 0:
+        raise Bad(f"a share must be above zero, not {quoted(text)}", "write a percentage: 20%")
+    return value
 
 
 def money(text: str) -> Micros:
@@ -118,7 +139,6 @@ def money(text: str) -> Micros:
     """
     match = _MONEY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
-        refuse_variable(text)
         negative = text.lstrip("$ ").startswith("-")
         raise Bad(f"{quoted(text)} is {'below zero' if negative else 'not an amount of money'}", "write US dollars: 5, 2.50 or $5")
     micros = usd(match[1])
@@ -129,9 +149,8 @@ def money(text: str) -> Micros:
 
 def cpus(text: str) -> Quantity:
     """vCPUs: `4`, `0.5` exactly, `4+` at least."""
-    match = _PLAIN_QUANTITY.fullmatch(text)
+    match = _PLAIN_QUANTITY.fullmatch(text.strip())
     if match is None:
-        refuse_variable(text)
         raise Bad(f"{quoted(text)} is not a number of vCPUs", "write 4 (exactly) or 4+ (at least)")
     value = positive(match[1], "a number of vCPUs", "4 or 4+")
     return Quantity(Compare.AT_LEAST if match[2] else Compare.EXACTLY, value)
@@ -145,6 +164,7 @@ def memory(text: str) -> Quantity:
     >>> str(memory("64 GB+")), str(memory("3x"))
     ('64+', '3x')
     """
+    text = text.strip()
     match = _PLAIN_QUANTITY.fullmatch(text)
     if match:
         value = positive(match[1], "an amount of memory", "32, 32+ or 64GB+")
@@ -153,7 +173,6 @@ def memory(text: str) -> Quantity:
     if match and match[2] in ("x", "X") and not match[3]:
         return Quantity(Compare.PER_VCPU, positive(match[1], "an amount of memory", "4x"))
     if match is None or not _LOOSE_UNIT.fullmatch(match[2]):
-        refuse_variable(text)
         swapped = re.fullmatch(rf"({_NUMBER})\+\s*([A-Za-z]+)", text)
         example = f"{swapped[1]}{swapped[2]}+" if swapped else "32, 32+, 64GB+ or 4x (per vCPU)"
         raise Bad(f"{quoted(text)} is not an amount of memory", f"write {example}")
@@ -168,7 +187,6 @@ def disk_gb(text: str) -> tuple[int, bool]:
     hint = "write whole GB, 100 or 1TB"
     match = re.fullmatch(r"([0-9]{1,12})\s*([A-Za-z]*)", text)
     if match is None or (match[2] and not _STRICT_UNIT.fullmatch(match[2])):
-        refuse_variable(text)
         raise Bad(f"{quoted(text)} is not the size of a disk", hint)
     exact = int(match[1]) * (_in_gib(match[2]) if match[2] else 1)
     size = math.ceil(exact)
@@ -185,7 +203,6 @@ def port_range(text: str) -> tuple[int, int]:
     """A port or a range of ports: `8080`, `8080-8090`."""
     match = _PORTS.fullmatch(text)
     if match is None:
-        refuse_variable(text)
         raise Bad(f"{quoted(text)} is not a port", "write 8080 or 8080-8090")
     low, high = int(match[1]), int(match[2] or match[1])
     if not 1 <= low <= 65535 or not 1 <= high <= 65535:
@@ -225,7 +242,6 @@ def accelerator(text: str, count: float | None = None) -> Accelerator:
     >>> str(accelerator("A10:0.33")), str(accelerator("nvidia:80GB+:4"))
     ('A10:0.33', 'nvidia:80GB+:4')
     """
-    refuse_variable(text)
     head, tail = text.strip(), ""
     if ":" in head:
         before, after = (part.strip() for part in head.rsplit(":", 1))
@@ -260,74 +276,9 @@ def _kind(text: str, head: str, count: float) -> Accelerator:
     return Accelerator(head, count)
 
 
-@dataclass(frozen=True, slots=True)
-class Triple:
-    """A place as far as it is named; empty means any."""
-
-    cloud: str = ""
-    region: str = ""
-    zone: str = ""
-
-
-WHOLE_REST = frozenset({"kubernetes", "ssh"})
-"""Clouds whose contexts and pools hold slashes: everything after the first one is the region."""
-
-
-def infra(text: str) -> Triple:
-    """A place from `cloud/region/zone`, `*` for any.
-
-    Examples
-    --------
-    >>> infra("gcp/*/us-west1-b")
-    Triple(cloud='gcp', region='', zone='us-west1-b')
-    """
-    hint = "write cloud, cloud/region or cloud/region/zone; * means any"
-    refuse_variable(text)
-    head, _, rest = text.partition("/")
-    cloud = "" if head.strip() == "*" else cloud_name(head)
-    if cloud in WHOLE_REST and rest:
-        return Triple(cloud, rest.strip())
-    parts = [part.strip() for part in rest.split("/")] if "/" in text else []
-    if len(parts) > 2:
-        raise Bad(f"{quoted(text)} has more than three parts", hint, "infra")
-    if any(not part for part in parts):
-        raise Bad(f"{quoted(text)} has an empty part", hint, "infra")
-    region, zone = ("" if part == "*" else place_name(part) for part in [*parts, "*", "*"][:2])
-    return Triple(cloud, region, zone)
-
-
-def cloud_name(text: str) -> str:
-    """The name of a cloud in lower case; `k8s` is kubernetes; `*` is any."""
-    refuse_variable(text)
-    name = text.strip().lower()
-    if name == "*":
-        return ""
-    if "/" in name:
-        raise Bad(f"{quoted(text)} is more than a cloud", f"write infra: {text.strip()}", "infra")
-    if not _CLOUD.fullmatch(name):
-        raise Bad(f"{quoted(text)} is not the name of a cloud", "write a cloud's name, as in aws", "infra")
-    return "kubernetes" if name == "k8s" else name
-
-
-def place_name(text: str) -> str:
-    """The name of a region or zone as written; `*` is any."""
-    refuse_variable(text)
-    name = text.strip()
-    if name == "*":
-        return ""
-    if "*" in name or "?" in name:
-        raise Bad(f"patterns such as {quoted(name)} are not read yet", "list the places: [us-east-1, us-east-2]", "infra")
-    if "/" in name:
-        raise Bad(f"{quoted(name)} is more than one place", "write infra: cloud/region/zone", "infra")
-    if not _PLACE.fullmatch(name):
-        raise Bad(f"{quoted(name)} is not the name of a place", "write a name, as in us-east-1", "infra")
-    return name
-
-
 def cluster_name(text: str) -> str:
     """A name of letters, digits and `.` `_` `-`, alphanumeric at both ends, at most two separators in a row."""
     if not _NAME.fullmatch(text):
-        refuse_variable(text)
         raise Bad(
             f"{quoted(text)} is not a name",
             "use letters, digits and . _ -; begin and end with a letter or digit; at most two separators in a row",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping as Map
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
 
-from .nodes import Mapping, Node, Scalar, Sequence
+from .nodes import Kind, Mapping, Node, Scalar, Sequence
 from .problems import MASK, Findings
 from .reader import is_internal, looks_secret
 
@@ -13,63 +17,105 @@ REFERENCE = "secrets:"
 """How an entry of a list under `secrets` names a secret."""
 
 _COMMENT = re.compile(r"#[^\n]*")
+_YAML_BLANKS = " \t\r\n\x85\u2028\u2029"
+"""What YAML takes for space or line end; any other blank is part of the value."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TEXTS = frozenset({"envs", "labels", "file_mounts", "setup", "run"})
+ON = "true"
+"""Stored in place of a webhook's address: its end is still told."""
+
+_YES_NO = frozenset({"true", "false", "yes", "no", "on", "off"})
+Trail = tuple[str, ...]
+"""The keys that lead to a value; positions in lists are left out."""
+
+OWN_KEYS = frozenset({"envs", "labels", "file_mounts", "setup", "run"})
 """Fields whose keys are the user's own: a variable called `_X` is no internal field."""
 
 
-def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[Scalar, ...]:
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A value that is never shown, and what is stored in its place."""
+
+    scalar: Scalar
+    instead: str = "null"
+
+
+def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[Hidden, ...]:
     """Find every secret value of the cell and have it masked wherever it would be shown.
 
-    Values below a misspelled `secrets` count, and those of internal fields. A value that also stands outside, through an anchor, is
-    a problem: it could not be hidden there.
+    Values below a misspelled `secrets` count, those of internal fields, and a webhook's address. A secret that also stands outside,
+    through an anchor, is a problem: it could not be hidden there.
     """
-    secret: dict[int, Scalar] = {}
-    internal: dict[int, Scalar] = {}
-    visible: dict[int, Scalar] = {}
+    found = _Sorter()
     for document in documents:
-        _sort(document, True, secret, internal, visible, set())
-    hidden = {**{key: scalar for key, scalar in internal.items() if key not in visible}, **secret}
-    findings.hide(hidden.values())
-    for scalar in (visible[key] for key in visible.keys() & secret.keys()):
-        hint = "write it under `secrets` only, without an anchor"
-        findings.error(scalar.start, "secrets", "secret-shared", "a secret's value also stands outside `secrets`", hint)
+        found.visit(document, ())
+    hidden = {key: hide for key, hide in found.internal.items() if key not in found.visible} | found.secret
+    findings.hide(hide.scalar for hide in hidden.values())
+    for key in found.visible.keys() & found.secret.keys():
+        message, hint = "a secret's value also stands outside `secrets`", "write it under `secrets` only, without an anchor"
+        if found.secret[key].instead == ON:
+            message, hint = "the address of a webhook also stands outside `wait`", "write it out in both places, without an anchor"
+        findings.error(found.visible[key].start, "secrets", "secret-shared", message, hint)
     return tuple(hidden.values())
 
 
-def _sort(
-    node: Node,
-    is_top: bool,
-    secret: dict[int, Scalar],
-    internal: dict[int, Scalar],
-    visible: dict[int, Scalar],
-    seen: set[int],
-) -> None:
-    """Sort the values of a tree: below a key that names secrets, below an internal key, or for all to see."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if isinstance(node, Scalar):
-        visible[id(node)] = node
-        return
-    if isinstance(node, Sequence):
-        for item in node.items:
-            _sort(item, is_top, secret, internal, visible, seen)
-        return
-    for key, value in node.pairs:
-        if key.text in _TEXTS:
+class _Sorter:
+    """Sorts the values of a tree: below a key that names secrets, below an internal key, or for all to see."""
+
+    def __init__(self) -> None:
+        self.secret: dict[int, Hidden] = {}
+        self.internal: dict[int, Hidden] = {}
+        self.visible: dict[int, Scalar] = {}
+        self._seen: set[int] = set()
+
+    def visit(self, node: Node, trail: Trail) -> None:
+        """Sort a tree that these keys lead to."""
+        if id(node) in self._seen:
+            return
+        self._seen.add(id(node))
+        if isinstance(node, Scalar):
+            self.visible[id(node)] = node
+            return
+        if isinstance(node, Sequence):
+            for item in node.items:
+                self.visit(item, trail)
+            return
+        for key, value in node.pairs:
+            self._entry(key, value, (*trail, key.text))
+
+    def _entry(self, key: Scalar, value: Node, trail: Trail) -> None:
+        if key.text in OWN_KEYS:
             for name, inner in value.pairs if isinstance(value, Mapping) else [(key, value)]:
-                is_lost = looks_secret(name.text) and not isinstance(inner, Scalar)
-                found = _values(inner, set()) if is_lost else all_scalars(inner, set())
-                (secret if is_lost else visible).update((id(s), s) for s in found)
+                if looks_secret(name.text) and not isinstance(inner, Scalar):
+                    self._hide(self.secret, _values(inner, set()))
+                else:
+                    self.visible.update((id(s), s) for s in all_scalars(inner, set()))
         elif key.text == "managed_secrets":
-            secret.update((id(s), s) for s in _values(value, set()) if not _NAME.fullmatch(s.text))
-        elif is_top and is_internal(key.text):
-            internal.update((id(s), s) for s in _values(value, set()))
+            self._hide(self.secret, (s for s in _values(value, set()) if not _NAME.fullmatch(s.text)))
+        elif is_internal_at(trail):
+            self._hide(self.internal, _values(value, set()))
+        elif is_webhook(trail) and isinstance(value, Scalar):
+            if value.kind is Kind.TEXT and value.text.strip().lower() not in _YES_NO:
+                self._hide(self.secret, [value], ON)
         elif looks_secret(key.text):
-            secret.update((id(s), s) for s in _values(value, set()))
+            self._hide(self.secret, _values(value, set()))
         else:
-            _sort(value, False, secret, internal, visible, seen)
+            self.visit(value, trail)
+
+    @staticmethod
+    def _hide(where: dict[int, Hidden], scalars: Iterable[Scalar], instead: str = "null") -> None:
+        where.update((id(scalar), Hidden(scalar, instead)) for scalar in scalars)
+
+
+def is_internal_at(trail: Trail) -> bool:
+    """Whether these keys lead to a field internal to SkyPilot: at the top level, under `resources`, or in one of its alternatives."""
+    *above, name = trail
+    return is_internal(name) and (not above or (above[0] == "resources" and above[1:] in ([], ["any_of"], ["ordered"])))
+
+
+def is_webhook(trail: Trail) -> bool:
+    """Whether these keys lead to where the address of a webhook may stand."""
+    return trail in (("wait", "notify"), ("nbprov", "wait", "notify"))
 
 
 def _values(node: Node, seen: set[int]) -> Iterator[Scalar]:
@@ -101,37 +147,63 @@ def all_scalars(node: Node, seen: set[int]) -> Iterator[Scalar]:
             yield from all_scalars(value, seen)
 
 
-def blotted(documents: Iterable[Node], secret: Iterable[Scalar], findings: Findings) -> str:
-    """The cell's text with every secret value replaced by null, and masked in comments."""
-    hidden = {id(scalar) for scalar in secret}
+MAX_SEARCHED = 50
+"""Secret values that are searched for in comments; with more of them, comments are left out whole."""
+
+
+def blotted(
+    documents: Iterable[Node],
+    secret: Iterable[Hidden],
+    findings: Findings,
+    replaced: Map[int, Callable[[], str]] = MappingProxyType({}),
+    ends: Map[int, int] = MappingProxyType({}),
+) -> str:
+    """The cell's text with every secret value replaced by null (a webhook's address by `true`), and masked in comments.
+
+    Parameters
+    ----------
+    replaced, ends
+        By the offset where it begins: what to write instead of a piece of the text, and the offset where that piece ends.
+    """
+    hidden = {id(hide.scalar): hide for hide in secret}
     seen: set[int] = set()
-    scalars = [scalar for document in documents for scalar in all_scalars(document, seen)]
+    pieces_at: dict[tuple[int, int], Callable[[str], str]] = {}
+    for scalar in (scalar for document in documents for scalar in all_scalars(document, seen)):
+        span = (scalar.start.offset, scalar.end.offset)
+        if id(scalar) in hidden:
+            pieces_at[span] = partial(_without, hidden[id(scalar)])
+        else:
+            pieces_at.setdefault(span, str)
+    for start, write in replaced.items():
+        pieces_at[start, ends[start]] = partial(_instead, write)
     text, pieces, done = findings.text, [], 0
-    for scalar in sorted(scalars, key=lambda s: (s.start.offset, s.end.offset)):
-        start, end = scalar.start.offset, scalar.end.offset
+    for (start, end), write_piece in sorted(pieces_at.items(), key=lambda item: item[0]):
         if start < done:
             continue
         pieces.append(_without_comments(text[done:start], findings))
-        if id(scalar) in hidden:
-            pieces.append(" " if text[start - 1 : start] == ":" else "")
-            pieces.append(_null(scalar, text[start:end]))
-        else:
-            pieces.append(text[start:end])
+        piece = write_piece(text[start:end])
+        pieces.append(" " if text[start - 1 : start] == ":" and piece != text[start:end] else "")
+        pieces.append(piece)
         done = end
     pieces.append(_without_comments(text[done:], findings))
     return "".join(pieces)
 
 
-def _null(scalar: Scalar, written: str) -> str:
-    anchor = f"&{scalar.anchor} " if scalar.anchor else ""
-    trailing = written[len(written.rstrip()) :]
-    return f"{anchor}null{trailing}"
+def _without(hide: Hidden, was: str) -> str:
+    anchor = f"&{hide.scalar.anchor} " if hide.scalar.anchor else ""
+    return _instead(lambda: anchor + hide.instead, was)
+
+
+def _instead(write: Callable[[], str], was: str) -> str:
+    return write() + was[len(was.rstrip(_YAML_BLANKS)) :]
 
 
 def _without_comments(gap: str, findings: Findings) -> str:
     values = findings.secret_values()
     if not values or "#" not in gap:
         return gap
+    if len(values) > MAX_SEARCHED:
+        return _COMMENT.sub("#", gap)
 
     def masked(match: re.Match[str]) -> str:
         comment = match.group()

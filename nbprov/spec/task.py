@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+from collections.abc import Mapping as Map
 from dataclasses import replace
 from typing import Any
 
-from nbprov.model.spec import Mount, Secret, Spec
+from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Policy, Race, Request, Spec, Wait
 
 from . import scalars
+from .config import Config, read_config
+from .engines import read_engine
+from .environment import Secrets, check_docker_login, read_envs, read_secrets, settle_both, warn_of_copies
+from .exposure import read_expose
 from .fields import OWN, Where
+from .filling import fill, source_of
 from .guards import guards_of, read_budget
 from .mounts import read_mounts, read_workdir
-from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, is_null, quoted
+from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, as_given, describe, is_null, quoted
+from .outputs import read_inputs, read_outputs
+from .policies import narrowed, read_confirm, read_prefer, read_race, read_wait
 from .problems import Findings
 from .reader import read
+from .readiness import read_health, remark_on_pool, remark_on_service
 from .resources import Resources, read_resources
-from .secrecy import REFERENCE, all_scalars, blotted, hide_secrets
-from .values import as_mapping, converted, join, recognise, text_of
+from .secrecy import hide_secrets
+from .values import as_mapping, converted, join, recognise
 
 _HEADER = frozenset({"name", "execution"})
-_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_REFERENCE = re.compile(r"secrets:(?:(?:personal|workspace|global)\.)?([A-Za-z_][A-Za-z0-9_]*)")
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)(_|$)", re.IGNORECASE)
-_NOTEBOOK_VARIABLE = re.compile(r"\$(?:[A-Za-z]\w*|\{\w+\})")
 
 
-def parse(text: str, ignore: frozenset[str] = frozenset(), *, first_line: int = 1) -> Spec:
+def parse(
+    text: str,
+    ignore: frozenset[str] = frozenset(),
+    *,
+    first_line: int = 1,
+    variables: Map[str, object] | None = None,
+    given: Collection[str] | None = None,
+) -> Spec:
     """Read the body of a `%%provision` cell.
 
     Parameters
@@ -37,6 +50,12 @@ def parse(text: str, ignore: frozenset[str] = frozenset(), *, first_line: int = 
         Fields that nbprov cannot honour, or does not know, and that shall be left out with a warning instead of an error.
     first_line
         The number of the first line as the reader counts; 2 where the text stands below a cell's magic line.
+    variables
+        What `$name` may stand for: the notebook's names and their values. None where the text is read without a notebook; `$name`
+        is then an error wherever it is not the machine's shell that reads it.
+    given
+        Names of envs and secrets for which the caller has values. Where the cell has other errors, those it leaves open that are not
+        among them are told, too: a person mends all at once. None: the caller looks after them.
 
     Raises
     ------
@@ -45,24 +64,27 @@ def parse(text: str, ignore: frozenset[str] = frozenset(), *, first_line: int = 
 
     Examples
     --------
+    >>> parse("resources: {accelerators: $gpus}", variables={"gpus": ["H100:8", "A100:8"]}).variables
+    (Variable(name='gpus', shown="['H100:8', 'A100:8']", paths=('resources.accelerators',)),)
     >>> spec = parse("resources: {accelerators: [H100:8, A100:8], use_spot: true}")
     >>> [str(request) for request in spec.requests]
     ['H100:8 spot', 'A100:8 spot']
     """
     findings = Findings(text, frozenset(ignore), first_line)
-    documents = read(findings)
+    filled = fill(read(findings), variables, findings)
+    documents = filled.documents
     secret = hide_secrets(documents, findings)
     name, task = _single_task(documents, findings)
-    spec = _Task(task, findings).spec(name)
+    reading = _Task(task, findings)
+    spec = reading.spec(name)
+    if given is not None and findings.problem_count:
+        reading.tell_of_open(spec, given)
     findings.raise_if_any()
-    _warn_of_copies(documents, findings)
+    warn_of_copies(documents, findings)
     for unused in sorted(findings.ignore - findings.ignored):
         findings.note(task.start, unused, "ignored", f"--ignore {unused} changed nothing: the cell holds no such field to leave out")
-    return _finished(spec, findings, blotted(documents, secret, findings))
-
-
-def _finished(spec: Spec, findings: Findings, source: str) -> Spec:
-    return replace(spec, remarks=findings.finished_remarks(), source=source)
+    source = source_of(filled, secret, findings)
+    return replace(spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables)
 
 
 def _single_task(documents: list[Node], findings: Findings) -> tuple[str, Mapping]:
@@ -121,32 +143,99 @@ class _Task:
     def spec(self, header_name: str) -> Spec:
         self._both("service", "pool")
         resources = self._read("resources", lambda node: read_resources(node, self._findings)) or Resources()
-        max_lifetime = self._scalar("max_lifetime", scalars.duration, "a duration")
-        budget = self._read("budget", lambda node: read_budget(node, self._path("budget"), self._findings))
-        envs = self._envs()
-        secrets = self._secrets()
-        for name in sorted(envs.keys() & secrets.keys()):
-            at = self._fields["envs"][0].start
-            self._findings.warn(at, f"envs.{name}", "env-and-secret", f"{name} stands under envs and under secrets; the secret is used")
-            del envs[name]
-        self._config()
-        workdir = self._read("workdir", lambda node: read_workdir(node, self._findings)) or ""
+        num_nodes = self._read("num_nodes", self._num_nodes) or 1
+        envs, secrets = self._environment(resources.requests)
+        config = self._read("config", lambda node: read_config(node, self._findings)) or Config()
+        ports = tuple(dict.fromkeys(both for request in resources.requests for both in request.ports))
+        self._remark_on_unused(ports)
         visible = {key: value for key, value in envs.items() if value is not None}
-        mounts: tuple[Mount, ...] = (
-            self._read("file_mounts", lambda node: read_mounts(node, visible, frozenset(secrets), self._findings)) or ()
-        )
         return Spec(
             requests=resources.requests,
             name=self._scalar("name", scalars.cluster_name, "text") or _header_name(header_name),
-            num_nodes=self._read("num_nodes", self._num_nodes) or 1,
+            num_nodes=num_nodes,
             setup=self._command("setup"),
             run=self._command("run"),
             envs=envs,
             secrets=secrets,
-            workdir=workdir,
-            file_mounts=mounts,
-            guards=guards_of(resources.autostop, max_lifetime, budget, self._findings),
+            workdir=self._read("workdir", lambda node: read_workdir(node, self._findings)) or "",
+            file_mounts=self._read("file_mounts", lambda node: read_mounts(node, visible, frozenset(secrets), self._findings)) or (),
+            guards=guards_of(
+                resources.autostop,
+                self._scalar("max_lifetime", scalars.duration, "a duration"),
+                self._at("budget", read_budget),
+                self._findings,
+            ),
+            prefer=self._at("prefer", read_prefer) or Policy.CHEAPEST,
+            race=self._race(num_nodes),
+            wait=self._at("wait", read_wait) or Wait(),
+            confirm_above=self._at("confirm_above", read_confirm) or ConfirmAbove(),
+            engine=self._engine(),
+            health=self._at("health", read_health) or Health(),
+            expose=self._read("expose", lambda node: read_expose(node, self._path("expose"), ports, self._findings)) or Expose(),
+            outputs=self._at("outputs", read_outputs) or (),
+            inputs=self._at("inputs", read_inputs) or (),
+            hooks=config.hooks,
+            docker_options=config.docker_options,
+            recovery=resources.recovery,
         )
+
+    def tell_of_open(self, spec: Spec, given: Collection[str]) -> None:
+        """An error for each env and secret that has no value, where it is written."""
+        for field, values in (("envs", spec.envs), ("secrets", spec.secrets)):
+            for name in (n for n, value in values.items() if value is None and n not in given):
+                at = self._written(name)
+                if at is not None:
+                    hint = f"--env {name}=…, or set it in the kernel's environment"
+                    self._findings.error(at, join(field, name), "no-value", f"no value for {name}", hint)
+
+    def _written(self, name: str) -> Mark | None:
+        """Where an env or secret stands: its key, or its entry in a list of names."""
+        for field in ("secrets", "managed_secrets", "envs"):
+            _, node = self._fields.get(field, (None, None))
+            entries = [key for key, _ in node.pairs] if isinstance(node, Mapping) else node.items if isinstance(node, Sequence) else ()
+            for entry in entries:
+                if isinstance(entry, Scalar) and re.split(r"[:.]", entry.text)[-1] == name:
+                    return entry.start
+        return None
+
+    def _environment(self, requests: tuple[Request, ...]) -> tuple[dict[str, str | None], Secrets]:
+        given = {name: value for name in ("envs", "secrets", "managed_secrets") for _, value in [self._fields.get(name, (None, None))]}
+        envs = read_envs(given["envs"], self._findings)
+        secrets = read_secrets(given["secrets"], given["managed_secrets"], self._findings)
+        place = self._fields.get("envs") or self._fields.get("secrets") or self._fields.get("managed_secrets")
+        if place is not None:
+            settle_both(envs, secrets, place[0].start, self._findings)
+            check_docker_login(envs, secrets, requests, place[0].start, self._findings)
+        return envs, secrets
+
+    def _race(self, num_nodes: int) -> Race:
+        race = self._at("race", read_race) or Race()
+        given = self._fields.get("race")
+        return narrowed(race, given[1] if given else None, "race", num_nodes, self._findings)
+
+    def _engine(self) -> Engine | None:
+        engine: Engine | None = self._at("engine", read_engine)
+        if engine is not None:
+            words = f"engine: {engine.kind} is read, but no scheduler is started yet"
+            self._findings.not_acted_on(self._fields["engine"][0].start, self._path("engine"), "engine", words)
+        return engine
+
+    def _remark_on_unused(self, ports: tuple[tuple[int, int], ...]) -> None:
+        """Say what is made of fields that belong to another product."""
+        if "service" in self._fields:
+            key, node = self._fields["service"]
+            remark_on_service(node, key.start, ports, self._findings)
+        if "pool" in self._fields:
+            key, node = self._fields["pool"]
+            remark_on_pool(node, key.start, self._findings)
+        if "event_callback" in self._fields:
+            at = self._fields["event_callback"][0].start
+            message = "event_callback is not run: nbprov runs no local scripts of a spec"
+            hint = "write wait: {notify: true} to be told, or give it a webhook's URL"
+            self._findings.cannot_honour(at, "event_callback", "event_callback", message, hint)
+
+    def _at(self, name: str, read_value: Any) -> Any:
+        return self._read(name, lambda node: read_value(node, self._path(name), self._findings))
 
     def _path(self, name: str) -> str:
         key = self._fields[name][0]
@@ -168,7 +257,7 @@ class _Task:
     def _num_nodes(self, node: Node) -> int | None:
         if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 6 and int(node.text) > 0:
             return int(node.text)
-        given = quoted(node.text) if isinstance(node, Scalar) else describe(node)
+        given = as_given(node)
         hint = "write num_nodes: 2, a whole number without quotes"
         self._findings.error(node.start, "num_nodes", "value", f"num_nodes must be a whole number from 1, not {given}", hint)
         return None
@@ -184,104 +273,9 @@ class _Task:
 
         return self._read(name, command) or ""
 
-    def _config(self) -> None:
-        found = self._fields.get("config")
-        mapping = as_mapping(found[1], "config", self._findings, "write a map") if found else None
-        for key, value in mapping.pairs if mapping else ():
-            recognise(key, value, Where.CONFIG, "config", self._findings)
-
-    def _envs(self) -> dict[str, str | None]:
-        envs: dict[str, str | None] = {}
-        found = self._fields.get("envs")
-        mapping = as_mapping(found[1], "envs", self._findings, "write envs: {EPOCHS: 3}") if found else None
-        for key, value in mapping.pairs if mapping else ():
-            path = join("envs", key.text)
-            if not self._is_variable_name(key, path):
-                continue
-            text = text_of(value, path, self._findings, wants="text")
-            if text is None:
-                continue
-            envs[key.text] = None if is_null(value) else text
-            if text and not is_null(value):
-                self._remark_on_env(key, text, path)
-        return envs
-
-    def _remark_on_env(self, key: Scalar, text: str, path: str) -> None:
-        if _NOTEBOOK_VARIABLE.fullmatch(text):
-            words = f"notebook variables are not filled in yet: {key.text} is the text {quoted(text)}"
-            self._findings.warn(key.start, path, "variable", words)
-        elif _SECRET_NAME.search(key.text) and not text.startswith("$"):
-            words = f"{key.text} looks like a secret and is shown and stored as it is; under `secrets` it is hidden"
-            self._findings.warn(key.start, path, "looks-secret", words)
-
-    def _secrets(self) -> dict[str, Secret | None]:
-        secrets: dict[str, Secret | None] = {}
-        found = self._fields.get("secrets")
-        if found and isinstance(found[1], Sequence):
-            secrets.update(dict.fromkeys(self._references(found[1], _REFERENCE, "secrets"), None))
-        elif found:
-            secrets.update(self._secret_map(found[1]))
-        managed = self._fields.get("managed_secrets")
-        if managed and isinstance(managed[1], Sequence):
-            for name in self._references(managed[1], re.compile(f"({_VARIABLE_NAME.pattern})"), "managed_secrets"):
-                secrets.setdefault(name, None)
-        elif managed:
-            self._findings.error(managed[1].start, "managed_secrets", "type", "managed_secrets must be a list of names", "write [TOKEN]")
-        return secrets
-
-    def _references(self, node: Sequence, pattern: re.Pattern[str], path: str) -> list[str]:
-        names = []
-        for number, item in enumerate(node.items):
-            match = pattern.fullmatch(item.text) if isinstance(item, Scalar) else None
-            if match:
-                names.append(match[1])
-            else:
-                form = f"`{REFERENCE}NAME`" if path == "secrets" else "a name"
-                self._findings.error(
-                    item.start, f"{path}[{number}]", "secret", f"an entry of {path} must be {form}", "write secrets: {NAME: null}"
-                )
-        return names
-
-    def _secret_map(self, node: Node) -> dict[str, Secret | None]:
-        secrets: dict[str, Secret | None] = {}
-        mapping = as_mapping(node, "secrets", self._findings, "write secrets: {TOKEN: null}")
-        for key, value in mapping.pairs if mapping else ():
-            path = join("secrets", key.text)
-            if key.text.startswith(REFERENCE):
-                name = key.text.removeprefix(REFERENCE)
-                self._findings.error(key.start, path, "secret", f"{quoted(key.text)} cannot have a value here", f"write {name}: null")
-            elif not isinstance(value, Scalar):
-                self._findings.error(value.start, path, "type", f"{path} must be text or null", f"write {key.text}: null")
-            elif self._is_variable_name(key, path):
-                secrets[key.text] = None if value.is_null else Secret(value.text)
-                if not value.is_null and value.text:
-                    words = f"the value of {key.text} is saved in the notebook; with `{key.text}: null` it is asked for or taken from the kernel"
-                    self._findings.warn(key.start, path, "literal-secret", words)
-        return secrets
-
-    def _is_variable_name(self, key: Scalar, path: str) -> bool:
-        if _VARIABLE_NAME.fullmatch(key.text):
-            return True
-        message = f"{quoted(key.text)} is not the name of a variable"
-        self._findings.error(key.start, path, "env-name", message, "use letters, digits and _, not a digit first")
-        return False
-
 
 def _header_name(name: str) -> str:
     try:
         return scalars.cluster_name(name) if name else ""
     except scalars.Bad:
         return ""
-
-
-def _warn_of_copies(documents: list[Node], findings: Findings) -> None:
-    """Warn where a secret's value is also written in the clear, which nothing here can hide."""
-    values = {v for v in findings.secret_values() if len(v) >= 8}
-    if not values:
-        return
-    for document in documents:
-        pairs = document.pairs if isinstance(document, Mapping) else ()
-        for key, node in pairs:
-            if key.text in ("setup", "run", "envs") and any(v in s.text for s in all_scalars(node, set()) for v in values):
-                words = f"{key.text} holds a secret's value in the clear; write $NAME of the secret instead"
-                findings.warn(key.start, key.text, "secret-copied", words)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import TypeVar
 
 from .fields import ALIASES, Field, Use, Where, find, guess
-from .nodes import Kind, Mapping, Node, Scalar, Sequence, describe, is_null, quoted
+from .nodes import Kind, Mapping, Node, Scalar, Sequence, as_given, describe, is_null, quoted
 from .problems import Findings
-from .scalars import Bad
+from .scalars import Bad, boolean
 
 T = TypeVar("T")
 
@@ -30,9 +31,7 @@ def text_of(node: Node, path: str, findings: Findings, *, wants: str, numbers: b
         Whether numbers and booleans are taken as text.
     """
     if not isinstance(node, Scalar):
-        findings.error(
-            node.start, path, "type", f"{path} must be {wants}, not {describe(node)}", f"write {path.rsplit('.', 1)[-1]}: {wants}"
-        )
+        findings.error(node.start, path, "type", f"{path} must be {wants}, not {describe(node)}", _as_written(path, wants))
         return None
     if not numbers and node.kind is not Kind.TEXT:
         findings.error(node.start, path, "type", f"{path} must be {wants}, not {describe(node)}", "put it in quotes")
@@ -43,12 +42,21 @@ def text_of(node: Node, path: str, findings: Findings, *, wants: str, numbers: b
 def converted(node: Node, path: str, findings: Findings, convert: Callable[[str], T], *, wants: str) -> T | None:
     """What `convert` makes of a scalar's text; None, and a problem, where it refuses. A boolean is never taken for text."""
     if isinstance(node, Scalar) and node.kind is Kind.BOOL:
-        findings.error(node.start, path, "type", f"{path} must be {wants}, not {quoted(node.text)}", "put it in quotes if it is a name")
+        hint = _as_written(path, "") or "put it in quotes if it is a name"
+        findings.error(node.start, path, "type", f"{path} must be {wants}, not {quoted(node.text)}", hint)
         return None
     text = text_of(node, path, findings, wants=wants)
     if text is None:
         return None
     return attempt(node, path, findings, lambda: convert(text))
+
+
+def _as_written(path: str, wants: str) -> str:
+    """What to write in place of a wrong value: the field's own example, where it has one."""
+    name = re.sub(r"\[[0-9]*\]$", "", path).rsplit(".", 1)[-1]
+    field = next((f for where in Where if (f := find(where, name)) is not None and f.example), None)
+    shown = field.example[0] if field is not None else wants
+    return f"write {name}: {shown}" if shown else ""
 
 
 def attempt(node: Node, path: str, findings: Findings, make: Callable[[], T]) -> T | None:
@@ -92,9 +100,16 @@ def recognise(key: Scalar, value: Node, where: Where, path: str, findings: Findi
     here = join(path, key.text)
     if field.use is Use.DROPPED:
         findings.note(key.start, here, "dropped", f"{key.text} is internal to SkyPilot and is dropped")
-    elif not is_null(value) and not _asks_for_the_same(field, value) and _choice_is_valid(field, value, here, findings):
+    elif not _says_nothing(value) and not _asks_for_the_same(field, value) and _choice_is_valid(field, value, here, findings):
         _not_used(field, key, value, here, findings)
     return None
+
+
+def _says_nothing(value: Node) -> bool:
+    """Whether the value is null, or a map or list without entries."""
+    if isinstance(value, Mapping):
+        return not value.pairs
+    return not value.items if isinstance(value, Sequence) else value.is_null
 
 
 def _asks_for_the_same(field: Field, value: Node) -> bool:
@@ -117,6 +132,37 @@ def _choice_is_valid(field: Field, value: Node, path: str, findings: Findings) -
     if not field.values or not isinstance(value, Scalar):
         return True
     return choice(value, path, findings, field.values) is not None
+
+
+def members(node: Mapping, where: Where, path: str, findings: Findings) -> list[tuple[str, Node, str]]:
+    """The known fields of a small map that are given: name, value, path."""
+    found = []
+    for key, value in node.pairs:
+        field = recognise(key, value, where, path, findings)
+        if field is not None and not is_null(value):
+            found.append((field.name, value, join(path, field.name)))
+    return found
+
+
+def whole(node: Node, path: str, findings: Findings, *, most: int, example: str) -> int | None:
+    """A whole number from 1 to `most`, unquoted; None, and a problem, for anything else."""
+
+    def read() -> int:
+        if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 9:
+            if 1 <= int(node.text) <= most:
+                return int(node.text)
+            raise Bad(f"{quoted(node.text)} is not between 1 and {most}", f"write {example}")
+        raise Bad(f"{as_given(node)} is not a whole number", f"write {example}, without quotes")
+
+    return attempt(node, path, findings, read)
+
+
+def read_boolean(node: Node, path: str, findings: Findings) -> bool | None:
+    """Read true or false; None, and a problem, for anything else."""
+    if not isinstance(node, Scalar):
+        findings.error(node.start, path, "type", f"{path} must be true or false, not {describe(node)}", "write true or false")
+        return None
+    return attempt(node, path, findings, lambda: boolean(node))
 
 
 def choice(node: Node, path: str, findings: Findings, words: tuple[str, ...]) -> str | None:
@@ -143,8 +189,8 @@ _PARENT = {
 
 def _unknown(key: Scalar, where: Where, path: str, findings: Findings) -> None:
     name, here = key.text, join(path, key.text)
-    if name.startswith("_") and where is Where.TASK:
-        findings.note(key.start, name, "dropped", f"{name} is internal to SkyPilot and is dropped")
+    if name.startswith("_") and where in (Where.TASK, Where.RESOURCES, Where.ITEM):
+        findings.note(key.start, here, "dropped", f"{name} is internal to SkyPilot and is dropped")
         return
     if findings.is_ignored(name, here):
         findings.warn(key.start, here, "ignored", f"{quoted(name)} is not a field nbprov knows; ignored, as you asked")

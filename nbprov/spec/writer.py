@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
 from typing import Any
 
-import yaml
+from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Spec, Wait
 
-from nbprov.model.money import MICROS_PER_USD, Micros
-from nbprov.model.places import Market
-from nbprov.model.spec import DEFAULT_DISK_GB, Accelerator, Autostop, Compare, Guards, Quantity, Request, Spec
-
-_SAFE = re.compile(r"[0-9]+[hms]|[A-Za-z/~.][A-Za-z0-9_./~-]*(:[A-Za-z0-9_.+]+)*")
-_RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~", ".inf", ".nan"})
-_BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff][^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\n")
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes all text that could be read as something else, by this reader or by a YAML 1.1 one."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = '"'
-    if _BLOCK.fullmatch(value) and not any(line.endswith(" ") for line in value.split("\n")):
-        style = "|"
-    elif _SAFE.fullmatch(value) and value.lower() not in _RESERVED:
-        style = ""
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-class _Number(str):
-    """A number that is written as it stands."""
-
-
-def _number(dumper: yaml.SafeDumper, value: _Number) -> yaml.ScalarNode:
-    tag = "float" if "." in value or "e" in value else "int"
-    return dumper.represent_scalar(f"tag:yaml.org,2002:{tag}", str(value))
-
-
-_Dumper.add_representer(str, _text)
-_Dumper.add_representer(_Number, _number)
+from .dollars import Dollar, dollar
+from .dumping import Number, dumped, duration, money, number, share
+from .request_writer import written_resources
+from .variables import escaped
 
 
 def to_yaml(spec: Spec) -> str:
-    """Write a spec as YAML. Reading it gives an equal spec, apart from origins, remarks, source, and the values of secrets.
+    """Write a spec as YAML. Reading it gives an equal spec, apart from origins, remarks, variables, source, and the values of secrets.
 
-    Secrets are written as null: the text may be shown and stored.
+    Secrets are written as null and a webhook's address as `true`: the text may be shown and stored.
 
     Examples
     --------
@@ -61,93 +27,69 @@ def to_yaml(spec: Spec) -> str:
       autostop:
         idle_minutes: 10
     """
+    resources = written_resources(spec.requests)
+    autostop = _autostop(spec.guards)
+    if autostop is not None:
+        resources["autostop"] = autostop
+    if spec.recovery:
+        resources["job_recovery"] = spec.recovery
+    body = {**written_program(spec), **_own_fields(spec)}
+    if resources or not body:
+        body = {"resources": resources, **body}
+    return dumped(_with_dollars(body, ()))
+
+
+def _with_dollars(value: Any, trail: tuple[str, ...]) -> Any:
+    """The value with each `$` doubled where a single one would name a notebook variable."""
+    if isinstance(value, dict):
+        return {_with_dollars(key, trail): _with_dollars(one, (*trail, key)) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_dollars(one, trail) for one in value]
+    if isinstance(value, str) and not isinstance(value, Number) and "$" in value and dollar(trail) is Dollar.VARIABLE:
+        return escaped(value)
+    return value
+
+
+def written_program(spec: Spec) -> dict[str, Any]:
+    """What runs, with what data and where its options stand: the fields SkyPilot has as well."""
     body: dict[str, Any] = {}
     for name in ("name", "num_nodes", "setup", "run", "workdir"):
         value = getattr(spec, name)
         if value != (1 if name == "num_nodes" else ""):
             body[name] = value
-    resources = _resources(spec.requests)
-    autostop = _autostop(spec.guards)
-    if autostop is not None:
-        resources["autostop"] = autostop
-    if resources or not body:
-        body = {"resources": resources, **body}
     if spec.envs:
         body["envs"] = dict(spec.envs)
     if spec.secrets:
         body["secrets"] = dict.fromkeys(spec.secrets)
     if spec.file_mounts:
         body["file_mounts"] = {mount.target: mount.source for mount in spec.file_mounts}
-    if spec.guards.max_lifetime is not None:
-        body["max_lifetime"] = _duration(spec.guards.max_lifetime)
-    if spec.guards.budget is not None:
-        body["budget"] = _money(spec.guards.budget)
-    return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+    if spec.inputs:
+        body["inputs"] = {uri: Number(number(gb)) for uri, gb in spec.inputs}
+    config: dict[str, Any] = {}
+    if spec.docker_options:
+        config["docker"] = {"run_options": list(spec.docker_options)}
+    if spec.hooks:
+        config["hooks"] = [_hook(hook) for hook in spec.hooks]
+    if config:
+        body["config"] = config
+    return body
 
 
-def _resources(requests: tuple[Request, ...]) -> dict[str, Any]:
-    items = [_request(request) for request in requests]
-    if len(items) == 1:
-        return items[0]
-    shared = {key: value for key, value in items[0].items() if all(item.get(key) == value for item in items)}
-    own = [{key: value for key, value in item.items() if key not in shared} for item in items]
-    tiers = [request.tier for request in requests]
-    if tiers == list(range(len(tiers))):
-        return {**shared, "ordered": own}
-    if any(tiers):
-        own = [{**item, "tier": tier} if tier else item for item, tier in zip(own, tiers, strict=True)]
-    return {**shared, "any_of": own}
-
-
-def _request(request: Request) -> dict[str, Any]:
-    parts = [part or "*" for part in (request.cloud, request.region, request.zone)]
-    while parts and parts[-1] == "*":
-        parts.pop()
+def _own_fields(spec: Spec) -> dict[str, Any]:
+    guards = spec.guards
     written: dict[str, Any] = {
-        "infra": "/".join(parts),
-        "instance_type": request.instance_type,
-        "accelerators": _accelerator(request.accelerator),
-        "cpus": _quantity(request.cpus),
-        "memory": _quantity(request.memory),
-        "use_spot": request.market is Market.SPOT,
-        "disk_size": request.disk_gb if request.disk_gb != DEFAULT_DISK_GB else None,
-        "ports": [f"{low}-{high}" if high > low else low for low, high in request.ports],
-        "labels": dict(request.labels),
-        "max_hourly_cost": _money(request.max_hourly),
+        "max_lifetime": None if guards.max_lifetime is None else duration(guards.max_lifetime),
+        "budget": _budget(guards),
+        "prefer": None if spec.prefer is Policy.CHEAPEST else spec.prefer.value,
+        "race": _race(spec.race),
+        "wait": _wait(spec.wait),
+        "confirm_above": _confirm(spec.confirm_above),
+        "engine": _engine(spec.engine),
+        "health": _health(spec.health),
+        "expose": _expose(spec.expose),
+        "outputs": {mount.source: mount.target for mount in spec.outputs} or None,
     }
-    return {key: value for key, value in written.items() if value}
-
-
-def _accelerator(kind: Accelerator | None) -> str:
-    if kind is None:
-        return ""
-    head = kind.name
-    if kind.memory_gib is not None:
-        maker = f"{kind.maker}:" if kind.maker else ""
-        head = f"{maker}{_float(kind.memory_gib)}GB{'+' if kind.memory_at_least else ''}"
-    return f"{head}:{_float(kind.count)}"
-
-
-def _quantity(quantity: Quantity | None) -> str:
-    if quantity is None:
-        return ""
-    return _float(quantity.value) + {Compare.EXACTLY: "", Compare.AT_LEAST: "+", Compare.PER_VCPU: "x"}[quantity.compare]
-
-
-def _float(value: float) -> str:
-    return repr(float(value)).removesuffix(".0")
-
-
-def _duration(seconds: float) -> str:
-    unit, length = next((u, n) for u, n in (("h", 3600), ("m", 60), ("s", 1)) if seconds % n == 0 or u == "s")
-    return f"{int(seconds / length)}{unit}"
-
-
-def _money(micros: Micros | None) -> _Number | None:
-    if micros is None:
-        return None
-    amount = f"{Decimal(micros) / MICROS_PER_USD:f}"
-    return _Number(amount.rstrip("0").rstrip(".") if "." in amount else amount)
+    return {key: value for key, value in written.items() if value is not None}
 
 
 def _autostop(guards: Guards) -> dict[str, Any] | bool | None:
@@ -156,9 +98,13 @@ def _autostop(guards: Guards) -> dict[str, Any] | bool | None:
         return None
     if autostop is None:
         return None if guards.max_lifetime is not None or guards.budget is not None else False
+    return written_autostop(autostop)
+
+
+def written_autostop(autostop: Autostop) -> dict[str, Any]:
+    """The map of `autostop`; what is usual is left out."""
     default = Autostop(autostop.idle)
-    minutes = autostop.idle / 60
-    written: dict[str, Any] = {"idle_minutes": int(minutes) if minutes.is_integer() else minutes}
+    written: dict[str, Any] = {"idle_minutes": Number(number(autostop.idle / 60))}
     if autostop.down:
         written["down"] = True
     if autostop.wait_for != default.wait_for:
@@ -166,5 +112,81 @@ def _autostop(guards: Guards) -> dict[str, Any] | bool | None:
     if autostop.hook:
         written["hook"] = autostop.hook
     if autostop.hook_timeout != default.hook_timeout:
-        written["hook_timeout"] = int(autostop.hook_timeout)
+        written["hook_timeout"] = Number(number(autostop.hook_timeout))
+    if autostop.down_after is not None:
+        written["down_after"] = duration(autostop.down_after)
+    return written
+
+
+def _budget(guards: Guards) -> Any:
+    if guards.budget is None:
+        return None
+    total = money(guards.budget)
+    written: dict[str, Any] = {"total": total}
+    if guards.warn:
+        written["warn"] = [share(one) for one in guards.warn]
+    if guards.at_limit != "down":
+        written["at_limit"] = guards.at_limit
+    return written if len(written) > 1 else total
+
+
+def _race(race: Race) -> Any:
+    if race == Race():
+        return None
+    width = Number(str(race.width))
+    return width if race.hedge is None else {"width": width, "hedge": duration(race.hedge)}
+
+
+def _wait(wait: Wait) -> Any:
+    if not wait.notify and not wait.webhook:
+        return duration(wait.seconds) if wait.seconds else None
+    return {**({"for": duration(wait.seconds)} if wait.seconds else {}), "notify": True}
+
+
+def _confirm(confirm: ConfirmAbove) -> Any:
+    written = {
+        "jump": None if confirm.jump is None else share(confirm.jump),
+        "hourly": None if confirm.hourly is None else money(confirm.hourly),
+        "total": None if confirm.total is None else money(confirm.total),
+    }
+    return {key: value for key, value in written.items() if value is not None} or None
+
+
+def _engine(engine: Engine | None) -> Any:
+    if engine is None:
+        return None
+    options = {name: Number(value) if value.isdecimal() else value for name, value in engine.options}
+    return {engine.kind: options} if options else engine.kind
+
+
+def _health(health: Health) -> Any:
+    default = Health()
+    if health == default:
+        return None
+    if not health.on:
+        return False
+    written: dict[str, Any] = {
+        "command": health.command,
+        "http": health.http,
+        "every": duration(health.every) if health.every != default.every else None,
+        "timeout": duration(health.timeout) if health.timeout != default.timeout else None,
+        "failures": health.failures if health.failures != default.failures else None,
+        "on_fail": health.on_fail if health.on_fail != default.on_fail else None,
+    }
+    return {key: value for key, value in written.items() if value}
+
+
+def _expose(expose: Expose) -> Any:
+    if expose.everything:
+        return "public"
+    return {f"{low}-{high}" if high > low else Number(str(low)): "public" for low, high in expose.public} or None
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    default = Hook(hook.run)
+    written: dict[str, Any] = {"run": hook.run}
+    if hook.events != default.events:
+        written["events"] = list(hook.events)
+    if hook.timeout != default.timeout:
+        written["timeout"] = Number(number(hook.timeout))
     return written

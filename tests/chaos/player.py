@@ -8,7 +8,8 @@ import os
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,8 @@ from trap import Trap, finder
 from nbprov.clouds.base import Capabilities
 from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import RunState
-from nbprov.model.offers import Candidate, Plan
-from nbprov.model.spec import Request
+from nbprov.model.offers import Block, Candidate, Plan
+from nbprov.model.spec import Race, Request, Spec, Wait
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
@@ -32,6 +33,7 @@ LEASE_SECONDS = 0.8
 NAME = "dev"
 STEP_SECONDS = 60.0
 LOCK_SECONDS = 0.5
+HEDGE_SECONDS = 1.0
 
 
 def capabilities(order: dict[str, Any]) -> Capabilities:
@@ -50,13 +52,27 @@ def capabilities(order: dict[str, Any]) -> Capabilities:
 def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
     """The engine of one process of this story."""
     find = finder(Path(order["cloud"]), capabilities(order), trap, order["submit_timeout"])
-    return Engine(Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger)
+    engine = Engine(
+        Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger
+    )
+    engine.least_pause = 0.05
+    engine.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
+    return engine
 
 
-def _plan(order: dict[str, Any], engine: Engine) -> Plan:
-    spec = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n")
+POLICIES: dict[str, dict[str, Any]] = {"hedge": {"race": Race(2, HEDGE_SECONDS)}, "wait": {"wait": Wait(3600.0)}}
+"""What the cell of a story says beside its resources."""
+
+
+def _plan(order: dict[str, Any], engine: Engine, spec: Spec | None = None, blocks: Sequence[Block] = ()) -> Plan:
+    plain = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n")
+    spec = spec or replace(plain, **POLICIES.get(order["kind"], {}))
+    now = engine.clock.now()
     offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone))
     candidates = [Candidate(offer, Request(), rank, order["count"], "chaos") for rank, offer in enumerate(offers)]
+    candidates = [c for c in candidates if not any(b.is_live(now) and b.matches(c) for b in blocks)]
+    if not candidates:
+        return Plan(spec, ())
     return Plan(spec, candidates, dearest=candidates[-1])
 
 
@@ -68,7 +84,7 @@ def play(order: dict[str, Any]) -> None:
         engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
         return
     plan = _plan(order, engine)
-    driver = engine.prepare_run(NAME, plan.spec, plan, race=order["race"], hedge=0.0)
+    driver = engine.prepare_run(NAME, plan.spec, plan, race=None if order["kind"] in POLICIES else order["race"], hedge=0.0)
     sent = _when(engine, driver, "sent", lambda: None)
     if order["cancel_at"]:
         _when(engine, driver, order["cancel_at"], driver.cancel)
@@ -79,6 +95,8 @@ def play(order: dict[str, Any]) -> None:
         engine.ledger.store._connection.execute("PRAGMA busy_timeout = 20")
         _when(engine, driver, "intent", lambda: _lock(engine.ledger.store.path))
     engine.thread.call(engine.launch(driver, folder="")).result(STEP_SECONDS)
+    if order["kind"] == "wait":
+        see_wait_out(engine, driver)
     if order["kind"] == "leave":
         sent.wait(STEP_SECONDS)
         engine.shut_down()
@@ -86,6 +104,15 @@ def play(order: dict[str, Any]) -> None:
     state = _finished(driver)
     if state is RunState.READY:
         _afterwards(order["kind"], engine)
+
+
+def see_wait_out(engine: Engine, driver: RunDriver) -> None:
+    """Clear the blocks whenever the run rests, as a person does who knows that there is stock again; returns when it is over."""
+    end = time.monotonic() + STEP_SECONDS
+    while not driver.finished.done() and time.monotonic() < end:
+        if driver.state is RunState.WAITING:
+            engine.clear_blocks()
+        concurrent.futures.wait([driver.finished], 0.05)
 
 
 def _finished(driver: RunDriver) -> RunState | None:

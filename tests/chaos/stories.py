@@ -55,10 +55,12 @@ PASSES: dict[str, tuple[str, ...]] = {
     "half-made": ("failed(ending)", *END, "remember", "seen"),
     "cancel": ("request_cancel", "set_run(cancelled)", "failed(ending)", *END),
     "race": ("failed(ending)", "set_launch(gone)", "hand_over", "release", "cloud.terminate", "accepted", "set_launch(ssh)"),
+    "hedge": ("intend", "cloud.submit", "sent", "accepted", "failed(ending)", "set_launch(gone)", "hand_over"),
+    "wait": ("remember", "set_run(waiting)", "set_run(launching)", "note", *LAUNCH, *UP),
     "gang": (*LAUNCH, "set_guard", "hand_over", "set_launch(agent)"),
     "down": ("set_cluster(ending)", "set_cluster(ended)", "cloud.terminate", "free_quota", "hand_over"),
     "stop-start": (
-        *("set_cluster(stopping)", "set_cluster(stopped)", "set_cluster(starting)", "set_cluster(running)", "resume_prices"),
+        *("set_cluster(stopping)", "set_cluster(stopped)", "set_cluster(starting)", "set_cluster(running)", "reprice", "resume_prices"),
         *("cloud.stop", "cloud.start"),
     ),
     "leave": ("release_all",),
@@ -69,7 +71,8 @@ PASSES: dict[str, tuple[str, ...]] = {
 }
 """Which transitions a story passes.
 
-`late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
+`hedge`: the first place does not answer for a while, and a second joins. `wait`: nothing is in stock in the first pass; the person clears
+the blocks, and a later pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
 provision log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by
 the kernel that takes it up.
 """
@@ -147,6 +150,10 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
             return _fault(number, do="lose_answer", first=1) + _fault(number, do="refuse_later", first=1)
         case "lost-answer":
             return _fault(number, do="lose_answer", first=some)
+        case "hedge":
+            return _fault(number, do=dice.choice(["slow_answer", "slow_start"]), seconds=dice.choice([1.3, 2.0]), first=1)
+        case "wait":
+            return "".join(_fault(number, do="refuse", zone=zone, code="InsufficientCapacity", first=1) for zone in ZONES)
         case "late":
             return _fault(number, do="slow_start", seconds=dice.choice([0.6, 1.2]), first=1)
         case "half-made":

@@ -21,8 +21,8 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.reconcile import Report
 
-UNUSED = {"set_job"}
-"""Written by jobs, which make no machines."""
+UNUSED = {"set_job", "side_expected", "side_seen", "side_tried", "record_probes", "restocked"}
+"""Written by jobs, probes and for side objects, which make no machines; `clouds.py` has clouds that leave side objects."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_every_writing_method_of_the_ledger_is_trapped() -> None:
 def test_every_call_of_a_cloud_that_matters_is_trapped() -> None:
     trapped = {name for name in vars(TrappedCloud) if not name.startswith("_")}
     assert {t.removeprefix("cloud.") for t in TRANSITIONS if t.startswith("cloud.")} == trapped
-    harmless = {"check", "offers", "console", "side_objects", "classify", "open_ports", "close_ports"}
+    harmless = {"check", "offers", "console", "side_objects", "classify", "open_ports", "close_ports", "stock", "admit", "remove"}
     assert {name for name, _ in inspect.getmembers(Cloud, inspect.isfunction) if not name.startswith("_")} == trapped | harmless
 
 

@@ -21,7 +21,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.spec import Request
 
-DEADLINE = 15.0
+DEADLINE = 40.0
 """Seconds after which something awaited counts as never coming; everything here takes well under one."""
 PAUSE = 0.01
 LIVE = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED, InstanceState.ENDING)
@@ -38,12 +38,41 @@ def eventually(look: Callable[[], Any], what: str) -> Any:
         time.sleep(PAUSE)
 
 
+def own_folder(prefix: str) -> Path:
+    """A new folder in the suite's own, whose leftovers are found and named at its end."""
+    base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=base))
+
+
+SCRIPTED = (
+    Cause.CAPACITY,
+    Cause.QUOTA,
+    Cause.NOT_OFFERED,
+    Cause.CREDENTIALS,
+    Cause.BALANCE,
+    Cause.PERMISSION,
+    Cause.BAD_REQUEST,
+    Cause.RATE_LIMIT,
+    Cause.TRANSIENT,
+    Cause.SPOT,
+)
+"""The causes that a cloud itself gives; the others are the engine's."""
+
+
 class CloudUnderTest(ABC):
-    """One cloud, empty at first. A cloud joins the contract by a subclass in `CLOUDS`."""
+    """One cloud, empty at first. A cloud joins the contract by a subclass in `subjects.CLOUDS`."""
 
     name: ClassVar[str]
+    causes: ClassVar[frozenset[Cause]] = frozenset(SCRIPTED)
+    """What the cloud may refuse a create with; those it has no answer for are left out."""
+    tells_retry_after: ClassVar[bool] = True
+    tells_poweroff_reason: ClassVar[bool] = True
+    """Whether the listing shows why a machine powered itself off: real clouds say only that it did."""
 
     def __init__(self) -> None:
+        self.keys = own_folder("k")
+        for key in ("client", "host"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.keys / key)], check=True)
         self.cloud = self.make()
 
     @abstractmethod
@@ -79,10 +108,6 @@ class CloudUnderTest(ABC):
         """Change what `launch` costs."""
 
     @abstractmethod
-    def run(self, instance: Instance, command: str, *, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
-        """Run a command on a machine over ssh, its host key checked."""
-
-    @abstractmethod
     def traces(self, ids: Sequence[str]) -> list[str]:
         """What is left of machines in the real world: processes, directories."""
 
@@ -93,6 +118,36 @@ class CloudUnderTest(ABC):
     @abstractmethod
     def close(self) -> None:
         """End everything and make sure of it."""
+
+    def login(self) -> str:
+        """The account that machines are entered as."""
+        from nbprov.clouds.local import system
+
+        return system.login_name()
+
+    def run(self, instance: Instance, command: str, *, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+        """Run a command on a machine over ssh, its host key checked."""
+        known = self.keys / "known"
+        key = " ".join((self.keys / "host.pub").read_text().split()[:2])
+        known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
+        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null"]
+        options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
+        place = ["-i", str(self.keys / "client"), "-p", str(instance.port), f"{instance.user or self.login()}@{instance.host}"]
+        return subprocess.run(
+            ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def odd_state(self, instance_id: str) -> bool:
+        """Put a machine into a state that the adapter cannot know; False where the cloud cannot be made to."""
+        return False
+
+    def hang(self, seconds: float) -> bool:
+        """Let every answer take so long from now on; False where the cloud cannot be made to."""
+        return False
 
     def accepted(self, operation: Operation) -> tuple[str, ...]:
         """The ids of a create once it is decided."""
@@ -176,15 +231,10 @@ class LocalUnderTest(CloudUnderTest):
     name = "local"
 
     def __init__(self) -> None:
-        # In the suite's own folder, whose leftovers are found and named at its end.
-        base = Path(os.environ["NBPROV_HOME"]).parent if "NBPROV_HOME" in os.environ else None
-        self.folder = Path(tempfile.mkdtemp(prefix="l", dir=base))
-        self.keys = Path(tempfile.mkdtemp(prefix="k", dir=base))
+        self.folder = own_folder("l")
         self.values: dict[str, Any] = {"accept": 0.02, "hidden": 0, "end": 0, "price": 1.0}
         self.extra: list[str] = []
         self.write()
-        for key in ("client", "host"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.keys / key)], check=True)
         super().__init__()
 
     def make(self) -> Cloud:
@@ -248,27 +298,6 @@ class LocalUnderTest(CloudUnderTest):
     def change_price(self, factor: float) -> None:
         self.write(price=factor)
 
-    def run(self, instance: Instance, command: str, *, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
-        known = self.keys / "known"
-        key = " ".join((self.keys / "host.pub").read_text().split()[:2])
-        known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
-        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null"]
-        options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
-        place = ["-i", str(self.keys / "client"), "-p", str(instance.port), f"{self.login()}@{instance.host}"]
-        return subprocess.run(
-            ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-
-    def login(self) -> str:
-        """The account that machines are entered as."""
-        from nbprov.clouds.local import system
-
-        return system.login_name()
-
     def traces(self, ids: Sequence[str]) -> list[str]:
         from nbprov.clouds.local import processes
 
@@ -302,6 +331,3 @@ def processes_that_name(folder: Path) -> list[str]:
         except OSError:
             continue
     return found
-
-
-CLOUDS: list[type[CloudUnderTest]] = [LocalUnderTest]

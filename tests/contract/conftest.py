@@ -10,7 +10,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from clouds_under_test import CLOUDS, CloudUnderTest
+from clouds_under_test import CloudUnderTest
+from subjects import CLOUDS
 
 
 @pytest.fixture(params=CLOUDS, ids=lambda made: made.name)

@@ -21,7 +21,7 @@ def reaches(kernel: Kernel, panel: str, state: str) -> dict:
     return kernel.until(lambda: kernel.state(panel) if kernel.state(panel).get("state") == state else None, f"a panel that shows {state}")
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_launch_and_down(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev\n{GPU}")
     (panel,) = kernel.panels()
@@ -38,7 +38,7 @@ def test_launch_and_down(home, kernel: Kernel) -> None:
     kernel.until(lambda: machines(home) == 0, "the end of the machine")
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_a_press_while_a_cell_is_busy_is_handled(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev\n{CPU}")
     (panel,) = kernel.panels()
@@ -111,7 +111,7 @@ def test_what_a_button_could_not_do_is_said_in_the_panel(kernel: Kernel) -> None
     kernel.until(lambda: any("dev is spot" in text for text in notices()), "a notice of what came out later")
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_a_burst_of_changes_is_a_few_messages_and_ends_on_the_last(kernel: Kernel) -> None:
     kernel.run("import nbprov")
     kernel.run(f"%%provision dev --yes --wait\n{CPU}")

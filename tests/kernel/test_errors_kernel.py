@@ -56,7 +56,7 @@ def test_the_error_stops_nbclient(home) -> None:
         ("%nbprov down", "which cluster?", "next:"),
         ("%nbprov logs", "usage", "%nbprov logs --help"),
         ("%nbprov plan", "usage", "%%nbprov plan"),
-        ("%prices A100:0", "usage", "positive number"),
+        ("%prices A100:0", "catalog.query", "write A100"),
         ("%prices A100 --max-price lots", "usage", "number of dollars"),
         ("%prices it's", "usage", "double quotes"),
     ],

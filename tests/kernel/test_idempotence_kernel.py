@@ -114,7 +114,7 @@ def test_names_that_are_no_variables(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("command", ["attempts", "blocks", "costs", "log", "sweep", "catalog", "check", "config"])
 def test_commands_before_anything_was_launched(shared: Kernel, command: str) -> None:
-    assert shared.run(f"%nbprov {command}").text.strip()
+    assert shared.run(f"%nbprov {command}").everything.strip()
 
 
 def test_every_command_on_a_cluster(shared_cluster: Kernel) -> None:
@@ -128,7 +128,7 @@ def test_every_command_on_a_cluster(shared_cluster: Kernel) -> None:
     assert say("%nbprov jobs dev").text == "dev has no jobs\n"
     assert "its jobs: none" in say("%nbprov logs dev", ok=False).error_text
     assert say("%nbprov sweep").text == "no machine of ours is unknown to the ledger\n"
-    assert "simulated" in say("%nbprov check").text
+    assert "simulated" in say("%nbprov check").everything
     assert "dev" in say("%clusters").displays[0]["data"]["text/plain"]
     assert "live clusters: dev" in say("%nbprov down", ok=False).error_text
     assert "nothing called other has been launched" in say("%nbprov attempts other").text

@@ -44,7 +44,7 @@ def stopped(kernel: Kernel, request: str):
     return outcome
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
     request = kernel.send(f"%%provision dev --wait --yes\n{NORTH}")
     asked(kernel)

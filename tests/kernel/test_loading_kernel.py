@@ -8,7 +8,7 @@ from kernels import Kernel, new_kernel
 HEAVY = ("boto3", "botocore", "runpod", "google", "pandas", "numpy", "ipywidgets", "anywidget", "asyncssh", "yaml", "cryptography")
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_load_imports_nothing_heavy_and_starts_no_engine(home) -> None:
     with new_kernel(home, load=False) as kernel:
         kernel.run("import sys, threading; _before, _threads = set(sys.modules), threading.active_count()")
@@ -118,10 +118,14 @@ def test_nest_asyncio_without_the_package_is_refused_and_stays_off(home) -> None
         assert kernel.run("%config Nbprov.nest_asyncio").values == ["False"]
 
 
-def test_prices_are_a_sequence_and_a_frame(shared: Kernel) -> None:
+def test_prices_are_a_table_and_a_frame(shared: Kernel) -> None:
     assert shared.run("x = %prices A100").displays == []
-    assert shared.value("len(x) > 20 and x[0].hourly <= x[1].hourly")
-    assert shared.value("list(x.to_frame().columns)[:3]") == ["cloud", "region", "zone"]
+    assert shared.value("[type(x).__module__.split('.')[0], type(x).__name__]") == ["pandas", "DataFrame"]
+    assert shared.value("len(x) > 20 and bool(x.hourly.is_monotonic_increasing)")
+    assert shared.value("list(x.columns)[:3]") == ["cloud", "region", "zone"]
+    assert shared.run("def ask():\n    found = %prices A100\n    return found\ntype(ask()).__name__").values == ["'DataFrame'"]
+    shared.run("%prices A100")
+    assert shared.value("len(_) == len(_.to_frame()) and _[0].hourly <= _[1].hourly")
     table, live = (shown["data"] for shown in shared.run("%prices a100:8 --spot --cloud gcp").displays)
     assert "gcp/" in table["text/plain"]
     assert "on-demand" not in table["text/plain"]

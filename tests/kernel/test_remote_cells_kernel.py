@@ -138,7 +138,7 @@ def test_a_machine_that_was_stopped_says_how_to_start_it(home, kernel: Kernel) -
     assert kernel.run("%%on dev --bash\necho again").text == "again\n"
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_a_cluster_of_an_earlier_kernel_is_used_on(home) -> None:
     with new_kernel(home) as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")

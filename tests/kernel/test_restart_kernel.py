@@ -15,7 +15,7 @@ def launched(kernel: Kernel, state: str) -> None:
     )
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 @pytest.mark.parametrize("orderly", [True, False], ids=["restarted", "killed"])
 def test_a_launch_of_a_kernel_that_ended_is_adopted(home, kernel: Kernel, orderly: bool) -> None:
     market(home, accept=1.5)

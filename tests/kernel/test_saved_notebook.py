@@ -143,7 +143,7 @@ def test_what_costs_money_is_not_launched_without_consent(home) -> None:
     assert machines(home) == 0
 
 
-@pytest.mark.ipykernel_versions
+@pytest.mark.versions
 def test_with_a_person_there_is_a_widget_too(kernel: Kernel) -> None:
     shown, live = kernel.run("%%provision dev\nresources: {cpus: 2, infra: local}").displays
     assert set(shown["data"]) == {"text/html", "text/plain"}

@@ -16,7 +16,11 @@ from prepare import PrepareError, fingerprint, make_venv, pip_install
 from tree import ROOT
 
 IPYKERNELS = ("6.31.0", "7.1.0", "7.3.0", "7.4.0")
-TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil", "nbclient", "nbconvert")
+FROM_EXTRAS = ("ipykernel", "boto3", "google-auth", "google-cloud-compute")
+"""What the tests need of the extras, at its lowest version too."""
+DOUBLES = ("moto[ec2,server]>=5.2", "google-api-python-client", "jsonschema")
+"""What the clouds' doubles are made of, at any version."""
+TEST_TOOLS = ("pytest", "pytest-xdist", "hypothesis", "psutil", "nbclient", "nbconvert", *DOUBLES)
 
 
 class PinError(ValueError):
@@ -49,10 +53,16 @@ def lowest(requirements: Iterable[str]) -> list[str]:
 
 
 def runtime_requirements(root: Path = ROOT) -> list[str]:
-    """What pyproject.toml asks for at run time, and the ipykernel that its extra `lab` asks for."""
+    """What pyproject.toml asks for at run time, and those of its extras that the tests use."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    kernels = [text for text in project["optional-dependencies"]["lab"] if canonicalize_name(Requirement(text).name) == "ipykernel"]
-    return [*project["dependencies"], *kernels]
+    named: dict[str, str] = {}
+    for extra, wanted in project["optional-dependencies"].items():
+        if extra in ("lab", "aws", "gcp"):
+            for text in wanted:
+                name = canonicalize_name(Requirement(text).name)
+                if name in FROM_EXTRAS:
+                    named[name] = text
+    return [*project["dependencies"], *(named[name] for name in FROM_EXTRAS if name in named)]
 
 
 def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
@@ -71,7 +81,7 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
     if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
         constraints = venv / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        pip_install(python, "--constraint", str(constraints), "--editable", str(root), "ipykernel", *TEST_TOOLS)
+        pip_install(python, "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
         _verify(python, pins)
         stamp.write_text(json.dumps(wanted), encoding="utf-8")
     return python, pins

@@ -22,6 +22,10 @@ SHORT_CHAOS = ("--runs", "24", "--seed", "1")
 PARALLEL = ("-n", "3", "--dist", "loadfile")
 """These tests wait more than they compute: three processes keep two cores busy."""
 DEMO_SECONDS = 60.0
+LOWEST = ("api", "catalog", "notebook", "spec", "clouds/test_*price*.py", "clouds/test_http*.py", "remote/test_connection_machine.py")
+"""The unit tests of what stands on other libraries; the engine and the agent stand on these parts and on Python alone."""
+LOWEST_CONTRACT = "(aws or gcp) and (lives or lost or all_or_none)"
+"""Of the contract what meets most of the providers' SDKs."""
 
 
 def lint(work: Work) -> None:
@@ -55,24 +59,24 @@ def widgets(work: Work) -> None:
 
 def unit(work: Work) -> None:
     """What needs no machine."""
-    work.pytest("tests/unit", *PARALLEL)
+    work.pytest(["tests/unit"], "-n", "4", "--dist", "loadfile")
 
 
 def contract(work: Work) -> None:
     """Every cloud against the contract."""
-    work.pytest("tests/contract", *PARALLEL)
+    work.pytest(["tests/contract", "tests/plugins"], "-n", "3")
 
 
 def kernel(work: Work) -> None:
     """Fresh kernels, and the notebooks."""
     work.note(f"ipykernel {importlib.metadata.version('ipykernel')}")
-    work.pytest("tests/kernel", *PARALLEL)
+    work.pytest(["tests/kernel"], *PARALLEL)
 
 
 def chaos(work: Work) -> None:
     """Kills at every state transition, the short form; before it the harness's own tests, where it has some."""
     if any((ROOT / "tests" / "chaos").glob("test_*.py")):
-        work.pytest("tests/chaos")
+        work.pytest(["tests/chaos"])
     if not CHAOS.exists():
         work.absent("tests/chaos/run.py does not exist")
         return
@@ -84,7 +88,7 @@ def browser(work: Work) -> None:
     if lacking := programs.missing([programs.CHROMIUM]):
         work.absent(programs.advice(lacking))
         return
-    work.pytest("tests/browser")
+    work.pytest(["tests/browser"])
 
 
 def wheel(work: Work) -> None:
@@ -98,17 +102,22 @@ def install(work: Work) -> None:
 
 
 def lowest(work: Work) -> None:
-    """Unit and kernel tests with the lowest versions that pyproject.toml allows."""
+    """What stands on other libraries, and the kernel tests marked `versions`, with the lowest versions that pyproject.toml allows.
+
+    The property tests are left out: they look for faults of our own, and do so in the stage `unit`.
+    """
     if not work.command([sys.executable, TOOLS / "environments.py", "--only", "lowest"], test=False):
         return
     python, pins = environments.lowest_environment()
     work.note(", ".join(pins))
-    work.pytest("tests/unit", *PARALLEL, python=python)
-    work.pytest("tests/kernel", *PARALLEL, python=python)
+    places = [path for name in LOWEST for path in sorted((ROOT / "tests" / "unit").glob(name))]
+    work.pytest(places, *PARALLEL, "-m", "not hypothesis", python=python)
+    work.pytest(["tests/contract/test_cloud_contract.py"], "-n", "3", "-k", LOWEST_CONTRACT, python=python)
+    work.pytest(["tests/kernel"], *PARALLEL, "-m", "versions", python=python)
 
 
 def ipykernel(work: Work) -> None:
-    """The kernel tests marked `ipykernel_versions`, with every other supported ipykernel."""
+    """The kernel tests marked `versions`, with every other supported ipykernel."""
     installed = importlib.metadata.version("ipykernel")
     for version in environments.IPYKERNELS:
         if version == installed:
@@ -121,7 +130,7 @@ def ipykernel(work: Work) -> None:
         check = f"import sys, ipykernel; print(ipykernel.__version__); sys.exit(ipykernel.__version__ != {version!r})"
         if work.command([sys.executable, "-c", check], env=env, test=False):
             work.note(version)
-            work.pytest("tests/kernel", "-m", "ipykernel_versions", env=env)
+            work.pytest(["tests/kernel"], *PARALLEL, "-m", "versions", env=env)
 
 
 def demo(work: Work) -> None:
@@ -150,12 +159,12 @@ STAGES = (
     Stage("types", "mypy --strict, for this platform and for Windows", types),
     Stage("layers", "the import contracts of the house", layers),
     Stage("widgets", "the panels' ESM", widgets),
-    Stage("unit", "what needs no machine", unit),
+    Stage("unit", "what needs no account and no kernel", unit, deadline=1500.0),
     Stage("wheel", "the wheel, built from a clean copy and used", wheel),
     Stage("contract", "every cloud against the contract", contract, alone=True),
     Stage("kernel", "fresh kernels and the notebooks", kernel, alone=True),
     Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, alone=True),
-    Stage("lowest", "unit and kernel tests with the lowest supported versions", lowest, alone=True),
+    Stage("lowest", "what stands on other libraries, with their lowest supported versions", lowest, alone=True),
     Stage("chaos", "kills at every state transition, short", chaos, alone=True),
     Stage("browser", "the story in real JupyterLab", browser, alone=True),
     Stage("demo", "make demo in a fresh copy", demo, alone=True),

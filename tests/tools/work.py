@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
@@ -93,19 +93,22 @@ class Work:
         self.result.failed += code != 0
         return code == 0
 
-    def pytest(self, folder: str | Path, *arguments: str, python: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        """Run pytest on a folder and take its counts; a run without a test is something that could not run."""
-        if not any((ROOT / folder).rglob("test_*.py")):
-            self.absent(f"{folder} holds no tests")
-            return
+    def pytest(
+        self, places: Sequence[str | Path], *arguments: str, python: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Run pytest on folders and files and take its counts; a run without a test is something that could not run."""
+        for place in places:
+            if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
+                self.absent(f"{place} holds no tests")
+                return
         self._reports += 1
         report = self.scratch / f"report-{self._reports}.xml"
         interpreter = str(python or sys.executable)
         command = [interpreter, "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5", f"--junit-xml={report}"]
-        command += [*arguments, str(folder)]
+        command += [*arguments, *(str(place) for place in places)]
         code = self._execute(command, env, ROOT)
         if code == NO_TESTS_COLLECTED:
-            self.absent(f"{folder} holds no tests chosen by {shlex.join(arguments)}" if arguments else f"{folder} holds no tests")
+            self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
             return
         failed = self._count(report)
         if code != 0 and failed == 0:

@@ -90,7 +90,7 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
     (suite / "test_few.py").write_text(
         "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('for a reason')\n", encoding="utf-8"
     )
-    result = _ran(tmp_path, lambda work: work.pytest(suite))
+    result = _ran(tmp_path, lambda work: work.pytest([suite]))
     assert (result.passed, result.failed) == (1, 1)
     assert len(result.absent) == 1
     assert "for a reason" in result.absent[0]
@@ -98,19 +98,19 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
 
 def test_a_pytest_run_that_breaks_before_any_test_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_a(): pass\n", encoding="utf-8")
-    assert _ran(tmp_path, lambda work: work.pytest(tmp_path, "--no-such-flag")).failed == 1
+    assert _ran(tmp_path, lambda work: work.pytest([tmp_path], "--no-such-flag")).failed == 1
 
 
 def test_a_folder_without_tests_could_not_run(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    result = _ran(tmp_path, lambda work: work.pytest(empty))
+    result = _ran(tmp_path, lambda work: work.pytest([empty]))
     assert (result.passed, result.failed, len(result.absent)) == (0, 0, 1)
 
 
 def test_a_choice_without_tests_could_not_run(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_a(): pass\n", encoding="utf-8")
-    result = _ran(tmp_path, lambda work: work.pytest(tmp_path, "-k", "nothing"))
+    result = _ran(tmp_path, lambda work: work.pytest([tmp_path], "-k", "nothing"))
     assert (result.passed, result.failed, len(result.absent)) == (0, 0, 1)
     assert "-k nothing" in result.absent[0]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .client import START_STEP, Client
 from .daemon import lock
-from .wire import Refusal, Unreachable, state_dir
+from .wire import AnswerLost, Refusal, Unreachable, state_dir
 
 ANSWER_SECONDS = 30.0
 """How long ending all machines may take; one takes milliseconds."""
@@ -29,7 +29,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.verb == "stop":
             # Machines outlive a daemon that was killed: then a new one ends them.
             left = any((folder / "i").glob("*"))
-            ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left)
+            try:
+                ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left)
+            except AnswerLost:
+                # That daemon was going already: what it had not ended is for the next one.
+                _await_end(folder)
+                ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=any((folder / "i").glob("*")))
             _await_end(folder)
             print(f"ended {ended} machines and the daemon")
         else:

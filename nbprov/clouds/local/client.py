@@ -14,15 +14,15 @@ from nbprov.model.clock import Seconds
 
 from . import wire
 
-START_SECONDS: Seconds = 10.0
-"""How long a daemon may take to come up: a cold interpreter on a slow disk needs about two seconds."""
+START_SECONDS: Seconds = 15.0
+"""How long a daemon may take to come up: a cold interpreter on a slow disk needs about two seconds, on a busy machine ten."""
 START_STEP: Seconds = 0.01
 """Between two looks for a daemon that is starting; it takes about 0.2 s."""
 ALIVE_SECONDS: Seconds = 2.0
 """How long opening a connection on this computer may take."""
 
 LEAST_SECONDS: Seconds = 0.05
-"""What is left for an answer after a start that used up the whole time: enough for any answer of a daemon that lives."""
+"""What is left for an answer when a connection used up the whole time: enough for any answer of a daemon that lives."""
 
 KEPT_VARIABLES = (
     "PATH",
@@ -51,6 +51,9 @@ class Client:
     def call(self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: Seconds, start: bool = True) -> Any:
         """Carry out one call within `timeout` seconds; a daemon that does not run is started first if `start`.
 
+        A start has `START_SECONDS` of its own, before the time of the call begins: it is needed once on a computer, and a call that
+        gave up on it would leave the next one to wait just as long.
+
         Raises
         ------
         wire.Refusal
@@ -70,7 +73,10 @@ class Client:
 
     def _call_once(self, name: str, arguments: Mapping[str, Any], deadline: Seconds, start: bool) -> Any:
         while True:
-            endpoint, link = self._connect(deadline, start)
+            asked = time.monotonic()
+            endpoint, link, started = self._connect(start)
+            if started:
+                deadline += time.monotonic() - asked
             try:
                 with link:
                     link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
@@ -80,19 +86,20 @@ class Client:
                 if refusal.code != wire.STRANGER or wire.read_endpoint(self.folder) == endpoint:
                     raise
 
-    def _connect(self, deadline: Seconds, start: bool) -> tuple[wire.Endpoint, Any]:
+    def _connect(self, start: bool) -> tuple[wire.Endpoint, Any, bool]:
         endpoint = wire.read_endpoint(self.folder)
         if endpoint is not None:
             try:
-                return endpoint, wire.connect(endpoint, ALIVE_SECONDS)
+                return endpoint, wire.connect(endpoint, ALIVE_SECONDS), False
             except wire.Unreachable:
                 if not start:
                     raise
         if not start:
             raise wire.Unreachable("no daemon runs")
-        return self._start(min(deadline, time.monotonic() + START_SECONDS))
+        return (*self._start(), True)
 
-    def _start(self, deadline: Seconds) -> tuple[wire.Endpoint, Any]:
+    def _start(self) -> tuple[wire.Endpoint, Any]:
+        deadline = time.monotonic() + START_SECONDS
         process = self._spawn()
         while True:
             endpoint = wire.read_endpoint(self.folder)

@@ -224,6 +224,7 @@ class Creates:
         fault = self.faults.strike("submit", "boot", row) or (
             self.faults.strike("submit", "life", row) if row.side.value == "spot" else None
         )
+        answering = kind.count - (1 if fault is not None and fault.do == "broken_gpus" else 0)
         return {
             "id": f"i-{secrets.token_hex(6)}",
             **{name: request[name] for name in ("owner", "on_shutdown")},
@@ -237,7 +238,7 @@ class Creates:
             "hourly": row.hourly,
             "family": kind.family,
             "units": kind.units,
-            "gpus": f"{kind.accelerator}:{kind.count:g}" if kind.accelerator else "",
+            "gpus": f"{kind.accelerator}:{max(0, answering):g}" if kind.accelerator else "",
             "gpu_memory_mib": int((kind.device_memory_gib or 0) * 1024),
             "state": State.PENDING.value,
             "host": "",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import site
 import socket
+import sqlite3
 import stat
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,8 @@ LISTEN_STEP: Seconds = 0.002
 """Between two looks at the port; sshd needs 15 ms."""
 CONSOLE_BYTES = 64 * 1024
 """How much of the console is shown."""
+INIT_PLACES = (Path("/run/systemd"), Path("/run/dbus"), Path("/run/user"))
+"""Where the computer's init and the services that may power it off listen; what names are resolved with is shown all the same."""
 POWEROFF_BYTES = 1024
 """The longest word a machine may leave when it powers itself off."""
 
@@ -82,9 +87,8 @@ class Machine:
         wire.write_private(boot / "boot.sh", guest.BOOT.encode(), 0o700)
         wire.write_private(boot / "passwd", system.accounts(self.folder / "home", _shell()).encode(), 0o644)
         wire.write_private(boot / "session.sh", sshd.session_script(_shell()).encode(), 0o700)
-        wire.write_private(self.folder / "bin" / "nbprov-poweroff", guest.POWEROFF.encode(), 0o700)
-        if shape.gpus:
-            wire.write_private(self.folder / "bin" / "nvidia-smi", guest.NVIDIA_SMI.encode(), 0o700)
+        for name, script in guest.scripts(shape.gpus).items():
+            wire.write_private(self.folder / "bin" / name, script.encode(), 0o700)
         self._create_python()
         path = self._path()
         (self.folder / "home" / ".profile").write_text(f'PATH="{path}"\nexport PATH\n')
@@ -125,7 +129,10 @@ class Machine:
         return left
 
     def take_poweroff(self) -> tuple[str, str] | None:
-        """The mode (`stop` or `terminate`) and reason with which it powered itself off since the last look; None where it did not."""
+        """The mode (`stop` or `terminate`) and reason with which it powered itself off since the last look; None where it did not.
+
+        Where it named no mode, as `sudo poweroff` does, it is the one that its create asked for.
+        """
         request = self.folder / "poweroff"
         try:
             with request.open("rb") as file:
@@ -133,7 +140,8 @@ class Machine:
         except FileNotFoundError:
             return None
         request.unlink(missing_ok=True)
-        return ("stop" if mode.strip() == "stop" else "terminate"), " ".join(reason.split())
+        mode = mode.strip()
+        return (mode if mode in ("stop", "terminate") else self._on_shutdown()), " ".join(reason.split())
 
     def console(self) -> str:
         """The newest part of what it said on its console."""
@@ -144,6 +152,16 @@ class Machine:
                 return file.read().decode(errors="replace")[-CONSOLE_BYTES:]
         except FileNotFoundError:
             return ""
+
+    def _on_shutdown(self) -> str:
+        """What its create asked for, from the daemon's record of it; `terminate` where there is no record."""
+        ask = "SELECT body FROM rows WHERE kind = 'machine' AND id = ?"
+        try:
+            with closing(sqlite3.connect(f"{(self.root / 'state.db').as_uri()}?mode=ro", uri=True)) as records:
+                row = records.execute(ask, (self.instance,)).fetchone()
+        except sqlite3.Error:
+            return "terminate"
+        return str(json.loads(row[0])["on_shutdown"]) if row is not None else "terminate"
 
     def _environment(self, shape: Shape) -> dict[str, str]:
         boot = self.folder / "boot"
@@ -182,11 +200,12 @@ class Machine:
             wire.write_private(venv / "bin" / name, guest.PIP.encode(), 0o700)
 
     def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-        """What the inside must not see (other machines, our keys and ledger), and what of it it needs all the same (its Python)."""
-        hidden = {p.resolve() for p in (self.root, *_private_places()) if p.is_dir()}
+        """What the inside must not see (other machines, our keys and ledger, the computer's init), and what of it it needs (its Python)."""
+        hidden = {p.resolve() for p in (self.root, *_private_places(), *INIT_PLACES) if p.is_dir()}
         veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
         named = [sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), str(Path(__file__).parent), *_host_packages()]
         needed = {Path(p).resolve() for p in named} | {Path(p) for p in named}
+        needed |= {p for p in (Path("/etc/resolv.conf").resolve(),) if p.is_file()}
         shown = {p for p in needed if any(p.is_relative_to(v) for v in veiled)}
         hidden -= {h for h in hidden if any(h != s and h.is_relative_to(s) for s in shown)}
         return tuple(sorted(hidden)), tuple(sorted(shown))

@@ -105,6 +105,7 @@ FAULT_PHASES = {
     "no_ssh": "boot",
     "die": "boot",
     "stuck": "boot",
+    "broken_gpus": "boot",
     "preempt": "life",
 }
 """What can go wrong, and when in the life of a create it is looked at."""
@@ -119,7 +120,8 @@ class Fault(Where):
     do
         `refuse` (at once), `refuse_later` (when the operation is decided), `lose_answer` (carried out, then the connection is
         closed), `slow_start` and `slow_answer` (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
-        sshd never comes up), `die` (ends `seconds` into its boot), `stuck` (never leaves pending), `preempt` (taken back `seconds` after it runs).
+        sshd never comes up), `die` (ends `seconds` into its boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs
+        does not answer), `preempt` (taken back `seconds` after it runs).
     call
         Which call `refuse`, the slow ones and `lose_answer` strike; patterns over rows apply to `submit` only.
     first

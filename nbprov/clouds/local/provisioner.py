@@ -15,7 +15,7 @@ from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Place
 
-from . import errors, prices, system, wire
+from . import errors, price_marks, system, wire
 from .client import Client
 
 NAME = "local"
@@ -25,6 +25,7 @@ CAPABILITIES = Capabilities(
     stop=True,
     multi_node=True,
     ports=True,
+    docker=False,
     replayable=True,
     settle=1.0,
     own_timer=True,
@@ -90,11 +91,11 @@ class LocalCloud(Cloud):
         return CheckResult(self.name, failure is None, told["account"], "none needed", failure, tuple(d for d in details if d))
 
     def offers(self) -> Sequence[Offer]:
-        return [prices.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)]
+        return [price_marks.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)]
 
     def quote(self, candidate: Candidate) -> Quote | None:
         hourly = self._call("quote", _row(candidate), CHECK_SECONDS)
-        return None if hourly is None else Quote(int(hourly), prices.SOURCE, time.time())
+        return None if hourly is None else Quote(int(hourly), price_marks.SOURCE, time.time())
 
     def submit(self, launch: Launch) -> Operation:
         arguments: dict[str, Any] = {

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbprov.model.launches import InstanceState as State
 
-from . import prices, system
+from . import price_marks, system
 from .creates import Creates
 from .faults import Faults, refusal
 from .lifecycle import Lifecycle
@@ -119,7 +119,7 @@ class Service:
 
     async def call_offers(self, _: Mapping[str, Any]) -> list[dict[str, Any]]:
         """All that is for sale."""
-        return prices.table(self.market.read())
+        return price_marks.table(self.market.read())
 
     async def call_quote(self, arguments: Mapping[str, Any]) -> int | None:
         """The price of one row now, in micro-dollars an hour; None where it is not sold."""

@@ -8,7 +8,7 @@ from typing import Any
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
 from nbprov.notebook.rendering.price_data import TableData
-from nbprov.notebook.rendering.prices import table_html, table_text
+from nbprov.notebook.rendering.prices import off_lines, table_html, table_text
 
 from .panel import Panel, RankCallback, call
 
@@ -56,7 +56,7 @@ class PriceTable(Panel[TableData]):
         super().update(table_of(view))
 
     def state(self) -> dict[str, Any]:
-        return {"title": self._heading(), "version": self._version}
+        return {"title": self._heading(), "version": self._version, "notes": off_lines(self._view.off(), how="grey")}
 
     def html(self) -> str:
         return table_html(self._view, heading=self._heading(), now=self._now)
@@ -65,7 +65,7 @@ class PriceTable(Panel[TableData]):
         return table_text(self._view, heading=self._heading(), now=self._now)
 
     def _heading(self) -> str:
-        if self._view.rows:
+        if self._view.rows > self._view.tail:
             return self._title
         return f"{self._title}: no {self._view.noun}s" if self._title else f"no {self._view.noun}s"
 

@@ -36,6 +36,8 @@ class ClusterFacts:
     ----------
     hourly
         What it costs an hour now, in micros; 0 where nothing is billed.
+    guards
+        What ends it, and what that has to say now.
     can_stop, can_start, can_down
         Which commands its state allows; a cloud that cannot stop says so when asked.
     """
@@ -79,7 +81,7 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         ended=view.ended,
         cost=view.cost,
         hourly=view.hourly_now,
-        guards=view.guards.words() + (" (default)" if view.guards.is_default else ""),
+        guards="; ".join([view.guards.words() + (" (default)" if view.guards.is_default else ""), *view.notes]),
         confirmed=view.confirmed,
         reason=view.reason,
         simulated=view.simulated,

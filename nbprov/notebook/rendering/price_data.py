@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,33 +13,42 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
+from nbprov.model.clock import Instant
 from nbprov.model.errors import UsageError
 from nbprov.model.money import format_usd
-from nbprov.model.offers import Offer, Plan
+from nbprov.model.offers import Candidate, Offer, Plan, Unusable
+from nbprov.model.stock import Level, Pool, Stock
 
-from .words import DASH, age_words, number_words
+from .words import DASH, age_words, number_words, stock_words
 
 NAN = math.nan
+GREYED = 5
+"""Clouds that are not set up and have a row below a plan, the cheapest; all are named in the lines beside it."""
+NO_RANK = -1
+"""Of a row that no launch takes."""
 
 
 class Kind(StrEnum):
-    """How a column is stored, shown and sorted."""
+    """How a column is stored, shown and sorted. Stock is kept as a level and its instant, so that the age shown is that of the moment."""
 
     RANK = "rank"
     TEXT = "text"
     DATE = "date"
+    STOCK = "stock"
     MONEY = "money"
     NUMBER = "number"
 
 
 class Row(NamedTuple):
-    """What a row of the price table is made from."""
+    """What a row of the price table is made from; `off` says why its cloud cannot be used, where it cannot."""
 
     rank: int
     offer: Offer
     nodes: int = 1
     why: str = ""
-    stock: str = ""
+    stock: Stock | None = None
+    chance: str = ""
+    off: str = ""
 
 
 class PriceColumn(NamedTuple):
@@ -62,17 +72,31 @@ COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("total", "$/h, all nodes", Kind.MONEY, lambda r: r.offer.hourly * r.nodes),
     PriceColumn("vcpus", "vCPU", Kind.NUMBER, lambda r: r.offer.vcpus),
     PriceColumn("memory", "GiB", Kind.NUMBER, lambda r: r.offer.memory_gib),
-    PriceColumn("gpu_memory", "GPU GiB", Kind.NUMBER, lambda r: r.offer.accelerator_memory_gib),
-    PriceColumn("stock", "stock", Kind.TEXT, lambda r: r.stock),
+    PriceColumn(
+        "gpu_memory", "GPU GiB", Kind.NUMBER, lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1)
+    ),
+    PriceColumn("stock", "stock", Kind.STOCK, lambda r: stock_code(r.stock)),
+    PriceColumn("chance", "chance", Kind.TEXT, lambda r: r.chance),
     PriceColumn("why", "why here", Kind.TEXT, lambda r: r.why),
     PriceColumn("source", "source", Kind.TEXT, lambda r: r.offer.source),
     PriceColumn("as_of", "age", Kind.DATE, lambda r: r.offer.as_of),
+    PriceColumn("off", "", Kind.TEXT, lambda r: r.off),
 )
-"""All columns the table knows, in the order shown."""
+"""All columns the table knows, in the order shown. `off` is none that is drawn: its rows are grey, and say so on hover and below."""
 
 _BY_KEY = {c.key: c for c in COLUMNS}
-_CODED = (Kind.TEXT, Kind.DATE)
+_CODED = (Kind.TEXT, Kind.DATE, Kind.STOCK)
 _FORMATS: dict[Kind, tuple[str, str]] = {Kind.RANK: ("i", "i4"), Kind.MONEY: ("d", "f8"), Kind.NUMBER: ("f", "f4")}
+
+
+def stock_code(stock: Stock | None) -> str:
+    """A statement of stock as one word, `high@1790000000.0`; empty where there is none."""
+    return "" if stock is None else f"{stock.level.value}@{stock.at!r}"
+
+
+def _decoded(word: str) -> Stock | None:
+    level, _, at = word.partition("@")
+    return Stock(float(at), Pool("", "", "", "", ""), Level(level)) if level else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +123,16 @@ class ColumnData:
     kind: Kind
     values: Coded | Sequence[float]
 
-    def cell(self, row: int, today: date) -> str:
-        """The cell as a person reads it."""
+    def cell(self, row: int, today: date, now: Instant = 0.0) -> str:
+        """The cell as a person reads it; `now` is what the age of a stock counts to."""
         if isinstance(self.values, Coded):
             word = str(self.values.words[int(self.values.codes[row])])
+            if self.kind is Kind.STOCK:
+                return stock_words(_decoded(word), now)
             return age_words(word, today) if self.kind is Kind.DATE else word or DASH
         value = float(self.values[row])
         if self.kind is Kind.RANK:
-            return str(int(value) + 1)
+            return DASH if value == NO_RANK else str(int(value) + 1)
         if self.kind is Kind.MONEY:
             return DASH if value != value else format_usd(int(value))
         return number_words(value)
@@ -131,12 +157,15 @@ class TableData:
         How many rows there are in all; more than `rows` where the table was cut.
     noun
         What a row is: `offer` or `candidate`.
+    tail
+        So many of the rows, the last ones, are no candidates: what clouds that are not set up would offer. Not counted in `total`.
     """
 
     columns: tuple[ColumnData, ...]
     rows: int
     total: int
     noun: str = "offer"
+    tail: int = 0
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], *, total: int | None = None, noun: str = "offer") -> TableData:
@@ -162,31 +191,52 @@ class TableData:
 
     @classmethod
     def from_offers(
-        cls, offers: Sequence[Offer], *, stock: Callable[[Offer], str] | None = None, limit: int | None = None, total: int | None = None
+        cls,
+        offers: Sequence[Offer],
+        *,
+        stock: Callable[[Offer], Stock | None] | None = None,
+        off: Mapping[str, str] | None = None,
+        limit: int | None = None,
+        total: int | None = None,
     ) -> TableData:
-        """Make a table of offers in their order; `stock` tells what is known of an offer's stock, in a word or two."""
-        known = stock or (lambda offer: "")
-        rows = [Row(i, offer, stock=known(offer)) for i, offer in enumerate(islice(offers, limit))]
-        return cls._of_rows(rows, len(offers) if total is None else total, "offer", without={"total", "why"})
+        """Make a table of offers in their order.
+
+        Parameters
+        ----------
+        stock
+            Tells what a cloud said of an offer's stock.
+        off
+            Why clouds cannot be used, by name: their rows are grey.
+        """
+        known, why = stock or (lambda offer: None), off or {}
+        rows = [Row(i, offer, stock=known(offer), off=why.get(offer.cloud, "")) for i, offer in enumerate(islice(offers, limit))]
+        return cls._of_rows(rows, len(offers) if total is None else total, "offer", without={"total", "why", "chance"})
 
     @classmethod
     def from_plan(cls, plan: Plan, *, limit: int | None = None) -> TableData:
-        """Make a table of a plan's candidates in the plan's order, with their rank and why they stand there."""
-        rows = [
-            Row(c.rank, c.offer, c.count, c.why, "" if c.success is None else f"{c.success:.0%} likely")
-            for c in islice(plan.candidates, limit)
-        ]
+        """Make a table of a plan's candidates in the plan's order, with their rank and why they stand there; below, grey, who is not set up."""
+        rows = [_candidate_row(c) for c in islice(plan.candidates, limit)]
         without = set() if any(r.nodes > 1 for r in rows) else {"total"}
-        return cls._of_rows(rows, len(plan.candidates), "candidate", without=without)
+        tail = [_unusable_row(u, plan.spec.num_nodes) for u in plan.unusable[:GREYED]]
+        return cls._of_rows([*rows, *tail], len(plan.candidates), "candidate", without=without, tail=len(tail))
 
     @classmethod
-    def _of_rows(cls, rows: Sequence[Row], total: int, noun: str, *, without: set[str]) -> TableData:
+    def _of_rows(cls, rows: Sequence[Row], total: int, noun: str, *, without: set[str], tail: int = 0) -> TableData:
         specs = [c for c in COLUMNS if c.key not in without]
-        return cls(tuple(_column(c, [c.value(r) for r in rows]) for c in specs), len(rows), total, noun)
+        return cls(tuple(_column(c, [c.value(r) for r in rows]) for c in specs), len(rows), total, noun, tail)
 
-    def cells(self, row: int, today: date) -> dict[str, str]:
+    def cells(self, row: int, today: date, now: Instant = 0.0) -> dict[str, str]:
         """One row as a person reads it, by column key."""
-        return {c.key: c.cell(row, today) for c in self.columns}
+        return {c.key: c.cell(row, today, now) for c in self.columns}
+
+    def off(self) -> dict[str, str]:
+        """Why each cloud with a grey row cannot be used, by its name."""
+        columns = {c.key: c.values for c in self.columns}
+        reasons, clouds = columns.get("off"), columns.get("cloud")
+        if not (isinstance(reasons, Coded) and isinstance(clouds, Coded)) or not any(reasons.words):
+            return {}
+        pairs = {(int(c), int(r)) for c, r in zip(clouds.codes, reasons.codes, strict=True)}
+        return {str(clouds.words[c]): str(reasons.words[r]) for c, r in sorted(pairs) if reasons.words[r]}
 
     def pack(self) -> Packed:
         """The table as one binary buffer a column; texts as codes into a dictionary."""
@@ -203,7 +253,19 @@ class TableData:
                 code, dtype = _FORMATS[column.kind]
                 buffers.append(_little_endian(column.values, code, dtype))
             heads.append({**head, "dtype": dtype})
-        return Packed({"rows": self.rows, "total": self.total, "noun": self.noun, "columns": heads}, buffers)
+        head = {"rows": self.rows, "total": self.total, "noun": self.noun, "tail": self.tail, "now": time.time(), "columns": heads}
+        return Packed(head, buffers)
+
+
+def _candidate_row(candidate: Candidate) -> Row:
+    # The chance has a column of its own, so that a narrow terminal does not cut it off.
+    chance = "" if candidate.success is None else f"{candidate.success:.0%} likely"
+    why = candidate.why.removesuffix(chance).removesuffix(", ") if chance else candidate.why
+    return Row(candidate.rank, candidate.offer, candidate.count, why, candidate.stock, chance)
+
+
+def _unusable_row(unusable: Unusable, nodes: int) -> Row:
+    return Row(NO_RANK, unusable.offer, nodes, "not set up", off=unusable.reason)
 
 
 def _column(spec: PriceColumn, values: Any) -> ColumnData:

@@ -30,8 +30,19 @@ from .words import (
 PLAN_ROWS_WAITING = 10
 """Rows of the plan shown statically while a run waits for Launch; once attempts are made they tell more than the plan."""
 
+MOST_ATTEMPTS = 100
+"""Of a launch that waits for days the latest attempts are shown, and whatever is not over: every pass adds some."""
+
 _BILLED = frozenset(
-    {AttemptState.ACCEPTED, AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT, AttemptState.READY, AttemptState.ENDING}
+    {
+        AttemptState.ACCEPTED,
+        AttemptState.BOOTING,
+        AttemptState.SSH,
+        AttemptState.AGENT,
+        AttemptState.HEALTH,
+        AttemptState.READY,
+        AttemptState.ENDING,
+    }
 )
 
 _TEXT_LEAVES_OUT = {"market", "cost"}
@@ -98,6 +109,10 @@ class RunFacts:
     ----------
     hourly
         What the run costs an hour now, losers that are still ending included, in micros.
+    waiting
+        Until when it waits for stock, when it tries again, how often it did; empty where it does not wait.
+    notes
+        How it races, waits, checks and ends, and what came to pass of it, a line each.
     summary
         How it ended, as lines; empty while it goes on.
     """
@@ -116,6 +131,8 @@ class RunFacts:
     hourly: Micros
     started: Instant
     now: Instant
+    waiting: str
+    notes: tuple[str, ...]
     summary: tuple[str, ...]
     error: str
     log_path: str
@@ -164,7 +181,11 @@ def run_facts(view: RunView) -> RunFacts:
     """Put a run into words, once for all three forms."""
     plan = plan_facts(view.plan, view.race)
     simulated = view.cluster.simulated if view.cluster is not None else plan.simulated
-    attempts = tuple(attempt_facts(a) for a in view.attempts)
+    shown = view.attempts[-MOST_ATTEMPTS:]
+    earlier = view.attempts[:-MOST_ATTEMPTS]
+    attempts = tuple(attempt_facts(a) for a in (*(a for a in earlier if not a.state.is_final), *shown))
+    left_out = len(view.attempts) - len(attempts)
+    told = (f"{left_out:,} earlier attempts are not shown: %nbprov attempts {view.name}",) if left_out else ()
     return RunFacts(
         name=view.name,
         state=view.state.value,
@@ -180,10 +201,24 @@ def run_facts(view: RunView) -> RunFacts:
         hourly=_hourly(view, attempts),
         started=view.started,
         now=view.now,
-        summary=_summary(view) if view.state.is_final else (),
+        waiting=_waiting(view),
+        notes=(*view.notes, *told),
+        summary=(*_summary(view), *told) if view.state.is_final else (),
         error=view.error,
         log_path=view.log_path,
     )
+
+
+def _waiting(view: RunView) -> str:
+    wait = view.waiting
+    if wait is None or view.state not in (RunState.WAITING, RunState.LAUNCHING):
+        return ""
+    tried = f"{wait.passes} pass{'' if wait.passes == 1 else 'es'} made"
+    if wait.next_pass is None:
+        return f"stock is watched until {utc_words(wait.until)}; pass {wait.passes} goes on"
+    ending = sum(not a.state.is_final for a in view.attempts)
+    bill = "" if ending else "; nothing is on the bill meanwhile"
+    return f"waits for stock until {utc_words(wait.until)}; next pass at {utc_words(wait.next_pass)} or sooner; {tried}{bill}"
 
 
 def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:
@@ -195,7 +230,8 @@ def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:
 
 def _summary(view: RunView) -> tuple[str, ...]:
     tries = len(view.attempts)
-    took = f"{tries} attempt{'' if tries == 1 else 's'}, {short_duration(view.now - view.started)}"
+    passes = f", {view.waiting.passes} passes" if view.waiting is not None and view.waiting.passes > 1 else ""
+    took = f"{tries} attempt{'' if tries == 1 else 's'}{passes}, {short_duration(view.now - view.started)}"
     lines: list[str] = []
     if view.state is RunState.READY and view.cluster is not None:
         winner, first = view.cluster.candidate, view.plan.chosen
@@ -204,7 +240,7 @@ def _summary(view: RunView) -> tuple[str, ...]:
             lines.append(f"dearer than the first place of the plan: {per_hour(winner.hourly)} instead of {per_hour(first.hourly)}")
         heads = [i for i in view.cluster.instances if i.node == 0 and i.host]
         lines += [f"address: {i.host} port {i.port}" for i in heads]
-        lines += [took, f"guards: {view.cluster.guards.words()}", f"next: %%on {view.name}"]
+        lines += [took, f"guards: {view.cluster.guards.words()}", *view.cluster.notes, f"next: %%on {view.name}"]
         return tuple(lines + _ending(view))
     words = {RunState.FAILED: "no machine", RunState.CANCELLED: "cancelled", RunState.ENDED: "ended"}.get(view.state, view.state.value)
     lines.append(f"{words}: {took}")
@@ -242,13 +278,17 @@ def _rows(facts: RunFacts) -> list[list[str]]:
 def _lines_above(facts: RunFacts) -> list[str]:
     is_said = any(line.startswith(facts.message) for line in facts.summary)
     message = "" if is_said else facts.message
-    return [line for line in [message, *facts.summary, facts.spent] if line]
+    return [line for line in [message, facts.waiting, *facts.summary, facts.spent] if line]
 
 
 def _lines_below(facts: RunFacts) -> list[str]:
-    waiting = [] if facts.is_final else facts.plan.lines()
+    waiting = [] if facts.is_final else [*facts.plan.lines(), *facts.notes]
     log = f"log: {_from_home(facts.log_path)}" if facts.log_path and facts.is_final else ""
     return [line for line in [*waiting, log] if line]
+
+
+def _notes(facts: RunFacts) -> list[str]:
+    return [] if facts.is_final else list(facts.notes)
 
 
 def _from_home(path: str) -> str:
@@ -264,7 +304,8 @@ def run_html(view: RunView) -> str:
     above = html_lines(_lines_above(facts))
     error = html_preformatted(facts.error)
     if not facts.attempts:
-        return html_page(heading, above, error, plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race))
+        plan = plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)
+        return html_page(heading, above, error, plan, html_lines(_notes(facts)))
     stamp = html_lines([f"as of {utc_words(view.now)}"] if view.now else [])
     return html_page(heading, above, html_table(_COLUMNS, _rows(facts)), error, html_lines(_lines_below(facts)), stamp)
 
@@ -276,7 +317,7 @@ def run_text(view: RunView) -> str:
     if facts.attempts:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
-        lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)]
+        lines += ["", plan_text(view.plan, rows=PLAN_ROWS_WAITING, race=view.race), *_notes(facts)]
     return safe_text("\n".join([*lines, *facts.error.splitlines()]))
 
 
@@ -289,7 +330,7 @@ def _text_table(facts: RunFacts) -> list[str]:
     return text_table([_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
-_NOISE = frozenset({AttemptState.INTENT, AttemptState.SENT, AttemptState.SSH, AttemptState.AGENT})
+_NOISE = frozenset({AttemptState.INTENT, AttemptState.SENT, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH})
 """Steps that a log need not tell: they follow each other by themselves within seconds, and what comes of them is told."""
 
 
@@ -318,6 +359,8 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
     facts = run_facts(current)
     if previous is None:
         lines += [f"{facts.name or 'provision'}: {facts.plan.headline}", *([facts.plan.consent] if facts.plan.consent else [])]
+    told = previous.notes if previous is not None else ()
+    lines += [note for note in current.notes if note not in told] if not facts.is_final else []
     changed = previous is None or previous.state is not current.state
     if changed and not facts.is_final:
         lines += _state_lines(facts)
@@ -330,6 +373,8 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
 
 def _state_lines(facts: RunFacts) -> list[str]:
     if not facts.is_final:
+        if facts.state == RunState.WAITING.value:
+            return [f"{facts.name}: {facts.waiting or facts.message}"]
         # The message of a launch is of its latest attempt, which has a line of its own.
         detail = f": {facts.message}" if facts.message and facts.state != RunState.LAUNCHING.value else ""
         return [] if facts.state == RunState.PLANNED.value and not facts.needs_launch else [f"{facts.name}: {facts.look.words}{detail}"]

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
-from nbprov.model.clock import Instant
+from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.money import Micros, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Place
+from nbprov.model.stock import Stock
 
 DASH = "–"
 """Stands for a value that is not known."""
@@ -61,6 +62,7 @@ class Look:
 RUN_LOOKS: dict[RunState, Look] = {
     RunState.PLANNED: Look("planned", Shape.RING, Tone.IDLE),
     RunState.LAUNCHING: Look("launching", Shape.HALF, Tone.BUSY),
+    RunState.WAITING: Look("waiting for stock", Shape.RING, Tone.BUSY),
     RunState.READY: Look("ready", Shape.DISC, Tone.GOOD),
     RunState.CANCELLING: Look("cancelling", Shape.HALF, Tone.WARN),
     RunState.CANCELLED: Look("cancelled", Shape.DASH, Tone.OFF),
@@ -78,6 +80,7 @@ ATTEMPT_LOOKS: dict[AttemptState, Look] = {
     AttemptState.BOOTING: Look("booting", Shape.HALF, Tone.BUSY),
     AttemptState.SSH: Look("waiting for ssh", Shape.HALF, Tone.BUSY),
     AttemptState.AGENT: Look("starting the agent", Shape.HALF, Tone.BUSY),
+    AttemptState.HEALTH: Look("checking its health", Shape.HALF, Tone.BUSY),
     AttemptState.READY: Look("ready", Shape.DISC, Tone.GOOD),
     AttemptState.ENDING: Look("ending", Shape.HALF, Tone.WARN),
     AttemptState.REFUSED: Look("refused", Shape.CROSS, Tone.BAD),
@@ -146,6 +149,19 @@ def age_words(as_of: str, today: date) -> str:
     except ValueError:
         return as_of
     return "today" if days <= 0 else f"{days} d"
+
+
+def stock_words(stock: Stock | None, now: Instant) -> str:
+    """What a cloud said of its stock and how long ago; empty where it said nothing.
+
+    Examples
+    --------
+    >>> from nbprov.model.stock import Level, Pool
+    >>> pool = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")
+    >>> stock_words(Stock(100.0, pool, Level.HIGH), 120.0), stock_words(None, 120.0)
+    ('high, 20 s ago', '')
+    """
+    return "" if stock is None else f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
 
 
 def utc_words(instant: Instant) -> str:

@@ -6,5 +6,6 @@ from .leases import LEASE_SECONDS, LeaseLost
 from .ledger import Ledger
 from .rows import ClusterRow, LaunchRow, RunRow
 from .runs import NameTaken
+from .side_objects import SideRow, SideState
 
-__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow"]
+__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow", "SideRow", "SideState"]

@@ -80,8 +80,13 @@ class Clusters(Launches):
                 db.execute("UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?", (now, row["run_id"]))
             return True
 
+    def reprice(self, cluster_id: str, candidate: Candidate) -> None:
+        """Store the price at which a stopped cluster is started again; what it cost before stays as it was."""
+        with self.store.transaction() as db:
+            db.execute("UPDATE clusters SET candidate = ? WHERE cluster_id = ? AND state <> 'ended'", (dump(candidate), cluster_id))
+
     def resume_prices(self, cluster_id: str) -> None:
-        """Start the compute price of a started cluster again, at the price frozen at launch."""
+        """Start the compute price of a started cluster again, at the price frozen at launch or at its last start."""
         now = self.clock.now()
         with self.store.transaction() as db:
             row = db.execute("SELECT * FROM clusters WHERE cluster_id = ? AND state <> 'ended'", (cluster_id,)).fetchone()

@@ -30,7 +30,9 @@ def to_plain(value: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    # Of the fields that are stored alone: the others may name types that their module does not import when it runs.
+    stored = {f.name: f.type for f in fields(kind) if f.compare}
+    return typing.get_type_hints(type(kind.__name__, (), {"__annotations__": stored, "__module__": kind.__module__}))
 
 
 def from_plain(kind: type[T], data: Any) -> T:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from nbprov.market import Observation, Pool
 from nbprov.model.causes import Failure
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
@@ -16,6 +17,9 @@ from nbprov.model.offers import Candidate
 from .codec import from_plain
 from .leases import Leases
 from .rows import LaunchRow, dump, launch_row, storable
+
+OBSERVATIONS_READ = 5_000
+"""More answers than this tell a plan nothing new, and would slow it down."""
 
 
 class Launches(Leases):
@@ -169,6 +173,28 @@ class Launches(Leases):
             seconds = (r["ended"] if r["ended"] is not None else now) - r["started"]
             spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
         return spent
+
+    def accept_seconds(self, cloud: str, limit: int) -> list[Seconds]:
+        """How long the latest accepted creates of a cloud took from the request to the acceptance, at most `limit` of them."""
+        query = (
+            "SELECT seconds FROM observations WHERE kind = 'attempt' AND cloud = ? AND outcome = 'accepted' AND seconds IS NOT NULL"
+            " ORDER BY id DESC LIMIT ?"
+        )
+        return [float(r[0]) for r in self.store.rows(query, cloud, limit)]
+
+    def observations(self, since: Instant) -> list[Observation]:
+        """What attempts from an instant on were answered, oldest first; of very many the latest."""
+        query = "SELECT * FROM (SELECT * FROM observations WHERE kind = 'attempt' AND at >= ? ORDER BY at DESC, id DESC LIMIT ?) ORDER BY at, id"
+        return [
+            Observation(
+                at=r["at"],
+                pool=Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
+                outcome=r["outcome"],
+                count=r["count"],
+                seconds=r["seconds"],
+            )
+            for r in self.store.rows(query, since, OBSERVATIONS_READ)
+        ]
 
     def live_clouds(self) -> set[str]:
         """Clouds with a launch that may be on the bill."""

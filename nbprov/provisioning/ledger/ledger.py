@@ -6,11 +6,13 @@ from .blocks import Blocks
 from .clusters import Clusters
 from .history import History
 from .leases import LEASE_SECONDS
+from .probes import Probes
 from .rows import ClusterRow
 from .runs import Runs
+from .side_objects import SideObjects
 
 __all__ = ["LEASE_SECONDS", "ClusterRow", "Ledger"]
 
 
-class Ledger(Runs, Clusters, Blocks, History):
-    """The ledger as the engine uses it: runs, launches, clusters, blocks and history in one file."""
+class Ledger(Runs, Clusters, Blocks, History, SideObjects, Probes):
+    """The ledger as the engine uses it: runs, launches, clusters, blocks, history, side objects and probes in one file."""

@@ -35,6 +35,7 @@ class RunRow:
     lease_expires: Instant
     created: Instant
     updated: Instant
+    wait_deadline: Instant = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,7 @@ def run_row(row: sqlite3.Row) -> RunRow:
         lease_expires=row["lease_expires"] or 0.0,
         created=row["created"],
         updated=row["updated"],
+        wait_deadline=row["wait_deadline"] or 0.0,
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import Micros
@@ -22,8 +25,26 @@ class NameTaken(NbprovError):
 class Runs(Leases):
     """Opening runs, moving them on, and finding those that a dead kernel left."""
 
-    def open_run(self, run_id: str, name: str, spec: str, *, folder: str, race: int, consent: Micros, state: RunState) -> None:
+    def open_run(
+        self,
+        run_id: str,
+        name: str,
+        spec: str,
+        *,
+        folder: str,
+        race: int,
+        consent: Micros,
+        state: RunState,
+        wait_deadline: Instant | None = None,
+    ) -> None:
         """Write a run down and take its lease, before anything else happens in its name.
+
+        Parameters
+        ----------
+        consent
+            The most that was agreed to, for the whole cluster an hour: it holds for every kernel that works on the run.
+        wait_deadline
+            Until when stock is waited for; None where it is not.
 
         Raises
         ------
@@ -34,12 +55,14 @@ class Runs(Leases):
         with self.store.transaction() as db:
             busy = db.execute("SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)).fetchone()
             if busy is None:
-                busy = db.execute("SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'cancelling')", (name,)).fetchone()
+                busy = db.execute(
+                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting', 'cancelling')", (name,)
+                ).fetchone()
             if busy is not None:
                 raise NameTaken(f"a cluster called {name!r} is {busy[0]} already", hint=f"use another name, or end it: %nbprov down {name}")
             db.execute(
-                "INSERT INTO runs (run_id, name, state, spec, envs, folder, race, consent, lease_holder, lease_expires, created, updated)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO runs (run_id, name, state, spec, envs, folder, race, consent, wait_deadline, lease_holder, lease_expires, created, updated)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     run_id,
                     name,
@@ -49,6 +72,7 @@ class Runs(Leases):
                     folder,
                     race,
                     consent,
+                    wait_deadline,
                     self.holder,
                     now + self.lease_seconds,
                     now,
@@ -70,6 +94,14 @@ class Runs(Leases):
         with self.store.transaction() as db:
             db.execute("UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?", (self.clock.now(), run_id))
 
+    def cancelled(self, run_ids: Iterable[str]) -> set[str]:
+        """Those of the runs that somebody cancelled, perhaps in another kernel."""
+        ids = list(run_ids)
+        marks = ", ".join("?" * len(ids))
+        return (
+            {r[0] for r in self.store.rows(f"SELECT run_id FROM runs WHERE cancelled = 1 AND run_id IN ({marks})", *ids)} if ids else set()
+        )
+
     def run(self, run_id: str) -> RunRow | None:
         """One run."""
         row = self.store.row("SELECT * FROM runs WHERE run_id = ?", run_id)
@@ -80,9 +112,9 @@ class Runs(Leases):
         return [run_row(r) for r in self.store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)]
 
     def unfinished_runs(self) -> list[RunRow]:
-        """Runs that are being launched or cancelled, or that have a launch which may be on the bill beside a handed-over cluster."""
+        """Runs that are being launched or cancelled or wait for stock, or that have a launch which may be on the bill beside a handed-over cluster."""
         query = """
-            SELECT * FROM runs WHERE state IN ('launching', 'cancelling')
+            SELECT * FROM runs WHERE state IN ('launching', 'waiting', 'cancelling')
                OR run_id IN (SELECT run_id FROM launches WHERE state NOT IN ('refused', 'gone', 'absent', 'ready'))
                OR run_id IN (SELECT run_id FROM clusters WHERE state = 'ending')
             ORDER BY created

@@ -138,4 +138,15 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (run_id, job_id)
     ) WITHOUT ROWID;
     """,
+    # Runs may be `waiting` and launches in `health` from here on, which an older release would not understand.
+    """
+    CREATE INDEX observations_accepted ON observations (cloud, id) WHERE outcome = 'accepted' AND kind = 'attempt';
+    """,
+    # What launches leave beside their machines is looked after from here on, and probes of the stock are kept.
+    """
+    ALTER TABLE side_objects ADD COLUMN since REAL NOT NULL DEFAULT 0;
+    ALTER TABLE side_objects ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+    CREATE INDEX observations_attempts ON observations (at) WHERE kind = 'attempt';
+    CREATE INDEX observations_probes ON observations (at) WHERE kind = 'probe';
+    """,
 )

@@ -46,6 +46,8 @@ assert sys.platform != "win32", "the agent runs on the machine, which is never W
 PROGRAM = os.path.abspath(__file__)
 VERSION = "1.0.0"
 PROTOCOL = 1
+AT_BOOT = "NBPROV_AT_BOOT"
+"""Set by the `start` file: the agent is started by the machine, not by a person."""
 
 FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes of one frame: a figure of a few MB passes with room, a runaway output does not fill the memory of both ends."""
@@ -87,6 +89,8 @@ POWEROFF_SECONDS = 60.0
 POWEROFF_AGAIN_SECONDS = 60.0
 LIFETIME_HOOK_SECONDS = 300.0
 """What a hook may take where the lifetime is over: a cap that ends an hour late is none."""
+RETURN_SECONDS = 180.0
+"""After a start at boot: how long a limit reached before still waits, for whoever started the machine to raise it; a budget keeps as much back."""
 SAVE_SECONDS = 5.0
 READY_SECONDS = 15.0
 
@@ -786,7 +790,7 @@ async def command_output(*command: str) -> str:
 class Guards:
     """The clocks of idleness, lifetime and budget. Pure but for its state file: readings of time and activity are handed in."""
 
-    def __init__(self, folder: Path, now: float, wall: float, identity: str, is_restart: bool = False) -> None:
+    def __init__(self, folder: Path, now: float, wall: float, identity: str, is_restart: bool = False, is_boot: bool = False) -> None:
         self.path = folder / "guards.json"
         saved = read_json(self.path) or {}
         self.config: Json = saved.get("config", {})
@@ -808,6 +812,7 @@ class Guards:
             self.age += max(0.0, wall - saved["wall"]) if saved else billed
             self.running += billed
             self.budget_base = self.budget_base if saved else self.running
+        self.spared = {state["guard"]: now + RETURN_SECONDS for state in self.states() if is_boot and is_due(state)}
         self.save()
 
     def save(self) -> None:
@@ -822,7 +827,7 @@ class Guards:
             self.idle_since = self.now
         if config.get("budget") != self.config.get("budget"):
             self.budget_base = self.running
-        self.config, self.warned = config, []
+        self.config, self.warned, self.spared = config, [], {}
         self.save()
 
     def tick(self, now: float, wall: float, active: list[str]) -> None:
@@ -846,7 +851,8 @@ class Guards:
             keep_back = hourly * budget.get("reserve_seconds", 0) / 3600.0
             left: float | None = (limit - keep_back - spent) * 3600.0 / hourly if hourly else None
             reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"
-            found.append({"guard": "budget", "left": left, "mode": "terminate", "reason": reason, "spent_micros": int(spent)})
+            mode = budget.get("mode", "terminate")
+            found.append({"guard": "budget", "left": left, "mode": mode, "reason": reason, "spent_micros": int(spent)})
         if lifetime:
             reason = "lifetime: %d s are over" % lifetime
             found.append({"guard": "lifetime", "left": lifetime - self.age, "mode": "terminate", "reason": reason})
@@ -857,7 +863,7 @@ class Guards:
         return found
 
     def due(self) -> Json | None:
-        return next((state for state in self.states() if state["left"] is not None and state["left"] <= 0), None)
+        return next((state for state in self.states() if is_due(state) and self.now >= self.spared.get(state["guard"], 0.0)), None)
 
     def warnings(self) -> list[Json]:
         """Guards that end whatever runs and come near, each told once."""
@@ -871,6 +877,10 @@ class Guards:
         lengths = [state["left"] for state in self.states() if state["left"] is not None]
         lengths += [self.config["idle_seconds"]] if self.config.get("idle_seconds") else []
         return min(TICK_SECONDS, *(max(SHORTEST_TICK, length / 20.0) for length in lengths)) if lengths else TICK_SECONDS
+
+
+def is_due(state: Json) -> bool:
+    return state["left"] is not None and bool(state["left"] <= 0)
 
 
 def since_boot(folder: Path, now: float, wall: float) -> float:
@@ -900,6 +910,8 @@ def check_guards(config: Json) -> Json:
         for key in ("hourly_micros", "limit_micros"):
             if isinstance(budget.get(key), bool) or not isinstance(budget.get(key), (int, float)) or budget[key] < 0:
                 raise Refused("guards", f"budget.{key} must be an amount in micros")
+        if budget.get("mode", "terminate") not in ("stop", "terminate"):
+            raise Refused("guards", "budget.mode must be stop or terminate, not {!r}".format(budget["mode"]))
     is_on = config.get("idle_seconds") or config.get("max_lifetime_seconds") or budget
     if is_on and not config.get("poweroff"):
         raise Refused("guards", "guards need the command that powers the machine off")
@@ -939,7 +951,8 @@ class Agent:
         self.kernels: dict[str, Kernel] = {}
         self.clients: set[Client] = set()
         self.activity = Activity()
-        self.guards = Guards(folder, boottime(), time.time(), self.identity, is_restart)
+        is_boot = bool(os.environ.pop(AT_BOOT, "")) and not is_restart
+        self.guards = Guards(folder, boottime(), time.time(), self.identity, is_restart, is_boot)
         self.active: list[str] = []
         self.ending: Json | None = None
         self.python: str | None = None
@@ -1393,8 +1406,12 @@ def serve(folder: Path) -> int:
     folder.chmod(0o700)
     lock = os.open(str(folder / "agent.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     if not take_lock(lock):
+        # A boot guard that was armed since then must learn of it.
+        with contextlib.suppress(OSError):
+            (folder / "agent.started").touch()
         print("nbprov agent: runs already")
         return 0
+    write_start(folder, umask)
     heard, told = os.pipe()
     if os.fork() == 0:
         os.close(heard)
@@ -1413,6 +1430,19 @@ def serve(folder: Path) -> int:
         return 0
     print("nbprov agent: did not start: %s" % (answer.decode("utf-8", "replace") or "no answer in %d s" % READY_SECONDS), file=sys.stderr)
     return 1
+
+
+def write_start(folder: Path, umask: int) -> None:
+    """Leave the command with which the machine's start script starts the agent again after a reboot: as now, and with no variable but PATH."""
+    program = " ".join(map(shlex.quote, (sys.executable or "python3", PROGRAM, "serve", str(folder))))
+    path = shlex.quote(os.environ.get("PATH", os.defpath))
+    lines = ["#!/bin/sh", "# nbprov: the agent's start at boot.", f"umask {umask:03o}; cd", f"PATH={path}; export PATH"]
+    fresh = folder / "start.new"
+    try:
+        fresh.write_text("\n".join([*lines, f"{AT_BOOT}=1 exec {program}"]) + "\n")
+        fresh.replace(folder / "start")
+    except OSError as error:
+        print(f"nbprov agent: will not return after a reboot: {error}", file=sys.stderr)
 
 
 def take_lock(lock: int) -> bool:

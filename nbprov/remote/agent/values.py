@@ -33,6 +33,8 @@ class GuardConfig:
         The hours of this machine are added to `spent` as it runs; sending the same values again does not start the count anew.
     reserve_seconds
         The machine is ended while the budget still pays for this long.
+    limit_mode
+        What happens at the budget's end: `stop` or `terminate`.
     """
 
     poweroff: str
@@ -46,6 +48,7 @@ class GuardConfig:
     limit: Micros | None = None
     spent: Micros = 0
     reserve_seconds: Seconds = BUDGET_RESERVE_SECONDS
+    limit_mode: str = "terminate"
 
     @classmethod
     def of(cls, guards: Guards, *, poweroff: str, hourly: Micros = 0, spent: Micros = 0) -> GuardConfig:
@@ -70,6 +73,7 @@ class GuardConfig:
             hourly=hourly,
             limit=guards.budget,
             spent=spent,
+            limit_mode="stop" if guards.at_limit == "stop" else "terminate",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -84,6 +88,8 @@ class GuardConfig:
         if self.limit is not None:
             amounts = {"hourly_micros": self.hourly, "limit_micros": self.limit, "spent_micros": self.spent}
             config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
+            if self.limit_mode != "terminate":
+                config["budget"]["mode"] = self.limit_mode
         return config
 
     @classmethod
@@ -98,6 +104,7 @@ class GuardConfig:
         """
         budget = config.get("budget", {})
         amounts = {"hourly": "hourly_micros", "limit": "limit_micros", "spent": "spent_micros", "reserve_seconds": "reserve_seconds"}
+        amounts["limit_mode"] = "mode"
         return cls(
             **{name: config[name] for name in cls.__dataclass_fields__ if name in config},
             **{name: budget[key] for name, key in amounts.items() if key in budget},

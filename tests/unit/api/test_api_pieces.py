@@ -8,15 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import nbprov
 from nbprov import api
 from nbprov.api.cluster import Done
 from nbprov.api.errors import CloudTrouble, readable, readably
 from nbprov.api.given import collect
-from nbprov.api.prices import split_accelerator
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.spec import Secret, Spec
@@ -63,24 +60,6 @@ def test_everything_missing_is_named_at_once_after_asking(monkeypatch: pytest.Mo
 def test_a_value_for_a_name_that_the_spec_does_not_have() -> None:
     with pytest.raises(UsageError, match="no env called OTHER"):
         collect(SPEC, {"OTHER": "1", "OPEN": "1", "TOKEN": "1"})
-
-
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("A100", ("A100", None)), ("A100:8", ("A100", 8.0)), (" h100:0.5 ", ("h100", 0.5)), ("RTX-4090:1", ("RTX-4090", 1.0))],
-)
-def test_accelerators_as_written(written: str, meant: tuple[str, float | None]) -> None:
-    assert split_accelerator(written) == meant
-
-
-@given(st.text(max_size=20))
-def test_any_other_accelerator_is_a_usage_error(written: str) -> None:
-    try:
-        kind, count = split_accelerator(written)
-    except UsageError:
-        return
-    assert kind
-    assert count is None or 0 < count < float("inf")
 
 
 @pytest.mark.parametrize("name", ["dev", "my-gpu.2", "A", "8gpus", "a__b"])

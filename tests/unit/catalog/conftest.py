@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,5 +43,7 @@ def open_catalog(tmp_path: Path) -> Callable[..., Catalog]:
 
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
-    """The project's own snapshot, with a cache of its own."""
-    return Catalog.open(shipped_folder(), cache=tmp_path_factory.mktemp("cache"))
+    """The project's own snapshot, with a cache of its own: one for all processes of a run."""
+    base = tmp_path_factory.getbasetemp()
+    cache = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return Catalog.open(shipped_folder(), cache=cache / "catalog-cache")

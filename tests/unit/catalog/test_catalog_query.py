@@ -70,6 +70,7 @@ def answers(query: Query, offer: Offer) -> bool:
     family = family_of(offer.cloud, offer.instance_type)
     families = GENERAL_PURPOSE.get(offer.cloud)
     is_default = families is None or (not offer.accelerator and family in families)
+    chosen = (query.families,) if isinstance(query.families, str) and query.families else query.families
     is_unusual = offer.instance_type.startswith("n1-standard-2+")
     return (
         named(query.accelerator, offer.accelerator)
@@ -82,7 +83,7 @@ def answers(query: Query, offer: Offer) -> bool:
         and (not query.instance_type or str(query.instance_type).lower() in types)
         and query.market in (None, offer.market)
         and (query.max_hourly is None or offer.hourly <= query.max_hourly)
-        and (not query.families or (is_default and "default" in query.families) or family in query.families)
+        and (not chosen or (is_default and "default" in chosen) or family in chosen)
         and (query.has_accelerator is None or query.has_accelerator == bool(offer.accelerator))
         and (not is_unusual or query.unusual or query.cpus is not None or query.memory is not None or bool(query.instance_type))
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbprov.catalog import Catalog, CatalogError, Query
+from nbprov.catalog import Catalog, CatalogError, Query, v8
 from nbprov.catalog.v8 import NO_PRICE, device_of
 from nbprov.model.money import usd
 from nbprov.model.places import Market
@@ -188,3 +188,9 @@ def test_a_folder_without_prices_is_named(tmp_path: Path, open_catalog: Open) ->
         open_catalog(tmp_path / "nothing").clouds()
     assert open_catalog().clouds() == []
     assert len(open_catalog().select(Query(accelerator="A100"))) == 0
+
+
+@pytest.mark.parametrize("text", ["1e400", "1e12", "-1", "inf", "1000000.01"])
+def test_what_no_machine_costs_is_no_price(text: str) -> None:
+    with pytest.raises(ValueError, match=r"price|amount"):
+        v8.price(text)

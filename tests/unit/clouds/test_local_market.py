@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nbprov.clouds.local import make
 from nbprov.clouds.local.market import MARKET_FILE, MarketError, MarketFile, Where, parse, shipped
-from nbprov.clouds.local.prices import offer, table
+from nbprov.clouds.local.price_marks import offer, table
 from nbprov.model.places import Market as Side
 
 SMALL = """

@@ -51,7 +51,7 @@ def test_processes_that_will_not_go_are_tried_again_and_the_wish_stays(
 ) -> None:
     kill, spared = system.kill, list[int]()
     monkeypatch.setattr(system, "kill", spared.append)
-    monkeypatch.setattr(processes, "SWEEP_SECONDS", 0.05)
+    monkeypatch.setattr(processes, "SWEEP_SECONDS", 1.0)
     monkeypatch.setattr(lifecycle, "SLOW_LOOK", 0.05)
     on_its_way, final = {
         "stop": (InstanceState.STOPPING, InstanceState.STOPPED),

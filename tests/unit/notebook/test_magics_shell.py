@@ -152,6 +152,9 @@ def test_completion_opens_no_session() -> None:
     assert "A100" in offered("%prices a10|")
     assert offered("%%provision x --on-interrupt c|\n") == ["cancel"]
     assert offered("%nbprov nosuch |") == []
+    assert "p4d.24xlarge" in offered("%prices --cloud aws --type p4d|")
+    assert "us-central1-a" in offered("%prices T4 --zone us-cen|")
+    assert {"aws", "azure", "all"} == set(offered("%%nbprov plan --assume a|\n"))
     assert offered("print(|)") == []
     assert api.current() is None
 

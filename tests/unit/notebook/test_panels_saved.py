@@ -87,7 +87,7 @@ def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(t
     rows, table = displays(prices)
     assert "39,980 more rows" in rows["text/html"]
     stored = states[table[WIDGET]["model_id"]]
-    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 50_000, "table data has got into the saved notebook"
+    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 55_000, "table data has got into the saved notebook"
 
 
 def test_a_terminal_shows_lines_and_nothing_by_itself(tmp_path: Path) -> None:

@@ -15,10 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.model.errors import UsageError
+from nbprov.model.offers import Unusable
+from nbprov.model.stock import Level, Pool, Stock
 from nbprov.notebook.rendering import Coded, TableData
-from nbprov.notebook.rendering.price_data import COLUMNS
+from nbprov.notebook.rendering.price_data import COLUMNS, GREYED
 
 TODAY = date(2026, 11, 21)
+NOW = 1_780_000_000.0
 FORMATS = {"u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
 
 
@@ -53,20 +56,56 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
     assert read["rank"] == [c.rank for c in plan.candidates[:10]]
     assert read["why"] == [c.why for c in plan.candidates[:10]]
     assert read["total"] == [float(c.hourly) for c in plan.candidates[:10]]
-    assert read["stock"][0] == "72% likely"
+    assert read["chance"][0] == "72% likely"
     assert "total" not in unpack(TableData.from_plan(samples.plan(30)))
+
+
+def test_a_chance_is_said_once_in_its_own_column() -> None:
+    plan = samples.plan(1)
+    first = replace(plan.candidates[0], success=0.72, why="1st choice, cheapest, 72% likely")
+    read = unpack(TableData.from_plan(replace(plan, candidates=(first,))))
+    assert (read["why"], read["chance"], read["stock"]) == (["1st choice, cheapest"], ["72% likely"], [""])
 
 
 def test_unknown_values_are_dashes() -> None:
     offer = replace(samples.offer(5), vcpus=None, memory_gib=None, zone="", source="", as_of="")
     cells = TableData.from_offers([offer]).cells(0, TODAY)
-    assert [cells[k] for k in ("vcpus", "memory", "zone", "source", "as_of", "stock", "gpu", "gpu_memory")] == ["–"] * 8
+    assert [cells[k] for k in ("vcpus", "memory", "zone", "source", "as_of", "gpu", "gpu_memory")] == ["–"] * 7
+    assert cells["stock"] == "", "nothing said is nothing shown"
 
 
-def test_stock_is_what_the_caller_knows() -> None:
+def test_stock_is_a_level_and_its_age_at_the_moment() -> None:
     offers = samples.offers(3)
-    data = TableData.from_offers(offers, stock=lambda o: "in stock" if o is offers[1] else "")
-    assert [data.cells(i, TODAY)["stock"] for i in range(3)] == ["–", "in stock", "–"]
+    said = Stock(NOW - 20.0, Pool.of(offers[1]), Level.HIGH)
+    data = TableData.from_offers(offers, stock=lambda o: said if o is offers[1] else None)
+    assert [data.cells(i, TODAY, NOW)["stock"] for i in range(3)] == ["", "high, 20 s ago", ""]
+    assert data.cells(1, TODAY, NOW + 60)["stock"] == "high, 1 min 20 s ago"
+    assert unpack(data)["stock"] == ["", f"high@{said.at!r}", ""]
+    assert data.pack().header["now"] > NOW, "the browser counts on from the kernel's clock"
+
+
+def test_a_candidate_shows_what_its_cloud_said() -> None:
+    plan = samples.plan(1)
+    first = replace(plan.candidates[0], stock=Stock(NOW, Pool.of(plan.candidates[0].offer), Level.NONE))
+    assert TableData.from_plan(replace(plan, candidates=(first,))).cells(0, TODAY, NOW)["stock"] == "none, 0 s ago"
+
+
+def test_clouds_that_are_not_set_up_are_grey_rows() -> None:
+    offers = [replace(samples.offer(5), cloud=cloud) for cloud in ("aws", "gcp", "aws")]
+    data = TableData.from_offers(offers, off={"aws": "no credentials"})
+    assert unpack(data)["off"] == ["no credentials", "", "no credentials"]
+    assert data.off() == {"aws": "no credentials"}
+    assert TableData.from_offers(offers).off() == {}
+
+
+def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
+    plan = replace(samples.plan(30), unusable=tuple(Unusable(replace(samples.offer(5), cloud=f"c{n}"), "no adapter yet") for n in range(9)))
+    data = TableData.from_plan(plan, limit=10)
+    assert (data.rows, data.total, data.tail) == (10 + GREYED, 30, GREYED)
+    read = unpack(data)
+    assert read["rank"][-GREYED:] == [-1] * GREYED
+    assert data.cells(10, TODAY)["rank"] == "–"
+    assert list(data.off()) == [f"c{n}" for n in range(GREYED)]
 
 
 def test_numpy_columns_pack_as_lists_do() -> None:

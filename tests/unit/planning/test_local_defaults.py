@@ -8,7 +8,7 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.local import make
 from nbprov.clouds.local.market import parse as parse_market
 from nbprov.clouds.local.market import shipped
-from nbprov.clouds.local.prices import offer, table
+from nbprov.clouds.local.price_marks import offer, table
 from nbprov.planning import EnabledCloud, plan
 from nbprov.spec import parse
 

@@ -8,7 +8,7 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Compare, Origin, Quantity, Request, Spec
+from nbprov.model.spec import Accelerator, Compare, Origin, PlaceGlob, PlaceRule, Quantity, Request, Spec
 from nbprov.planning import EnabledCloud, PlanError, plan
 
 Enabled = dict[str, EnabledCloud]
@@ -59,6 +59,28 @@ def test_a_name_that_cannot_be_meant_is_an_error_with_its_line(
         assert closest in error.hint
 
 
+def of_clouds(*clouds: str, **fields: object) -> Spec:
+    return Spec(requests=tuple(Request(index=i, origin=WHERE, cloud=cloud, **fields) for i, cloud in enumerate(clouds)))  # type: ignore[arg-type]
+
+
+def test_a_region_that_one_cloud_of_a_list_has_is_no_slip(small: Catalog, everything: Enabled) -> None:
+    made = plan(of_clouds("aws", "gcp", region="us-central1"), small, everything)
+    assert {c.offer.cloud for c in made.candidates} == {"gcp"}
+    assert "aws has no place 'us-central1': passed over" in made.notes
+
+
+def test_a_pattern_that_one_cloud_of_a_list_has_is_no_slip(small: Catalog, everything: Enabled) -> None:
+    allowed = PlaceRule(allow=(PlaceGlob(region="us-central1"), PlaceGlob(region="us-east-1")))
+    made = plan(of_clouds("aws", "gcp", places=(allowed,)), small, everything)
+    assert {(c.offer.cloud, c.offer.region) for c in made.candidates} == {("aws", "us-east-1"), ("gcp", "us-central1")}
+
+
+@pytest.mark.parametrize("fields", [{"region": "nowhere"}, {"places": (PlaceRule(deny=(PlaceGlob(region="nowhere"),)),)}])
+def test_a_place_that_no_cloud_of_a_list_has_is_one(small: Catalog, everything: Enabled, fields: dict[str, object]) -> None:
+    with pytest.raises(PlanError, match="nowhere"):
+        plan(of_clouds("aws", "gcp", **fields), small, everything)
+
+
 def test_all_problems_of_a_spec_are_told_at_once_each_once(small: Catalog, everything: Enabled) -> None:
     requests = [Request(index=i, origin=Origin("resources", 3), cloud="awz") for i in range(3)]
     requests.append(Request(index=3, origin=Origin("resources", 4), region="nowhere"))
@@ -73,7 +95,7 @@ def test_all_problems_of_a_spec_are_told_at_once_each_once(small: Catalog, every
         ({"region": "EU-West-1"}, ("aws", "eu-west-1", "euw1-az1")),
         ({"zone": "US-CENTRAL1-A"}, ("gcp", "us-central1", "us-central1-a")),
         ({"cloud": "AWS", "zone": "use1-az2"}, ("aws", "us-east-1", "use1-az2")),
-        ({"instance_type": "1x_L4_SECURE"}, ("runpod", "CZ", "EU-CZ-1")),
+        ({"instance_type": "1x_L4_SECURE"}, ("runpod", "US", "US-CA-1")),
     ],
 )
 def test_the_cloud_follows_from_a_place_or_type_that_only_one_has(
@@ -144,3 +166,13 @@ def test_alternatives_that_differ_in_place_share_one_line(small: Catalog, everyt
         "L4:2 is not sold in primeintellect; sold by gcp",
         "L4:2 is not sold in aws; sold by gcp",
     ]
+
+
+def test_a_fragment_of_several_names_is_clear_where_the_named_cloud_sells_one(small: Catalog, everything: Enabled) -> None:
+    made = plan(one(accelerator=Accelerator("L"), cloud="runpod"), small, everything)
+    assert {c.offer.gpus for c in made.candidates} == {"L4:1"}
+    assert "L was read as L4" in made.notes
+    both = Spec(requests=tuple(Request(index=i, accelerator=Accelerator("L"), cloud=c) for i, c in enumerate(("runpod", "primeintellect"))))
+    assert {c.offer.gpus for c in plan(both, small, everything).candidates} == {"L4:1", "L40S:1"}
+    with pytest.raises(PlanError):
+        plan(one(accelerator=Accelerator("A1"), cloud="lambda"), small, everything)

@@ -53,8 +53,8 @@ def test_every_type_of_a_cloud_is_a_candidate_cheapest_first_ties_by_name(small:
     assert made.dearest == made.candidates[-1]
     assert [c.why for c in made.candidates] == [
         "cheapest",
-        "same price as the first",
-        "same price as the first",
+        "same price as the first, later by name",
+        "same price as the first, later by name",
         "+$0.0800/h over the first",
         "+$0.18/h over the first",
     ]
@@ -133,7 +133,7 @@ def test_equal_prices_go_to_the_request_written_first(small: Catalog, enable: En
     us_first = tuple(Request(index=i, accelerator=L4, cloud="runpod", region=r) for i, r in enumerate(("US", "CZ")))
     made = plan(Spec(requests=us_first), small, enable("runpod"))
     assert [c.offer.region for c in made.candidates] == ["US", "CZ"]
-    assert [c.offer.region for c in plan(one(accelerator=L4), small, enable("runpod")).candidates] == ["CZ", "US"]
+    assert [c.offer.region for c in plan(one(accelerator=L4), small, enable("runpod")).candidates] == ["US", "CZ"]
 
 
 def test_an_offer_stands_once_for_the_request_written_first(small: Catalog, enable: Enable) -> None:
@@ -183,7 +183,7 @@ def test_a_simulated_cloud_takes_part_only_when_named_or_in_demo_mode(small: Cat
     enabled = enable("aws", local=Capabilities(named_only=True, simulated=True))
     assert {c.offer.cloud for c in plan(one(accelerator=L4), catalog, enabled).candidates} == {"aws"}
     assert plan(one(accelerator=L4), catalog, enabled, demo=True).candidates[0].offer.cloud == "local"
-    assert [c.offer.instance_type for c in plan(one(cloud="local"), catalog, enabled).candidates] == ["sim-cpu", "sim-l4"]
+    assert [c.offer.instance_type for c in plan(one(cloud="local"), catalog, enabled).candidates] == ["sim-cpu"]
     assert [c.offer.instance_type for c in plan(one(region="South"), catalog, enabled).candidates] == ["sim-l4"]
 
 
@@ -210,6 +210,30 @@ def test_live_offers_stand_at_their_price_among_the_others(small: Catalog, enabl
 )
 def test_the_default_machine(small: Catalog, everything: Enabled, asked: dict[str, object], cloud: str, kind: str) -> None:
     chosen = plan(one(cloud=cloud, **asked), small, everything).chosen
+    assert chosen is not None
+    assert chosen.offer.instance_type == kind
+
+
+@pytest.mark.parametrize(
+    ("cloud", "asked", "kind"),
+    [
+        ("nebius", {}, "small"),
+        ("do", {}, "small"),
+        ("vast", {"cpus": at_least(4)}, "wide"),
+        ("cudo", {}, "wide"),
+        ("cudo", {"cpus": at_least(2)}, "small"),
+        ("hyperstack", {}, "tall"),
+    ],
+)
+def test_each_cloud_has_its_own_default_size_or_none(
+    catalog_of: Callable[..., Catalog], enable: Enable, cloud: str, asked: dict[str, object], kind: str
+) -> None:
+    rows = [
+        ("small", "", "", 2, 4, 0.05, "", "r", ""),
+        ("wide", "", "", 8, 16, 0.2, "", "r", ""),
+        ("tall", "", "", 8, 32, 0.3, "", "r", ""),
+    ]
+    chosen = plan(one(**asked), catalog_of({cloud: rows}), enable(cloud)).chosen
     assert chosen is not None
     assert chosen.offer.instance_type == kind
 

@@ -83,9 +83,9 @@ class EngineWorld:
 
     # ------------------------------------------------------------ kernels
 
-    def engine(self, **changes: Any) -> Engine:
-        """Another kernel's engine on the same home and cloud; `changes` replace capabilities."""
-        cloud = LocalCloud(self.folder)
+    def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
+        """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes` replace capabilities."""
+        cloud = kind(self.folder)
         cloud.capabilities = replace(CAPABILITIES, **({"settle": 0.3, "submit_seconds": 2.0} | changes))
         made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=LEASE_SECONDS)
         self.engines.append(made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from provisioning_samples import DEADLINES, tokens
 
@@ -14,9 +14,13 @@ from nbprov.model.launches import Accepted, Refused
 from nbprov.model.offers import Block, Candidate
 from nbprov.provisioning.attempt import MADE, Attempt
 from nbprov.provisioning.failover import SAME_TRIES, Failover
+from nbprov.provisioning.hedging import Hedging
+from nbprov.provisioning.itinerary import Itinerary
+from nbprov.provisioning.patience import Patience
 from nbprov.provisioning.signals import (
     Abandon,
     Action,
+    BeginPass,
     Cancel,
     End,
     Event,
@@ -29,8 +33,10 @@ from nbprov.provisioning.signals import (
     Polled,
     Prepare,
     Remember,
+    Replan,
     Resolve,
     Resolved,
+    Rest,
     Started,
     Submit,
     SubmitFailed,
@@ -51,7 +57,7 @@ class Deed:
     Attributes
     ----------
     task
-        What the run is doing about it: `submit`, `follow`, `booting`, `ssh`, `agent`, `resolve`, `end`; empty when it waits.
+        What the run is doing about it: `submit`, `follow`, `booting`, `ssh`, `agent`, `health`, `resolve`, `end`; empty when it waits.
     intended
         Whether its intent stands in the ledger.
     accepted
@@ -79,7 +85,17 @@ class Deed:
 class World:
     """Feeds events to a `Failover`, carries its actions out on paper, and checks what must never happen."""
 
-    def __init__(self, candidates: Iterable[Candidate], *, race: int = 1, hedge: float = 0.0, blocks: Iterable[Block] = ()) -> None:
+    def __init__(
+        self,
+        candidates: Iterable[Candidate],
+        *,
+        race: int = 1,
+        hedge: float = 0.0,
+        blocks: Iterable[Block] = (),
+        eager: bool = False,
+        wait: float = 0.0,
+        checked: bool = False,
+    ) -> None:
         self.time = 0.0
         self.deeds: dict[str, Deed] = {}
         self.blocks = list(blocks)
@@ -91,13 +107,17 @@ class World:
         self.late: list[Event] = []
         self.tried: list[Candidate] = []
         self.restored = False
+        self.wait = wait
+        self.passes = 1
+        self.resting = False
+        self.hedge, self.eager = hedge, eager
+        self.deadlines = replace(DEADLINES, health=60.0 if checked else None)
         self.machine = Failover(
-            candidates=list(candidates),
-            deadlines_of=lambda _: DEADLINES,
+            places=Itinerary(list(candidates), list(self.blocks)),
+            deadlines_of=lambda _: self.deadlines,
             new_token=tokens(),
-            race=race,
-            hedge=hedge,
-            blocks=list(self.blocks),
+            hedging=Hedging(race, lambda _: hedge, eager),
+            patience=Patience(EPOCH + wait if wait else 0.0),
         )
 
     # ------------------------------------------------------------ events in, actions out
@@ -138,6 +158,16 @@ class World:
                 self.deeds[token].task = ""
             case Remember(block):
                 self.blocks.append(block)
+            case Rest(next_pass):
+                assert not self.busy(), "it rests while something is under way"
+                assert EPOCH + self.time < next_pass <= EPOCH + self.wait
+                self.resting = True
+            case BeginPass(number):
+                assert number == self.passes + 1
+                self.passes, self.resting = number, False
+                self.tried.clear()
+            case Replan():
+                raise AssertionError("nobody said that it can be planned again")
             case HandOver(token):
                 self._hand_over(token)
             case Finish():
@@ -153,7 +183,7 @@ class World:
     def _outdate(self, token: str) -> None:
         """What a task posted just before it was abandoned still arrives."""
         task = self.deeds[token].task
-        if task in ("booting", "ssh", "agent"):
+        if task in ("booting", "ssh", "agent", "health"):
             self.late += [PhaseDone(token, AttemptState(task)), PhaseFailed(token, Failure(Cause.TIMEOUT, "late"))]
         elif task == "follow":
             self.late += [Polled(token, Accepted(self.deeds[token].ever)), Polled(token, Refused(Failure(Cause.CAPACITY, "late")))]
@@ -173,6 +203,9 @@ class World:
             return
         assert action.token not in self.deeds
         now = EPOCH + self.time
+        assert not self.resting, "nothing is tried between two passes"
+        assert self.passes == 1 or now < EPOCH + self.wait, "nothing begins once the wait is over"
+        self._joins_by_the_rule(action)
         assert not any(b.is_live(now) and b.matches(action.candidate) for b in self.blocks), "a blocked candidate was tried"
         assert action.candidate not in self.tried, "a candidate is tried once"
         self.tried.append(action.candidate)
@@ -182,6 +215,19 @@ class World:
             assert not (busy and deed.slot == action.slot), f"slot {action.slot} still belongs to {token}"
             assert not busy or deed.candidate.request.tier == action.candidate.request.tier, "a race stays within one tier"
         self.deeds[action.token] = Deed(action.candidate, action.slot)
+
+    def _joins_by_the_rule(self, action: Submit) -> None:
+        """A further place is tried only beside what is overdue, and never more than the race is wide."""
+        others = [a for a in self.machine.attempts.values() if a.token != action.token and not a.is_over]
+        assert len(others) < self.machine.race
+        hopeful = [a for a in others if a.state is not AttemptState.ENDING]
+        overdue = [
+            a
+            for a in hopeful
+            if (self.eager or a.state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN))
+            and self.time >= a.begun + self.hedge
+        ]
+        assert len(hopeful) <= len(overdue), "it joined what was neither overdue nor failed"
 
     def _hand_over(self, token: str) -> None:
         self.ready += 1
@@ -310,9 +356,13 @@ class World:
         self.ready = 1 if has_cluster else 0
         self.finish = None
         self.machine = Failover(
-            candidates=(), deadlines_of=lambda _: DEADLINES, new_token=lambda: "", may_start=False, race=self.machine.race
+            places=Itinerary(),
+            deadlines_of=lambda _: self.deadlines,
+            new_token=lambda: "",
+            may_start=False,
+            hedging=Hedging(self.machine.race),
         )
-        self.do(self.machine.restore(rows, cancelled=self.cancelled, elapsed=self.time))
+        self.do(self.machine.restore(rows, cancelled=self.cancelled, now=EPOCH + self.time, elapsed=self.time))
 
     def play_out(self) -> None:
         """Fair answers from now on: every question is answered and time passes. The run must end."""

@@ -297,6 +297,14 @@ def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable(
     assert "hush" not in readable_text(built)
 
 
+def test_a_spec_with_variables_outputs_and_a_webhook_is_stored_as_its_own_text() -> None:
+    text = "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for: 1h, notify: $hook}\n"
+    spec = parse(text, first_line=2, variables={"where": "local", "hook": "https://example.org/hush"})
+    assert readable_text(spec) == spec.source
+    assert "hush" not in spec.source
+    assert parse(spec.source).wait.notify
+
+
 def test_a_spot_machine_is_never_stopped() -> None:
     guards = Guards(autostop=Autostop(600.0, down=False), is_default=False)
     can = replace(CAPABILITIES, stop=True)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_world import EngineWorld
 
-from nbprov.model.causes import Cause
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import UsageError
+from nbprov.model.launches import Instance, Launch, Operation
 from nbprov.model.money import usd
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
@@ -115,6 +120,33 @@ def test_a_lost_answer_is_found_out_and_nothing_is_made_twice(world: EngineWorld
     assert world.finish(driver) is RunState.READY
     assert _history(driver) == [("here-a", AttemptState.READY, None)]
     assert len(world.alive()) == 1
+
+
+class TwiceMade(LocalCloud):
+    """Calls the first create refused for now, and carries it out all the same: its list shows two machines of one launch."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.shown_as: dict[str, str] = {}
+
+    def submit(self, launch: Launch) -> Operation:
+        if not self.shown_as:
+            twin = "f" * 32
+            super().submit(replace(launch, token=twin))
+            self.shown_as[twin] = launch.token
+            raise CloudError(Failure(Cause.TRANSIENT, "503, and made", retry_after=0.01))
+        return super().submit(launch)
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        return [replace(i, token=self.shown_as.get(i.token, i.token)) for i in super().list(owner)]
+
+
+def test_two_machines_of_one_launch_are_both_ended_and_the_next_place_tried(world: EngineWorld) -> None:
+    engine = world.engine(TwiceMade)
+    driver = world.launch(engine, world.prepare(engine))
+    assert world.finish(driver) is RunState.READY
+    assert _history(driver) == [("here-a", AttemptState.GONE, Cause.TRANSIENT), ("here-b", AttemptState.READY, None)]
+    assert [m["token"] for m in world.alive()] == [engine.cluster("dev").token]
 
 
 def test_a_lost_answer_that_made_nothing_is_told_by_the_list_and_the_next_place_tried(world: EngineWorld) -> None:

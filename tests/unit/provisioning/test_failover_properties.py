@@ -14,6 +14,7 @@ from provisioning_samples import candidate
 from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.offers import Block, Candidate
 from nbprov.model.places import Market
+from nbprov.provisioning.signals import Looked, Restocked
 
 FAILURES = st.builds(
     Failure,
@@ -68,9 +69,19 @@ RARELY = st.sampled_from([False] * 6 + [True])
 class FailoverInAnyOrder(RuleBasedStateMachine):
     """Every order of answers, failures, cancels, deadlines and deaths. `World` checks after each step."""
 
-    @initialize(candidates=candidate_lists(), race=st.integers(1, 3), hedge=st.sampled_from([0.0, 5.0]), blocks=BLOCKS)
-    def begin(self, candidates: list[Candidate], race: int, hedge: float, blocks: list[Block]) -> None:
-        self.world = World(candidates, race=race, hedge=hedge, blocks=blocks)
+    @initialize(
+        candidates=candidate_lists(),
+        race=st.integers(1, 3),
+        hedge=st.sampled_from([0.0, 5.0]),
+        blocks=BLOCKS,
+        eager=st.booleans(),
+        wait=st.sampled_from([0.0, 0.0, 500.0, 4000.0]),
+        checked=st.booleans(),
+    )
+    def begin(
+        self, candidates: list[Candidate], race: int, hedge: float, blocks: list[Block], eager: bool, wait: float, checked: bool
+    ) -> None:
+        self.world = World(candidates, race=race, hedge=hedge, blocks=blocks, eager=eager, wait=wait, checked=checked)
         self.world.start()
 
     def _doing(self, *tasks: str) -> list[str]:
@@ -108,19 +119,27 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
         token = data.draw(st.sampled_from([t for t, d in self.world.deeds.items() if not d.decided]))
         self.world.make(token, None if whole else data.draw(st.integers(0, self.world.deeds[token].candidate.count)))
 
-    @precondition(lambda self: self._doing("follow", "resolve", "end", "booting", "ssh", "agent"))
+    @precondition(lambda self: self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health"))
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        self.world.answer(data.draw(st.sampled_from(self._doing("follow", "resolve", "end", "booting", "ssh", "agent"))))
+        self.world.answer(data.draw(st.sampled_from(self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health"))))
 
-    @precondition(lambda self: self._doing("booting", "ssh", "agent"))
+    @precondition(lambda self: self._doing("booting", "ssh", "agent", "health"))
     @rule(data=st.data(), failure=MACHINE_FAILURES)
     def break_down(self, data: st.DataObject, failure: Failure) -> None:
-        self.world.answer(data.draw(st.sampled_from(self._doing("booting", "ssh", "agent"))), failure)
+        self.world.answer(data.draw(st.sampled_from(self._doing("booting", "ssh", "agent", "health"))), failure)
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 4.0, 25.0, 70.0, 700.0]))
     def pass_time(self, seconds: float) -> None:
         self.world.pass_time(seconds)
+
+    @precondition(lambda self: hasattr(self, "world"))
+    @rule(ended=st.booleans())
+    def stock_comes(self, ended: bool) -> None:
+        if ended:
+            self.world.blocks[:] = [b for b in self.world.blocks if b.cause is not Cause.CAPACITY]
+            self.world.tell(Looked(tuple(self.world.blocks)))
+        self.world.tell(Restocked())
 
     @precondition(lambda self: self.world.late)
     @rule(data=st.data())
@@ -202,7 +221,7 @@ def _answer(world: World, token: str, dice: random.Random) -> None:
     elif deed.task == "follow" and not deed.decided and luck < 0.4:
         world.refuse(token, failure)
     else:
-        world.answer(token, failure if deed.task in ("booting", "ssh", "agent") and luck < 0.3 else None)
+        world.answer(token, failure if deed.task in ("booting", "ssh", "agent", "health") and luck < 0.3 else None)
 
 
 @pytest.mark.parametrize("race", [1, 2, 3])
@@ -217,7 +236,13 @@ def test_long_walks_lose_nothing_and_end(race: int) -> None:
             candidate(i, region=zone[0], zone=zone, kind=kind, family=kind, count=count, tier=i // dice.randint(2, 9))
             for i, (zone, kind) in enumerate(places[: dice.randint(1, 9)])
         ]
-        world = World(sorted(offers, key=lambda c: c.request.tier), race=race, hedge=dice.choice([0.0, 5.0]))
+        world = World(
+            sorted(offers, key=lambda c: c.request.tier),
+            race=race,
+            hedge=dice.choice([0.0, 5.0]),
+            eager=dice.random() < 0.5,
+            wait=dice.choice([0.0, 900.0]),
+        )
         world.start()
         for _ in range(WALK_STEPS):
             _step(world, dice)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from nbprov.model.causes import Cause
-from nbprov.remote.connection import MAX_SESSIONS, Connection, wait_for_ssh
+from nbprov.remote.connection import MAX_SESSIONS, REFUSED_RETRY, Connection, wait_for_ssh
 from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
 from nbprov.remote.keys import ClusterKeys
 
@@ -59,6 +59,49 @@ async def test_waiting_ends_soon_after_sshd_is_up(machine: Any, connected: Any) 
     connection = await waiting
     assert connection.is_open
     await connection.close()
+
+
+@pytest.mark.parametrize("code", [SshCode.AUTH, SshCode.HOST_KEY])
+async def test_a_machine_whose_start_script_has_not_come_so_far_is_waited_for(
+    machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: SshCode
+) -> None:
+    monkeypatch.setitem(REFUSED_RETRY, code, 0.05)
+    others = ClusterKeys.create(tmp_path / "others")
+    mixed = ClusterKeys(others.folder, others.client_public, machine.keys.host_public) if code is SshCode.AUTH else others
+    tries: list[SshCode | None] = []
+    real, twice = Connection.open, asyncio.Event()
+
+    async def counted(*args: Any, **options: Any) -> Connection:
+        try:
+            return await real(*args, **options)
+        except SshError as error:
+            tries.append(error.code)
+            if len(tries) == 2:
+                twice.set()
+            raise
+
+    monkeypatch.setattr(Connection, "open", counted)
+    waiting = asyncio.create_task(wait_for_ssh("127.0.0.1", machine.port, mixed, 20, boot_grace=20, on_silence=lambda: tries.append(None)))
+    await twice.wait()
+    assert set(tries) == {code}, "and nobody is let in for it: the machine answered"
+    if code is SshCode.AUTH:
+        (machine.folder / "logins").write_text(others.client_public + "\n")
+    else:
+        machine.stop_listener()
+        (machine.folder / "logins").write_text(others.client_public + "\n")
+        (machine.folder / "host_key").write_text(others.host_private)
+        machine.start()
+    connection = await waiting
+    assert connection.is_open
+    await connection.close()
+
+
+async def test_the_grace_ends(shared_machine: Any, tmp_path: Path) -> None:
+    others = ClusterKeys.create(tmp_path / "others")
+    with pytest.raises(SshError) as caught:
+        await wait_for_ssh("127.0.0.1", shared_machine.port, others, 3, boot_grace=3)
+    assert caught.value.code is SshCode.HOST_KEY
+    assert "no ssh within 3 s" in caught.value.failure.message
 
 
 async def test_waiting_has_a_deadline(tmp_path: Path, keys: ClusterKeys) -> None:

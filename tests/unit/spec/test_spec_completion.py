@@ -38,6 +38,15 @@ def offered(marked: str) -> list[str]:
         ("resources:\n  autostop: {idle_minutes: 5, ¦", ("resources", "autostop"), ["down", "wait_for"]),
         ("budget: {¦", ("budget",), ["total", "warn"]),
         ("nbprov:\n  ¦", ("nbprov",), ["max_lifetime", "budget"]),
+        ("race:\n  ¦", ("race",), ["width", "hedge"]),
+        ("nbprov:\n  wait: {¦", ("nbprov", "wait"), ["for", "notify"]),
+        ("confirm_above: {jump: 20%, ¦", ("confirm_above",), ["hourly", "total"]),
+        ("health:\n  command: x\n  ¦", ("health",), ["http", "every"]),
+        ("config:\n  docker:\n    ¦", ("config", "docker"), ["run_options"]),
+        ("config:\n  hooks:\n  - ¦", ("config", "hooks", "[]"), ["run", "events"]),
+        ("file_mounts:\n  /data:\n    ¦", ("file_mounts", "/data"), ["source", "mode"]),
+        ("resources:\n  region:\n    ¦", ("resources", "region"), ["allow", "deny", "prefer"]),
+        ("resources:\n  job_recovery:\n    ¦", ("resources", "job_recovery"), ["strategy"]),
         ("setup: |\n  pip install x\n¦", (), ["resources", "run", "name"]),
         ("resources:\n  cpus: 4\n\n# a comment\n¦", (), ["run", "setup", "name"]),
     ],
@@ -81,6 +90,11 @@ def test_values(text: str, field: str, prefix: str) -> None:
 def test_words_of_a_field() -> None:
     assert at("resources:\n  use_spot: ¦").values == ("true", "false", "prefer")
     assert at("resources:\n  autostop: {wait_for: j¦").values == ("jobs_and_ssh", "jobs", "none")
+    assert at("prefer: ¦").values == ("cheapest", "soonest", "balanced")
+    assert at("nbprov: {engine: d¦").values == ("dask", "ray", "none")
+    assert at("budget: {total: 5, at_limit: ¦").values == ("down", "stop")
+    assert at("health:\n  on_fail: ¦").values == ("report", "replace", "down")
+    assert at("config:\n  hooks:\n  - events: [st¦").values == ("stop", "down", "preemption")
 
 
 def test_nothing_in_comments() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nbprov.spec import parse
+from nbprov.spec import Where, fields, parse
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,3 +26,34 @@ def test_what_the_pages_show_can_be_pasted(name: str) -> None:
     assert blocks
     for block in blocks:
         assert parse(block.split("\n#", 1)[0]).requests
+
+
+def _shown() -> list[str]:
+    """Each example of the page, set where its field belongs."""
+    cells = []
+    for where in [w for w in Where if w not in (Where.ITEM, Where.NBPROV)]:
+        for field in fields(where):
+            for value in field.example:
+                body = f"{{{field.name}: {value}{_COMPANY.get((where, field.name), '')}}}"
+                for part in reversed(where.value.split(".") if where.value else []):
+                    name = part.removesuffix("[]")
+                    body = f"{{{name}: [{body}]}}" if part.endswith("[]") else f"{{{name}: {body}}}"
+                cells.append(body)
+    return cells
+
+
+_COMPANY = {
+    (Where.BUDGET, "warn"): ", total: 10",
+    (Where.HOOK, "events"): ", run: x",
+    (Where.HOOK, "timeout"): ", run: x",
+    (Where.TASK, "expose"): ", resources: {ports: 8080}",
+    (Where.RESOURCES, "image_id"): ", infra: aws",
+    (Where.RESOURCES, "accelerator_args"): ", accelerators: tpu-v5litepod-8, infra: gcp",
+    (Where.RESOURCES, "local_disk"): ", infra: aws",
+    (Where.RESOURCES, "region"): ", cloud: aws",
+}
+
+
+@pytest.mark.parametrize("cell", _shown())
+def test_every_example_is_read(cell: str) -> None:
+    assert parse(cell).requests

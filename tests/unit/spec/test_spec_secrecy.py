@@ -8,7 +8,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from nbprov.model.spec import Secret, Spec
+from nbprov.model.spec import Level, Secret, Spec
 from nbprov.spec import SpecError, parse, to_yaml
 
 CANARY = "c4n4ry-0fD3ath"
@@ -24,6 +24,8 @@ GOOD = [
     "secrets:\n  TOKEN: {0}\n    continued {0}\nrun: y",
     "_auth: {{login: [me, {0}]}}\nrun: x",
     "name: x\n---\nsecrets: {{T: {0}}}\nrun: z\n",
+    "secrets:\n  TOKEN: {0}\xa0\nrun: y",
+    "resources: {{_docker_login_config: {{password: {0}}}, any_of: [{{_x: {0}}}]}}",
 ]
 
 BAD = [
@@ -51,6 +53,10 @@ BAD = [
     "managed_secrets: ['{0}']",
     "secrets: {{{{T: {0}}}}}",
     '{{"secrets": {{"T": "{0}"}}, "x": [}}',
+    "wait: {{notify: htps://x.y/{0}}}",
+    "wait:\n  notify: https://x.y/{0}\n\tfor: 4h",
+    "num_nodes: 0\nwait: {{notify: https://x.y/{0}}} # {0}",
+    "nbprov: {{wait: {{notify: &u https://x.y/{0}}}}}\nenvs: {{A: *u}}",
 ]
 
 
@@ -88,6 +94,18 @@ def test_the_caret_still_points_at_the_problem() -> None:
 def test_a_copy_in_the_clear_is_warned_of() -> None:
     spec = parse(f"secrets: {{T: {CANARY}}}\nrun: curl -H {CANARY}")
     assert "spec.secret-copied" in [r.code for r in spec.remarks]
+
+
+def test_a_webhooks_address_is_not_stored() -> None:
+    url = f"https://hooks.example.com/{CANARY}"
+    for text in (f"wait: {{for: 4h, notify: {url}}} # {url}", f"nbprov:\n  wait:\n    notify: '{url}'\n    for: 4h\n"):
+        spec = parse(text)
+        assert spec.wait.webhook == url
+        assert [(r.level, r.code) for r in spec.remarks] == [(Level.WARNING, "spec.webhook")]
+        assert CANARY not in spec.source + repr(spec) + to_yaml(spec)
+        again = parse(spec.source)
+        assert (again.wait.seconds, again.wait.notify, again.wait.webhook) == (14400.0, True, "")
+    assert parse("wait: {notify: yes}").remarks == ()
 
 
 def test_user_text_is_not_taken_for_a_secret() -> None:

@@ -144,9 +144,22 @@ def test_bad_lifetimes(value: str) -> None:
     assert len(codes(f"max_lifetime: {value}")) == 1
 
 
-def test_budget_options_are_named() -> None:
-    assert said("budget: {total: 10, warn: [50%], at_limit: down}") == [("note", "budget.warn")]
-    assert said("budget: {total: 10, at_limit: stop}") == [("warning", "budget.at_limit")]
+def test_the_whole_budget_map() -> None:
+    guards = parse("budget: {total: 10, warn: [80%, 50%, 80%], at_limit: STOP}").guards
+    assert guards == Guards(None, None, usd(10), False, (0.5, 0.8), "stop")
+    assert parse("budget: {total: 10, warn: 95%}").guards.warn == (0.95,)
+
+
+@pytest.mark.parametrize("value", ["[50]", "[0%]", "[101%]", "[-5%]", "half", "[[5%]]", "{a: b}", "true"])
+def test_bad_warnings_of_a_budget(value: str) -> None:
+    assert len(codes(f"budget: {{total: 10, warn: {value}}}")) == 1
+    assert codes("budget: {total: 10, at_limit: pause}") == ["spec.choice"]
+
+
+def test_a_second_clock_ends_what_was_stopped() -> None:
+    assert parse("resources: {autostop: {idle_minutes: 5, down_after: 1d}}").guards.autostop == Autostop(300.0, down_after=86400.0)
+    assert said("resources: {autostop: {down: true, down_after: 1d}}") == [("note", "resources.autostop")]
+    assert len(codes("resources: {autostop: {down_after: 5}}")) == 1
 
 
 def test_own_fields_stand_in_one_place() -> None:
@@ -154,9 +167,7 @@ def test_own_fields_stand_in_one_place() -> None:
     assert codes("nbprov: {run: x}") == ["spec.misplaced-field"]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("race", "3"), ("wait", "4h"), ("engine", "dask"), ("confirm_above", "20%"), ("outputs", "[results]")]
-)
+@pytest.mark.parametrize(("field", "value"), [("engine", "dask"), ("outputs", "[results]"), ("health", "':8000/ok'")])
 def test_what_may_cost_money_or_data_is_a_warning(field: str, value: str) -> None:
     assert said(f"{field}: {value}") == [("warning", field)]
     assert said(f"nbprov: {{{field}: {value}}}") == [("warning", f"nbprov.{field}")]
@@ -164,7 +175,20 @@ def test_what_may_cost_money_or_data_is_a_warning(field: str, value: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["race: 1", "race: false", "wait: 0", "engine: none", "prefer: cheapest", "resources: {network_tier: standard}"]
+    "text",
+    [
+        "race: 1",
+        "race: {width: 3, hedge: 20s}",
+        "race: false",
+        "wait: 0",
+        "wait: {for: 4h, notify: true}",
+        "engine: none",
+        "prefer: soonest",
+        "confirm_above: 20%",
+        "health: nvidia-smi -L",
+        "expose: tunnel",
+        "resources: {network_tier: standard}",
+    ],
 )
 def test_nothing_is_said_where_nothing_differs(text: str) -> None:
     assert parse(text).remarks == ()
@@ -179,7 +203,6 @@ def test_nothing_is_said_where_nothing_differs(text: str) -> None:
         "inputs: {s3://b/x: 120}",
         "outputs: {s3://b/x: 20}",
         "api_server_access: false",
-        "health: nvidia-smi -L",
         "resources: {priority: 5}",
         "_internal: {password: hunter22}",
         "volume_mounts: [a]",
@@ -194,9 +217,7 @@ def test_what_the_program_would_not_notice_is_a_note(text: str) -> None:
     [
         ("volumes: {/mnt: v}", "volumes"),
         ("resources: {volumes: [{path: /d}]}", "volumes"),
-        ("resources: {local_disk: nvme}", "local_disk"),
         ("resources: {ephemeral_storage: 50}", "ephemeral_storage"),
-        ("resources: {accelerator_args: {tpu_vm: true}}", "accelerator_args"),
         ("config: {gcp: {vpc_name: x}}", "gcp"),
         ("event_callback: ./tell.sh", "event_callback"),
         ("file_mounts: {/d: s3://b/x}", "file_mounts"),
@@ -287,9 +308,9 @@ def test_bad_accelerators(value: str) -> None:
         ("ports", ["0", "65536", "90-80", "22:22", "http", "[[80]]", "true", "-1"]),
         ("use_spot", ['"true"', "1", "maybe", "[true]", "null_"]),
         ("labels", ["{a: 1}", "[a]", "x", "{a: true}", "{a: null}"]),
-        ("infra", ["aws//z", "aws/a/b/c", "''", "aws/us-*", "[aws, null]", "[]", "aws/", "/x"]),
+        ("infra", ["aws//z", "aws/a/b/c", "''", "[aws, null]", "[]", "aws/", "/x"]),
         ("cloud", ["aws/us-east-1", "[]", "true"]),
-        ("region", ["a/b", "[]", "us-*", "{a: b}"]),
+        ("region", ["a/b", "[]", "{a: b}"]),
         ("max_price", ["0", "-1", "free", "5%"]),
         ("instance_type", ["''", "a b", "$t", "[a]"]),
         ("disk_tier", ["hihg"]),

@@ -96,3 +96,19 @@ test("a view that is closed hears and asks nothing more", (t) => {
   assert.equal(model.sent.length, 1);
   assert.equal(seen.states.length, 0);
 });
+
+test("once the kernel is gone nothing is asked any more, and a press is answered", (t) => {
+  t.mock.timers.enable({ apis: ["setInterval", "Date"] });
+  const { model, link, seen } = open(t, { isLive: () => true });
+  let tries = 0;
+  model.send = () => {
+    tries += 1;
+    throw new Error("Cannot send");
+  };
+  model.change({ n: 1 });
+  for (let n = 0; n < 12; n += 1) t.mock.timers.tick(5_000);
+  assert.equal(tries, 1);
+  assert.deepEqual(seen.notices, []);
+  link.send({ type: "launch" });
+  assert.equal(seen.notices.length, 1);
+});

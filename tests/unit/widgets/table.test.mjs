@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { cellText, columnWidth, decodeTable, filteredRows, nextSorting, sortedRows } from "../../../widgets/table.js";
+import { cellText, columnWidth, decodeTable, filteredRows, nextSorting, sortedRows, whyOff } from "../../../widgets/table.js";
 
 const NOW = Date.UTC(2026, 10, 21);
 const HEAD = {
@@ -117,4 +117,47 @@ test("a column is as wide as its longest value, within limits", () => {
   assert.ok(columnWidth(t.columns[1], NOW) >= "A100:16".length * 0.9);
   const long = { ...t.columns[1], words: ["x".repeat(90)] };
   assert.ok(columnWidth(long, NOW) <= 30);
+});
+
+const SAID = NOW / 1000 - 20;
+const STOCK = {
+  rows: 4,
+  total: 3,
+  noun: "candidate",
+  tail: 1,
+  now: NOW / 1000,
+  columns: [
+    { key: "rank", label: "#", kind: "rank", dtype: "i4" },
+    { key: "stock", label: "stock", kind: "stock", dtype: "u2", words: [`low@${SAID}`, "", `high@${SAID - 60}`, `none@${SAID}`] },
+    { key: "off", label: "", kind: "text", dtype: "u2", words: ["", "no credentials"] },
+  ],
+};
+const stocked = () => decodeTable(structuredClone(STOCK), [Int32Array.of(0, 1, 2, -1), Uint16Array.of(0, 2, 3, 1), Uint16Array.of(0, 0, 0, 1)].map((a) => a.buffer));
+
+test("a stock is its level and its age at the moment", () => {
+  const t = stocked();
+  assert.deepEqual([0, 1, 2, 3].map((row) => cellText(t.columns[1], row, NOW)), ["low, 20 s ago", "high, 1 min 20 s ago", "none, 20 s ago", ""]);
+  assert.equal(cellText(t.columns[1], 0, NOW + 60_000), "low, 1 min 20 s ago");
+  assert.ok(columnWidth(t.columns[1], NOW) >= "medium, 59 min 59 s ago".length);
+});
+
+test("the most stock is first, what is not known last both ways", () => {
+  assert.deepEqual([...sortedRows(stocked(), { key: "stock", direction: 1 })], [1, 0, 2, 3]);
+  assert.deepEqual([...sortedRows(stocked(), { key: "stock", direction: -1 })], [2, 0, 1, 3]);
+});
+
+test("a filter looks at the level and not at its instant", () => {
+  const t = stocked();
+  const rows = (text) => [...filteredRows(t, sortedRows(t, { key: "", direction: 0 }), { text, most: null, market: "" })];
+  assert.deepEqual(rows("high"), [1]);
+  assert.deepEqual(rows(String(SAID)), []);
+});
+
+test("what is not set up is grey, has no rank and stays below when sorted by it", () => {
+  const t = stocked();
+  assert.deepEqual(t.columns.map((c) => c.key), ["rank", "stock"]);
+  assert.deepEqual([0, 1, 2, 3].map((row) => whyOff(t, row)), ["", "", "", "no credentials"]);
+  assert.equal(cellText(t.columns[0], 3, NOW), "–");
+  for (const direction of [1, -1]) assert.equal([...sortedRows(t, { key: "rank", direction })].at(-1), 3);
+  assert.equal(whyOff(table(), 0), "");
 });

@@ -16,7 +16,7 @@ from nbprov.notebook import assets
 
 ROOT = Path(__file__).resolve().parents[3]
 WIDGETS = ROOT / "widgets"
-MOST_BYTES = 30_000
+MOST_BYTES = 32_000
 PANELS = {"price_table": assets.PRICE_TABLE, "run_panel": assets.RUN_PANEL, "clusters_table": assets.CLUSTERS_TABLE}
 
 

@@ -1,0 +1,122 @@
+"""Which clouds can be used: asked in parallel, remembered for a while, and never waited for longer than a person would."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from nbprov.clouds.base import CHECK_SECONDS
+from nbprov.model.causes import Cause, Failure
+from nbprov.model.clock import Clock, Seconds
+from nbprov.model.errors import NbprovError
+from nbprov.model.launches import CheckResult
+
+log = logging.getLogger("nbprov.api")
+
+USABLE_FOR: Seconds = 5 * 60.0
+"""A cloud that could be used is not asked again so soon: keys and balances seldom change within minutes, and a create tells them all the same."""
+ASKED_AGAIN: Seconds = 60.0
+"""A cloud that refused is not asked again so soon, however many plans are made; `%nbprov check` asks at once."""
+CHEAP: Seconds = 0.05
+"""An answer that came so quickly took no request: no credentials were found. That is looked at every time, since they may be there now."""
+PATIENCE: Seconds = 1.0
+"""A plan waits so long for a cloud to confirm what it said before: then the earlier answer stands until the new one comes."""
+
+Ask = Callable[[str], Awaitable[CheckResult]]
+"""Asks one cloud, by name; never raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    result: CheckResult
+    at: Seconds
+    took: Seconds
+
+    def stands(self, now: Seconds) -> bool:
+        if self.result.enabled:
+            return now - self.at < USABLE_FOR
+        return self.took > CHEAP and now - self.at < ASKED_AGAIN
+
+
+class Checks:
+    """What the clouds' checks said. Its coroutines run on one loop; `known` may be called from any thread."""
+
+    def __init__(self, ask: Ask, clock: Clock) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._under_way: dict[str, asyncio.Task[CheckResult]] = {}
+
+    def known(self, cloud: str) -> CheckResult | None:
+        """What a cloud's last check said; None where it was not asked yet."""
+        known = self._known.get(cloud)
+        return None if known is None else known.result
+
+    async def anew(self, clouds: Iterable[str]) -> list[CheckResult]:
+        """Ask all of these clouds now. A cloud that does not answer in `CHECK_SECONDS` counts as one that cannot be used."""
+        names = list(clouds)
+        late = await self._late(names, CHECK_SECONDS)
+        return [_silent(name, CHECK_SECONDS) if name in late else self._known[name].result for name in names]
+
+    async def at_hand(self, clouds: Iterable[str], *, first: Seconds = CHECK_SECONDS, again: Seconds = PATIENCE) -> list[CheckResult]:
+        """What is known of these clouds, asked where it is not known or too old.
+
+        Parameters
+        ----------
+        first
+            How long is waited for clouds that never answered.
+        again
+            How long for those that did: then their earlier answer stands.
+        """
+        names, now = list(clouds), self._clock.elapsed()
+        due = [name for name in names if name not in self._known or not self._known[name].stands(now)]
+        unknown = [name for name in due if name not in self._known]
+        known = [name for name in due if name in self._known]
+        late, _ = await asyncio.gather(self._late(unknown, first), self._late(known, again))
+        for name in late:
+            # Until it answers: the plans meanwhile do not wait for it again.
+            self._known.setdefault(name, _Known(_silent(name, first), self._clock.elapsed(), first))
+        return [self._known[name].result for name in names]
+
+    async def _late(self, names: Iterable[str], seconds: Seconds) -> set[str]:
+        """Ask, and say who has not answered in time."""
+        tasks = {name: self._begin(name) for name in names}
+        if tasks:
+            await asyncio.wait(tasks.values(), timeout=seconds)
+        return {name for name, task in tasks.items() if not task.done()}
+
+    def _begin(self, name: str) -> asyncio.Task[CheckResult]:
+        task = self._under_way.get(name)
+        if task is None:
+            task = self._under_way[name] = asyncio.create_task(self._question(name))
+        return task
+
+    async def _question(self, name: str) -> CheckResult:
+        begun = self._clock.elapsed()
+        try:
+            result = await self._ask(name)
+        except Exception as error:  # an adapter that cannot be loaded, or breaks its word: the other clouds are none the worse
+            log.exception("checking %s", name)
+            result = CheckResult(name, enabled=False, problem=Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}", "adapter"))
+        finally:
+            self._under_way.pop(name, None)
+        now = self._clock.elapsed()
+        self._known[name] = _Known(result, now, now - begun)
+        if result.zone_names:
+            _learn_zones(result)
+        return result
+
+
+def _learn_zones(result: CheckResult) -> None:
+    """Keep an account's own names of zones, so that a spec may use them; prices go by the ids that all accounts share."""
+    from nbprov.catalog import zone_names
+
+    with suppress(NbprovError):  # a home that cannot be written to costs the names, not the cloud
+        zone_names.learn(result.account, result.zone_names)
+
+
+def _silent(name: str, seconds: Seconds) -> CheckResult:
+    return CheckResult(name, enabled=False, problem=Failure(Cause.TIMEOUT, f"{name} did not answer within {seconds:g} s"))

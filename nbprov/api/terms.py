@@ -1,0 +1,55 @@
+"""What Launch would agree to, and how a run would go: told of a plan before there is a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nbprov.model.errors import NbprovError
+from nbprov.model.offers import Plan
+from nbprov.model.spec import Race
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What Launch would agree to.
+
+    Attributes
+    ----------
+    plan
+        Its `dearest` is the dearest place that may be taken: `confirm_above` passes over what is beyond.
+    race
+        How many places may be tried at once.
+    notes
+        How the run would buy, race, wait, check and end, a line each.
+    refusal
+        Why Launch would be refused as things stand; empty where it would not.
+    """
+
+    plan: Plan
+    race: int
+    notes: tuple[str, ...]
+    refusal: str = ""
+
+
+def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
+    """The terms of a plan, as `provision` would have them."""
+    from nbprov.provisioning.consent import consent_to
+    from nbprov.provisioning.guards import check_budget
+    from nbprov.provisioning.preparing import notes_of
+    from nbprov.provisioning.racing import race_rule, usual_accept
+
+    spec, refusal = plan.spec, ""
+    consent = consent_to(plan, agreed=agreed)
+    rule = race_rule(spec.race if race is None else Race(race), plan, usual=partial(usual_accept, ledger), eager=race is not None)
+    notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
+    if plan.chosen is not None:
+        try:
+            check_budget(spec.guards, plan.chosen)
+        except NbprovError as error:
+            refusal = f"{error.message}; {error.hint}"
+    return Terms(consent.plan, rule.width, notes, refusal)

@@ -1,0 +1,74 @@
+"""Files that are there whole or not at all, also after a power cut."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def md5(path: Path) -> str:
+    """The MD5 of a file: to see a change, not to keep an enemy out."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on the disk."""
+    if path.is_dir() and sys.platform == "win32":
+        return  # a folder cannot be opened there, and its names are journaled
+    handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write(path: Path, data: bytes) -> None:
+    """Put bytes in place in one step: whoever reads sees the old or the new, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+    sync(path.parent)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy one file's bytes and times, in one step."""
+    fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+    try:
+        shutil.copy2(source, fresh)
+        sync(fresh)
+        os.replace(fresh, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
+    sync(target.parent)
+
+
+def empty(folder: Path) -> Path:
+    """This folder, made if need be, with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def marks(paths: Iterable[Path]) -> dict[str, str]:
+    """The MD5 of each file that is there, by its name."""
+    return {path.name: md5(path) for path in paths if path.is_file()}

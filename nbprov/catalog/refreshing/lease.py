@@ -1,0 +1,92 @@
+"""One refresh of a cloud at a time, over all kernels of a user.
+
+The lock is the operating system's, on an open file: it is freed the moment its holder dies, however it dies. A lease file with a
+heartbeat would need a thread that beats, a length to wait out after a kill, and clocks that agree.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nbprov.clouds.http import Stopped
+from nbprov.model.clock import Seconds
+
+WAIT_SECONDS: Seconds = 60.0
+"""How long another kernel's refresh is waited for: the hosted lists take seconds, and what takes longer will be there for the next question."""
+POLL_SECONDS: Seconds = 0.1
+"""How often a taken lock is tried again: below what a person notices, and far above what a try costs."""
+
+
+class Held(Exception):
+    """Somebody else has held the lock for too long to wait."""
+
+
+@contextmanager
+def lease(path: Path, *, stop: threading.Event, waiting: Callable[[], object] = lambda: None) -> Iterator[bool]:
+    """Hold the lock of `path` for a while. Yields whether it had to be waited for: then somebody else has just done the same work.
+
+    Raises
+    ------
+    Held
+        If somebody else holds it for longer than `WAIT_SECONDS`.
+
+    Parameters
+    ----------
+    stop
+        Ends the waiting: `Stopped` is raised.
+    waiting
+        Called once, if the lock is taken.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        waited, end = False, time.monotonic() + WAIT_SECONDS
+        while not _try(handle):
+            if not waited:
+                waited = True
+                waiting()
+            if time.monotonic() > end:
+                raise Held
+            if stop.wait(POLL_SECONDS):
+                raise Stopped
+        try:
+            yield waited
+        finally:
+            _free(handle)
+    finally:
+        os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try(handle: int) -> bool:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _free(handle: int) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try(handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _free(handle: int) -> None:
+        # Said out loud, since a process that was forked meanwhile holds the same open file.
+        fcntl.flock(handle, fcntl.LOCK_UN)

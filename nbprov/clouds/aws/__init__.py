@@ -1,0 +1,24 @@
+"""Amazon EC2.
+
+Nothing is imported until `make` is called, and boto3 not before the first question to AWS.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nbprov.clouds.base import Cloud
+
+
+def make() -> Cloud:
+    """The adapter, for the account that boto3's own chain of credentials finds.
+
+    Examples
+    --------
+    >>> make().name
+    'aws'
+    """
+    from .provisioner import AwsCloud
+
+    return AwsCloud()

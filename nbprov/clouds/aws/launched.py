@@ -1,0 +1,134 @@
+"""Which launches may have machines, where, and in whose account: so that other settings in the environment do not make them look gone.
+
+A listing is of one account, and of the regions that are looked into. Where a notebook is opened with another profile, or with fewer regions in
+`NBPROV_AWS_REGIONS`, a listing lacks machines that run on, and what a listing lacks counts as ended. So a create is noted first, in a file
+of its own (nothing to tear, nothing to lock), and the note stays until a listing of its account shows that no machine of it is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.paths import home
+
+LATE: Seconds = 600.0
+"""How long after a create its machines may be missing from a listing: EC2's advice on eventual consistency speaks of minutes."""
+_TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One launch.
+
+    Attributes
+    ----------
+    account
+        The number of the account; empty where it was not known when the create was sent.
+    count
+        How many machines its first create asked for.
+    ids
+        Its machines; none before EC2 named them.
+    at
+        When its create was last sent.
+    """
+
+    token: str
+    owner: str
+    region: str
+    account: str = ""
+    instance_type: str = ""
+    name: str = ""
+    spot: bool = False
+    count: int = 1
+    ids: tuple[str, ...] = ()
+    at: Instant = 0.0
+
+    @property
+    def is_late(self) -> bool:
+        """Whether what is not listed by now will not be."""
+        return not 0 <= time.time() - self.at < LATE
+
+    def path(self) -> Path:
+        """Its file."""
+        return folder() / f"{self.token}.json"
+
+
+def folder() -> Path:
+    """Where the notes are."""
+    return home() / "clouds" / "aws"
+
+
+def write(note: Note) -> None:
+    """Write a note down; the one of the same launch before it is replaced.
+
+    Raises
+    ------
+    CloudError
+        `bad_request` where the disk takes nothing: a machine of which nothing is known afterwards must not be made.
+    """
+    if not _TOKEN.match(note.token):
+        raise CloudError(Failure(Cause.BAD_REQUEST, "the token of a launch is no name of a file", "bad-token"))
+    file = note.path()
+    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.write_text(json.dumps(asdict(note)))
+        draft.replace(file)
+    except OSError as error:
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"{file.parent} cannot be written to: {error.strerror}", "no-disk")) from None
+
+
+def read(token: str) -> Note | None:
+    """The note of a launch; None where there is none."""
+    return _of_file(folder() / f"{token}.json") if _TOKEN.match(token) else None
+
+
+def of_owner(owner: str) -> list[Note]:
+    """All notes of an owner."""
+    return [note for note in _all() if note.owner == owner]
+
+
+def of_ids(ids: Iterable[str]) -> dict[str, Note]:
+    """The notes of these machines, as far as there are any."""
+    wanted = set(ids)
+    return {one: note for note in _all() for one in note.ids if one in wanted}
+
+
+def drop(note: Note) -> None:
+    """Forget a launch of which no machine can be."""
+    with contextlib.suppress(OSError):
+        note.path().unlink(missing_ok=True)
+
+
+def seen(note: Note, alive: Iterable[str], account: str) -> None:
+    """Take into account that a listing of its account shows these machines of a launch as not gone. A disk that takes nothing changes nothing."""
+    there = tuple(sorted(alive))
+    with contextlib.suppress(CloudError):
+        if not there and note.is_late:
+            drop(note)
+        elif (there, account) != (tuple(sorted(note.ids)), note.account):
+            write(replace(note, ids=there, account=account))
+
+
+def _all() -> list[Note]:
+    return [note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None]
+
+
+def _of_file(file: Path) -> Note | None:
+    """A note; None where the file is gone, torn or somebody else's."""
+    try:
+        found = json.loads(file.read_text())
+        note = Note(**{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return note if file.stem == note.token else None

@@ -1,0 +1,166 @@
+"""Finding machines: by owner in all regions, by token or id where they are."""
+
+from __future__ import annotations
+
+import builtins
+import re
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Seconds
+from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.places import Place
+
+from . import launched
+from .network import Networks
+from .session import Session, everywhere
+from .states import CLOUD, instance_of
+
+YOUNG: Seconds = 300.0
+"""How long EC2 may not know an id that it gave out (its pages on eventual consistency speak of minutes)."""
+FIND_SECONDS: Seconds = 12.0
+"""How long looking for ids whose region is not known may take, of a call's 30 s."""
+_ID = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?$")
+MOST_VALUES = 200
+"""Values that one filter may have."""
+
+
+class Listing:
+    """The machines of an account as EC2 lists them, and the regions where they were seen."""
+
+    def __init__(self, session: Session, networks: Networks) -> None:
+        self._session = session
+        self._networks = networks
+        self._lock = threading.Lock()
+        self._where: dict[str, str] = {}
+
+    def of_owner(self, owner: str, seconds: Seconds) -> builtins.list[Instance]:
+        """All machines that bear this owner's tag, in every region; those in another account than the one that can be asked are of unknown state.
+
+        Raises
+        ------
+        CloudError
+            Where a single region could not be listed, or the credentials changed meanwhile: what is left out would count as gone.
+        """
+        began, notes, session = time.monotonic(), launched.of_owner(owner), self._session.boto()
+        beside = {note.region for note in notes} - set(self._session.regions())
+        if beside:
+            # Not looked into any more, or enabled a moment ago, or of another account.
+            mine = self._session.account()
+            beside &= {note.region for note in notes if note.account in ("", mine)}
+        filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}]
+        found = self._in_all(filters, max(0.0, seconds - (time.monotonic() - began)), also=beside)
+        if self._session.boto() is not session:
+            raise CloudError(Failure(Cause.TRANSIENT, "the AWS credentials changed while machines were listed", "changed"))
+        return [*found, *self._unseen(notes, found)]
+
+    def _unseen(self, notes: Sequence[launched.Note], found: Sequence[Instance]) -> builtins.list[Instance]:
+        """Machines of other accounts, which a listing of this one cannot show; the notes of this one's launches are brought up to date."""
+        unseen: builtins.list[Instance] = []
+        for note in notes:
+            shown = [i for i in found if i.token == note.token]
+            alive = [i.id for i in shown if i.state is not InstanceState.GONE]
+            if not shown and note.account and note.account != self._session.account():
+                unseen += map(partial(_elsewhere, note), note.ids)
+            elif shown or note.is_late:
+                launched.seen(note, alive, note.account or (self._session.account() if shown else ""))
+        return unseen
+
+    def away(self, ids: Sequence[str]) -> dict[str, launched.Note]:
+        """Those of these machines that are in another account than the one whose credentials hold now."""
+        noted = {one: note for one, note in launched.of_ids(ids).items() if note.account}
+        try:
+            return {one: note for one, note in noted.items() if note.account != self._session.account()}
+        except CloudError:
+            # That nobody says whose credentials these are keeps no machine from being ended.
+            return {}
+
+    def of_token(self, token: str, region: str) -> builtins.list[Instance]:
+        """The machines of one launch: in its region, or in all where that is not known."""
+        filters = [{"Name": "tag:nbprov-token", "Values": [token]}]
+        return self._in_one(region, filters) if region else self._in_all(filters, FIND_SECONDS)
+
+    def rows(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[dict[str, Any]]:
+        """What EC2 says of machines, as it says it."""
+        pages = self._session.pages(region, "DescribeInstances", Filters=[*filters])
+        found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
+        self.note(region, (str(i["InstanceId"]) for i in found))
+        return found
+
+    def by_id(self, region: str, ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
+        """The machines with these ids. By a filter, for one id that is not there would fail a request that names them."""
+        batches = [ids[at : at + MOST_VALUES] for at in range(0, len(ids), MOST_VALUES)]
+        return [row for batch in batches for row in self.rows(region, [{"Name": "instance-id", "Values": [*batch]}])]
+
+    def note(self, region: str, ids: Iterable[str]) -> None:
+        """Remember where machines are."""
+        with self._lock:
+            self._where |= dict.fromkeys(ids, region)
+
+    def is_young(self, instance_id: str) -> bool:
+        """Whether EC2 gave this id out so lately that not knowing it means nothing."""
+        note = launched.of_ids([instance_id]).get(instance_id)
+        return note is not None and time.time() - note.at < YOUNG
+
+    def by_region(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
+        """The regions of these machines. Ids that no region knows are left out: they are gone, or were never EC2's."""
+        placed: dict[str, builtins.list[str]] = {}
+        unplaced = []
+        noted = launched.of_ids(ids)
+        for one in dict.fromkeys(i for i in ids if _ID.match(i)):
+            region = self._where.get(one)
+            if region is None and one in noted:
+                region = noted[one].region
+            if region is None:
+                unplaced.append(one)
+            else:
+                placed.setdefault(region, []).append(one)
+        if unplaced:
+            for region, rows in self._asked_everywhere(unplaced).items():
+                placed.setdefault(region, []).extend(rows)
+        return placed
+
+    def _asked_everywhere(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
+        found = everywhere(self._session, lambda region: [str(r["InstanceId"]) for r in self.by_id(region, ids)], FIND_SECONDS)
+        return {region: rows for region, rows in found.items() if rows}
+
+    def _in_all(self, filters: Sequence[dict[str, Any]], seconds: Seconds, *, also: Iterable[str] = ()) -> builtins.list[Instance]:
+        found = everywhere(self._session, lambda region: self._in_one(region, filters), seconds, also=also)
+        return [instance for instances in found.values() for instance in instances]
+
+    def _in_one(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[Instance]:
+        return [instance_of(row, region, self._zone_id(region, row)) for row in self.rows(region, filters)]
+
+    def _zone_id(self, region: str, row: dict[str, Any]) -> str:
+        place = row.get("Placement", {})
+        name = str(place.get("AvailabilityZone", ""))
+        return str(place.get("AvailabilityZoneId") or "") or self._networks.zone_ids(region).get(name, name)
+
+
+def not_ours_to_see(note: launched.Note) -> str:
+    """Why nothing can be told of a machine in another account."""
+    return (
+        f"made in the AWS account {note.account}, of which the credentials that hold now are not; "
+        f"where that account is no more, delete clouds/aws/{note.token}.json in nbprov's home"
+    )
+
+
+def _elsewhere(note: launched.Note, instance_id: str) -> Instance:
+    return Instance(
+        cloud=CLOUD,
+        id=instance_id,
+        token=note.token,
+        owner=note.owner,
+        place=Place(CLOUD, note.region, ""),
+        instance_type=note.instance_type,
+        state=InstanceState.UNKNOWN,
+        name=note.name,
+        spot=note.spot,
+        node=note.ids.index(instance_id),
+        launched_at=note.at,
+        reason=not_ours_to_see(note),
+    )

@@ -1,0 +1,148 @@
+"""Prices of Amazon EC2: the public list of a region for what machines cost on demand; with an account's keys, zones and spot prices too."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from nbprov.clouds.fetching import Read, Steps, each, endpoint
+from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.prices import PriceList, PriceRow
+
+from .account import Account, Described, RegionView
+from .gpu_families import FAMILIES, OTHERS, Accelerator, accelerator_of, family_of
+from .price_list import Listed, read_list
+
+BULK = "https://pricing.us-east-1.amazonaws.com"
+"""One address for all regions: AWS serves price lists from there only."""
+REGIONS = ("us-east-1", "us-east-2", "us-west-2", "eu-west-1")
+"""Read where nobody names others: most GPUs are there, and every region is 70 to 190 MB."""
+AT_ONCE = 2
+"""A list is limited by the line and by parsing, not by waiting."""
+HIDDEN = {"p4de.24xlarge": ("us-east-1", "us-west-2")}
+"""Sold there, though EC2 shows it in no zone of most accounts."""
+
+
+class AwsFetcher(Fetcher):
+    """Reads EC2's price lists."""
+
+    cloud = "aws"
+
+    def ready(self, context: FetchContext) -> str:
+        """Always: the list on demand is public. What keys and boto3 would add stands in the notes of the result."""
+        return ""
+
+    def fetch(self, context: FetchContext) -> PriceList:
+        """Read the regions asked for, else `REGIONS`."""
+        regions = tuple(dict.fromkeys(context.regions)) or REGIONS
+        found = Account.open(context)
+        account = found if isinstance(found, Account) else None
+        notes = [] if account else [f"no spot prices and no zones were read: {found}"]
+        steps = Steps(context, len(regions))
+        lists = each(regions, _reader(context, steps), context, at_once=AT_ONCE, steps=steps)
+        views: Read[RegionView] = Read()
+        if account is not None:
+            views = _views(account, lists, context)
+        failed = {**lists.failed, **views.failed}
+        odd: Counter[str] = Counter()
+        rows = [
+            row
+            for region in regions
+            if region not in failed
+            for row in _region_rows(region, lists.good[region], views.good.get(region), odd)
+        ]
+        return PriceList(
+            tuple(rows),
+            "Amazon EC2 price list",
+            context.today,
+            spot_source="EC2 spot price history" if account else "",
+            failed=failed,
+            covered=frozenset(regions),
+            unseen=frozenset() if account else frozenset({"spot"}),
+            notes=(*notes, *(f"{count} {what}" for what, count in odd.items())),
+        )
+
+
+def fetcher() -> Fetcher:
+    """The fetcher of this cloud."""
+    return AwsFetcher()
+
+
+def _reader(context: FetchContext, steps: Steps) -> Callable[[str], dict[str, Listed]]:
+    base = endpoint(context, "pricing", BULK)
+
+    def read(region: str) -> dict[str, Listed]:
+        if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d{1,2}", region):
+            raise CloudError(Failure(Cause.BAD_REQUEST, f"{region!r} is not the name of an AWS region", code="bad-region"))
+        url = f"{base}/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv"
+        return read_list(context.http.lines(url, seen=steps.seen(region)), region)
+
+    return read
+
+
+def _views(account: Account, lists: Read[dict[str, Listed]], context: FetchContext) -> Read[RegionView]:
+    """What the account sees of the regions whose lists were read; regions it may not use are among the failed."""
+    try:
+        return each(lists.good, account.read, context, steps=Steps(context, len(lists.good)))
+    except CloudError as error:
+        if error.failure.code == "AuthFailure":
+            # In one region it means that the region is not enabled; in all of them, that the keys are wrong.
+            raise CloudError(replace(error.failure, cause=Cause.CREDENTIALS)) from None
+        raise
+
+
+def _region_rows(region: str, listed: dict[str, Listed], view: RegionView | None, odd: Counter[str]) -> Iterator[PriceRow]:
+    for name in sorted(listed.keys() | (view.offered.keys() if view else set())):
+        row = _machine(region, name, listed.get(name), view.types.get(name) if view else None, odd)
+        if row is None:
+            continue
+        if view is None:
+            if row.on_demand is not None:
+                yield row
+            continue
+        for zone in sorted(view.offered.get(name, ())):
+            placed = replace(row, zone=zone, spot=view.spot.get((name, zone)))
+            if placed.on_demand is not None or placed.spot is not None:
+                yield placed
+        if name not in view.offered and region in HIDDEN.get(name, ()):
+            yield row
+
+
+def _machine(region: str, name: str, listed: Listed | None, said: Described | None, odd: Counter[str]) -> PriceRow | None:
+    """The machine without its place and spot price; None where what it is cannot be told, which is counted."""
+    if family_of(name) in OTHERS:
+        return None
+    device = _device(name, listed, said)
+    if device is None or (device.name and not device.count):
+        odd["EC2 types were left out: which accelerators they have was not said"] += 1
+        return None
+    if listed is not None and listed.on_demand is None:
+        odd["EC2 types have two prices in the list: theirs is left empty"] += 1
+    return PriceRow(
+        region,
+        name,
+        accelerator=device.name,
+        count=device.count or 0.0,
+        device_gib=device.device_gib or None,
+        maker=device.maker,
+        vcpus=(listed and listed.vcpus) or (said and said.vcpus) or None,
+        memory_gib=(listed and listed.memory_gib) or (said and said.memory_gib) or None,
+        arch=(said and said.arch) or (listed and listed.arch) or "",
+        on_demand=listed.on_demand if listed else None,
+    )
+
+
+_NONE = Accelerator("", 0.0, "")
+
+
+def _device(name: str, listed: Listed | None, said: Described | None) -> Accelerator | None:
+    """The accelerator: of the table of families, else as EC2 describes it; `_NONE` for a machine without, None where it cannot be told."""
+    counted = (said.accelerator.count if said and said.accelerator else None) or (listed.gpus if listed else None)
+    if family_of(name) in FAMILIES:
+        return accelerator_of(name, counted)
+    if said is not None:
+        return said.accelerator if said.accelerated else _NONE
+    return None if listed is not None and listed.gpus else _NONE

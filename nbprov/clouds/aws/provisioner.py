@@ -1,0 +1,159 @@
+"""The adapter of AWS: EC2 machines by boto3."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
+from nbprov.clouds.fetching import price
+from nbprov.model.causes import Failure
+from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
+from nbprov.model.offers import Candidate, Offer
+from nbprov.model.places import Market
+from nbprov.model.stock import Stock
+
+from . import checking, errors
+from .changes import Changes
+from .ingress import Doors
+from .leftovers import Leftovers
+from .listing import Listing
+from .network import Networks
+from .session import QUICK, Session, every
+from .states import CLOUD, LOGIN
+from .submitting import Submitting
+
+PRODUCT = "Linux/UNIX"
+MOST_CONSOLE = 64 * 1024
+FAMILIES = ("c6i", "c6id", "c7i", "m6i", "m6id", "m7i", "r6i", "r6id", "r7i")
+
+CAPABILITIES = Capabilities(
+    spot=True,
+    stop=True,
+    multi_node=True,
+    ports=True,
+    images=True,
+    login=LOGIN,
+    disk_tiers=frozenset({"low", "medium", "high", "ultra"}),
+    network_best=True,
+    local_disk=True,
+    replayable=True,
+    # AWS's advice on eventual consistency: back off for up to minutes; what was seen of fresh machines is under a second.
+    settle=120.0,
+    zones=True,
+    stock_probe=True,
+    submit_seconds=CALL_SECONDS,
+    default_families=FAMILIES,
+    notes={
+        "login": f"{LOGIN} on the images that nbprov chooses; the label nbprov-login names another",
+        "ports": "port 22 is open to this computer's address alone; other ports by tunnel, unless the spec opens them",
+        "stop": "a stopped machine costs its disk; spot machines cannot be stopped",
+        "poweroff": "what it does is fixed at launch: terminate, or stop where the disk is to be kept",
+    },
+)
+
+
+class AwsCloud(Cloud):
+    """EC2, for the account of boto3's own chain of credentials. Nothing is imported or asked before the first call."""
+
+    name = CLOUD
+    capabilities = CAPABILITIES
+
+    def __init__(self) -> None:
+        self._session = Session()
+        self._networks = Networks(self._session)
+        self._doors = Doors(self._session)
+        self._listing = Listing(self._session, self._networks)
+        self._submitting = Submitting(self._session, self._networks, self._doors, self._listing)
+        self._changes = Changes(self._session, self._doors, self._listing)
+        self._leftovers = Leftovers(self._session, self._networks, self._doors)
+
+    def check(self) -> CheckResult:
+        return checking.check(self._session, self._networks, self.name)
+
+    def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
+        from .stock import look
+
+        return look(self._session, offers, count)
+
+    def quote(self, candidate: Candidate) -> Quote | None:
+        """The spot price of now, of the zone or the dearest of the region's; None on demand, where a price is a list price."""
+        if candidate.offer.market is not Market.SPOT:
+            return None
+        good, bad = every(["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2)
+        if bad:
+            raise bad["quote"]
+        return good["quote"]
+
+    def _spot_price(self, offer: Offer) -> Quote | None:
+        named = {"AvailabilityZone": self._networks.zone_name(offer.region, offer.zone)} if offer.zone else {}
+        answer = self._session.call(
+            offer.region,
+            "DescribeSpotPriceHistory",
+            QUICK,
+            InstanceTypes=[offer.instance_type],
+            ProductDescriptions=[PRODUCT],
+            # From now on: what holds at this moment is given with the time it began.
+            StartTime=datetime.now(UTC),
+            **named,
+        )
+        newest: dict[str, tuple[datetime, int]] = {}
+        for row in answer["SpotPriceHistory"]:
+            amount, zone, since = price(row.get("SpotPrice")), str(row.get("AvailabilityZone", "")), row["Timestamp"]
+            if amount is not None and (zone not in newest or since > newest[zone][0]):
+                newest[zone] = (since, amount)
+        if not newest:
+            return None
+        return Quote(max(amount for _, amount in newest.values()), "EC2 spot price history", time.time())
+
+    def submit(self, launch: Launch) -> Operation:
+        """See `Cloud.submit`. The security group is seen to first, then one `RunInstances` whose token is the launch's.
+
+        `unknown_outcome` also where the token was used before with other parameters and its machines are not listed yet.
+        """
+        return self._submitting.submit(launch)
+
+    def poll(self, operation: Operation) -> PollResult:
+        return self._submitting.poll(operation)
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        return self._listing.of_owner(owner, LIST_SECONDS - 1.0)
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        """See `Cloud.terminate`.
+
+        Raises
+        ------
+        CloudError
+            `transient` where EC2 does not know an id that it gave out less than five minutes ago: that does not mean gone.
+        """
+        self._changes.terminate(ids)
+
+    def start(self, ids: Sequence[str]) -> None:
+        self._changes.start(ids)
+
+    def stop(self, ids: Sequence[str]) -> None:
+        self._changes.stop(ids)
+
+    def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        self._changes.open_ports(ids, ports)
+
+    def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        self._changes.close_ports(ids, ports)
+
+    def admit(self, ids: Sequence[str]) -> bool:
+        return self._changes.admit(ids)
+
+    def side_objects(self, owner: str) -> builtins.list[SideObject]:
+        return self._leftovers.find(owner)
+
+    def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
+        return self._leftovers.remove(objects)
+
+    def console(self, instance_id: str) -> str:
+        return self._changes.console(instance_id)[-MOST_CONSOLE:]
+
+    def classify(self, error: BaseException) -> Failure:
+        return errors.failure_of_exception(error) or super().classify(error)

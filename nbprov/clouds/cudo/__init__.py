@@ -1,0 +1,1 @@
+"""CUDO Compute."""

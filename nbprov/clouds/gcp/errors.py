@@ -1,0 +1,264 @@
+"""From Google's reasons, operation codes and sentences to causes.
+
+Google tells a refusal in two ways: an HTTP answer with `error.errors[].reason` (and sometimes an `ErrorInfo` reason), and an operation that was
+accepted with 200 and failed later, with `error.errors[].code`. The HTTP status of a failed operation says nothing: an exhausted zone is 503 like an
+outage. So codes are looked at first, then the sentence, then the status. Sources: facts of Google's troubleshooting pages, SkyPilot's and
+dstack's handlers, and issue threads; the corpus in tests/contract/corpus/gcp.jsonl names one for each message.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbprov.clouds.web_words import retry_after, words_of
+from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.clock import Seconds
+
+CAPACITY_CODES = (
+    "ZONE_RESOURCE_POOL_EXHAUSTED",
+    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+    "REGION_RESOURCE_POOL_EXHAUSTED",
+    "STOCKOUT",
+    "insufficientCapacity",
+    "resource_availability",
+    "VM_MIN_COUNT_NOT_REACHED",
+)
+CODES: Mapping[str, Cause] = {
+    **dict.fromkeys(CAPACITY_CODES, Cause.CAPACITY),
+    **dict.fromkeys(("QUOTA_EXCEEDED", "quotaExceeded", "LIMIT_EXCEEDED"), Cause.QUOTA),
+    **dict.fromkeys(("authError", "required", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED", "CREDENTIALS_MISSING"), Cause.CREDENTIALS),
+    **dict.fromkeys(("BILLING_DISABLED", "accountDisabled", "billingNotEnabled"), Cause.BALANCE),
+    **dict.fromkeys(("accessNotConfigured", "SERVICE_DISABLED", "IAM_PERMISSION_DENIED", "insufficientPermissions"), Cause.PERMISSION),
+    **dict.fromkeys(("PERMISSIONS_ERROR", "conditionNotMet", "CONDITION_NOT_MET", "forbidden", "orgPolicyViolated"), Cause.PERMISSION),
+    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "tooManyRequests"), Cause.RATE_LIMIT),
+    **dict.fromkeys(("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "RESOURCE_OPERATION_RATE_EXCEEDED"), Cause.RATE_LIMIT),
+    **dict.fromkeys(("backendError", "internalError", "INTERNAL_ERROR", "RESOURCE_NOT_READY", "resourceNotReady"), Cause.TRANSIENT),
+    **dict.fromkeys(("RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "resourceInUseByAnotherResource", "operationInProgress"), Cause.TRANSIENT),
+    **dict.fromkeys(("invalid", "invalidParameter", "badRequest", "parseError", "wrongUrl", "INVALID_USAGE"), Cause.BAD_REQUEST),
+    **dict.fromkeys(("INVALID_FIELD_VALUE", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"), Cause.BAD_REQUEST),
+}
+"""Every code that means one thing whatever the sentence; `notFound`, `forbidden` and `UNSUPPORTED_OPERATION` are read with their sentence first."""
+
+_EXISTS = frozenset({"alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"})
+_SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
+    (
+        r"billing (is |has been )?disabled|billing must be enabled|billing account .*(closed|disabled|not found|not open)",
+        Cause.BALANCE,
+        None,
+    ),
+    (r"api has not been used in project|access not configured|it is disabled\. enable it by visiting", Cause.PERMISSION, None),
+    (r"location [\w/-]+ is not found or access is unauthorized", Cause.NOT_OFFERED, Scope.REGION),
+    (r"zone .* is (not available|deprecated|turned down)|unknown zone|invalid value .*zone", Cause.NOT_OFFERED, None),
+    (r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with name .* does not exist", Cause.NOT_OFFERED, None),
+    (r"/zones/[\w-]+'? was not found|/regions/[\w-]+'? was not found", Cause.NOT_OFFERED, None),
+    (r"machine type .* (is not supported|cannot be used|is not available) in (this|the)? ?zone", Cause.NOT_OFFERED, None),
+    (r"features are not compatible for creating instance", Cause.NOT_OFFERED, None),
+    (r"does not have enough resources available|currently unavailable in the .* zone|pool exhausted", Cause.CAPACITY, None),
+    (r"preempted (while|during)|was preempted", Cause.SPOT, None),
+    (r"quota '[^']*' exceeded|quota exceeded for .*limit|quota_exceeded", Cause.QUOTA, None),
+    (r"constraint constraints/|organization policy", Cause.PERMISSION, None),
+    (r"required '[^']*' permission|does not have permission|permission .* denied", Cause.PERMISSION, None),
+    (r"/(sub)?networks/[^ ]* was not found", Cause.PERMISSION, None),
+    (
+        r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been deleted)|failed to find project",
+        Cause.PERMISSION,
+        None,
+    ),
+    (r"/images?/[^ ]* was not found|/family/[^ ]* was not found", Cause.BAD_REQUEST, None),
+    (r"(cannot|could not) be smaller than the image|disk size .* smaller", Cause.BAD_REQUEST, None),
+    (r"rate limit|too many requests|queries? per minute|requests per minute|operation rate exceeded", Cause.RATE_LIMIT, None),
+)
+_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES)
+_MEANT_FIRST = frozenset(
+    {"notFound", "RESOURCE_NOT_FOUND", "forbidden", "invalid", "badRequest", "UNSUPPORTED_OPERATION", "INVALID_FIELD_VALUE", "required"}
+)
+"""Codes so wide that the sentence, where it is known, says more."""
+_STATUS = {401: Cause.CREDENTIALS, 402: Cause.BALANCE, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT, 404: Cause.BAD_REQUEST}
+_GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
+_MOST_WORDS = 2000
+_BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
+_MINUTE: Seconds = 60.0
+"""Rates of requests are counted by the minute, and begin anew with the next (page "API rate limits")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What Google said once: the first code that means something, and its sentence.
+
+    Attributes
+    ----------
+    status
+        Of the HTTP answer; 0 for an operation's error.
+    codes
+        `reason`s and `code`s, the most exact first.
+    hint
+        Zones that the message names as having stock: a hint, never a contract.
+    """
+
+    status: int = 0
+    codes: tuple[str, ...] = ()
+    message: str = ""
+    retry_after: Seconds | None = None
+    limit: float | None = None
+    hint: str = ""
+    is_json: bool = True
+
+
+def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
+    """The failure that an answer or an operation's error means.
+
+    Parameters
+    ----------
+    call
+        `insert`, `bulkInsert`, `start`: calls that make a machine run, of which a broken gateway may have swallowed the answer.
+    spot
+        The request was for the spot market: want of capacity is then want of spot.
+
+    Examples
+    --------
+    >>> failure_of(Said(codes=("ZONE_RESOURCE_POOL_EXHAUSTED",), message="The zone … does not have enough resources")).cause.value
+    'capacity'
+    """
+    cause, code, scope = _meaning(said)
+    if call in ("insert", "bulkInsert") and not said.is_json and said.status in (502, 504):
+        cause, scope = Cause.UNKNOWN_OUTCOME, None
+    if cause is Cause.CAPACITY and spot:
+        cause = Cause.SPOT
+    elif cause is Cause.SPOT and not spot:
+        cause = Cause.CAPACITY
+    if cause is Cause.QUOTA and _is_global(said.message):
+        scope = Scope.ACCOUNT
+    zero = cause is Cause.QUOTA and (said.limit == 0 or re.search(r"limit: 0(\.0+)?\b(?!\.)", said.message, re.IGNORECASE) is not None)
+    message = said.message[:_MOST_WORDS] or (f"HTTP {said.status}" if said.status else "no reason was given")
+    if said.hint and cause in (Cause.CAPACITY, Cause.SPOT):
+        message += f" (Google says that there is some in {said.hint})"
+    pause = said.retry_after
+    if cause is Cause.RATE_LIMIT and pause is None and code in _BY_THE_MINUTE:
+        pause = _MINUTE - time.time() % _MINUTE
+    return Failure(cause, message, code, scope, pause, zero)
+
+
+def _meaning(said: Said) -> tuple[Cause, str, Scope | None]:
+    read = next(((cause, scope) for pattern, cause, scope in _COMPILED if pattern.search(said.message)), None)
+    first = said.codes[0] if said.codes else (str(said.status) if said.status else "")
+    for code in said.codes:
+        if code in _MEANT_FIRST and read is not None:
+            return read[0], code, read[1]
+        if code in CODES:
+            return CODES[code], code, read[1] if read and read[0] is CODES[code] else None
+        if code == "UNSUPPORTED_OPERATION":
+            return Cause.CAPACITY, code, None  # seen where a spot machine is taken back while it is made
+    if said.status == 412:
+        return (read[0] if read else Cause.TRANSIENT), first, None
+    if read is not None:
+        return read[0], first, read[1]
+    if said.status >= 500:
+        return Cause.TRANSIENT, first, None
+    if 400 <= said.status < 500:
+        return _STATUS.get(said.status, Cause.BAD_REQUEST), first, None
+    return Cause.UNKNOWN, first, None
+
+
+def _is_global(message: str) -> bool:
+    return any(name in message for name in _GLOBAL_QUOTAS) or "globally" in message
+
+
+def said_of_answer(status: int, body: Any, *, retry_after: Seconds | None = None, text: str = "") -> Said:
+    """What the body of an HTTP refusal says; `text` where it was no JSON."""
+    error = body.get("error") if isinstance(body, Mapping) else None
+    if isinstance(error, str):  # the token service's form
+        words = str(body.get("error_description") or error)
+        return Said(status, ("authError",) if error == "invalid_grant" else (error,), words, retry_after)
+    if not isinstance(error, Mapping):
+        return Said(status, (), text[:300], retry_after, is_json=False)
+    exact = [str(d["reason"]) for d in _maps(error.get("details")) if d.get("reason")]
+    reasons = [str(e.get("reason")) for e in _maps(error.get("errors")) if e.get("reason")]
+    return Said(status, (*exact, *reasons), str(error.get("message") or ""), retry_after)
+
+
+def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
+    """What the errors of an operation say, in the cloud's form (`error.errors[]`); empty where it did not fail."""
+    found = []
+    for error in _maps((operation.get("error") or {}).get("errors")):
+        limit, hint, exact = None, "", []
+        for detail in _maps(error.get("errorDetails")):
+            info = detail.get("errorInfo") or {}
+            exact += [str(info["reason"])] if info.get("reason") else []
+            hint = hint or str((info.get("metadatas") or {}).get("zonesAvailable") or "")
+            limit = (detail.get("quotaInfo") or {}).get("limit", limit)
+        code = str(error.get("code") or "")
+        found.append(Said(0, (code, *exact), str(error.get("message") or ""), None, limit, hint))
+    if not found and operation.get("httpErrorStatusCode"):
+        found.append(Said(int(operation["httpErrorStatusCode"]), (), str(operation.get("httpErrorMessage") or "")))
+    return found
+
+
+def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Failure:
+    """One failure for several errors of one operation: the one that says most. `VM_MIN_COUNT_NOT_REACHED` only says that there was another."""
+    found = [(s, failure_of(s, call=call, spot=spot)) for s in said]
+    telling = [f for s, f in found if "VM_MIN_COUNT_NOT_REACHED" not in s.codes] or [f for _, f in found]
+    known = [f for f in telling if f.cause is not Cause.UNKNOWN] or telling
+    return known[0] if known else Failure(Cause.UNKNOWN, "the operation failed and gave no reason")
+
+
+def exists(said: Iterable[Said]) -> bool:
+    """Whether a create was refused because something of that name is there already."""
+    return any(_EXISTS & set(s.codes) for s in said)
+
+
+def _maps(value: Any) -> list[Mapping[str, Any]]:
+    return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
+
+
+def failure_of_exception(error: BaseException, *, call: str = "", spot: bool = False) -> Failure | None:
+    """The failure behind an exception of Google's packages or of `requests`; None where it is not one of theirs.
+
+    They are told apart by name, so that asking imports nothing.
+    """
+    names = {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
+    if (said := said_of_exception(error, names)) is not None:
+        return failure_of(said, call=call, spot=spot)
+    creates = call in ("insert", "bulkInsert")
+    first = _line(error)
+    if "google.auth.exceptions.TransportError" in names:
+        return Failure(Cause.TRANSIENT, f"Google's token service could not be reached: {first}", "TransportError")
+    if "google.auth.exceptions.GoogleAuthError" in names:
+        return Failure(Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__)
+    unsent = ("requests.exceptions.ConnectTimeout", "requests.exceptions.SSLError", "requests.exceptions.ProxyError")
+    refused = "NewConnectionError" in str(error) or "NameResolutionError" in str(error) or "refused" in str(error)
+    if names & set(unsent) or ("requests.exceptions.ConnectionError" in names and refused):
+        return Failure(Cause.TRANSIENT, f"Google's Compute API could not be reached: {first}", "unreachable")
+    lost = ("requests.exceptions.RequestException", "google.protobuf.json_format.ParseError", "google.protobuf.json_format.Error")
+    if names & set(lost):
+        words = f"the answer of Google's Compute API was lost: {first}"
+        return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, words, type(error).__name__)
+    if isinstance(error, ImportError):
+        return Failure(Cause.CREDENTIALS, 'using Google Cloud needs its packages: pip install "nbprov[gcp]"', "no-library")
+    return None
+
+
+def said_of_exception(error: BaseException, names: set[str] | None = None) -> Said | None:
+    """What an exception of google-api-core says; None where it is none."""
+    names = names or {f"{kind.__module__}.{kind.__name__}" for kind in type(error).__mro__}
+    if "google.api_core.exceptions.GoogleAPICallError" not in names:
+        return None
+    response = getattr(error, "response", None)
+    status = int(getattr(error, "code", 0) or 0)
+    pause, body, text = None, None, str(getattr(error, "message", "") or "")
+    if response is not None:
+        pause = retry_after(response.headers.get("Retry-After"))
+        try:
+            body = response.json()
+        except ValueError:
+            text = words_of(response.text)
+    return said_of_answer(status, body, retry_after=pause, text=text)
+
+
+def _line(error: BaseException) -> str:
+    """The first line of an exception, without an address that may hold more than a host."""
+    words = (str(error.args[0] if error.args else error).splitlines() or [""])[0]
+    return re.sub(r"(https?://[^/\s?]+)\S*", r"\1", words)[:200] or type(error).__name__

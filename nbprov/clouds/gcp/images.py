@@ -1,0 +1,130 @@
+"""Which image a machine starts from: by family, so that it is always the newest; with the NVIDIA driver where there are GPUs.
+
+Sources: Google's page "Operating system details" (projects `ubuntu-os-cloud` and `ubuntu-os-accelerator-images`, "Ubuntu accelerator optimized
+images"), the Deep Learning VM's list of image families (project `deeplearning-platform-release`, `common-cu…`), both as used in public scripts of
+2026. Families come and go: several are tried in turn, and the one that is there is kept for a day. A driver that is missing all the same is
+found by the health check, and `image_id` overrides all of this.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Seconds
+
+from .clients import Compute, Deadline
+
+KEPT: Seconds = 24 * 3600.0
+OLD_DEVICES = ("nvidia-tesla-k80", "nvidia-tesla-p4", "nvidia-tesla-p100", "nvidia-tesla-v100")
+"""Older than Turing: the open kernel modules of the accelerator images do not drive them."""
+ARM_FAMILIES = frozenset({"t2a", "c4a", "n4a"})
+PLAIN = (("ubuntu-os-cloud", "ubuntu-2204-lts"), ("ubuntu-os-cloud", "ubuntu-2404-lts-amd64"), ("debian-cloud", "debian-12"))
+PLAIN_ARM = (("ubuntu-os-cloud", "ubuntu-2204-lts-arm64"), ("ubuntu-os-cloud", "ubuntu-2404-lts-arm64"))
+_DEEP = "deeplearning-platform-release"
+_FAST = "ubuntu-os-accelerator-images"
+WITH_DRIVER = (
+    (_FAST, "ubuntu-accelerator-2204-amd64-with-nvidia-580"),
+    (_FAST, "ubuntu-accelerator-2404-amd64-with-nvidia-580"),
+    (_DEEP, "common-cu129-ubuntu-2204-nvidia-580"),
+    (_DEEP, "common-cu128-ubuntu-2204-nvidia-570"),
+)
+WITH_OLD_DRIVER = ((_DEEP, "common-cu128-ubuntu-2204-nvidia-570"), (_DEEP, "common-cu129-ubuntu-2204-nvidia-580"))
+ARM_WITH_DRIVER = ((_FAST, "ubuntu-accelerator-2404-arm64-with-nvidia-580"),)
+_IMAGE = re.compile(
+    r"(?:https://[^/]+/compute/v1/)?projects/(?P<project>[a-z][a-z0-9.:-]*)/(?:global/)?images/(?P<name>(?:family/)?[a-z][-a-z0-9]*)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image, and the least disk it fits on. `installs_driver`: it fetches the NVIDIA driver at its first boot if it is told to."""
+
+    link: str
+    disk_gb: int = 10
+    installs_driver: bool = False
+
+
+class Images:
+    """Finds images; what was found is kept for a day in this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[str, ...], tuple[float, Image]] = {}
+
+    def of(self, compute: Compute, deadline: Deadline, *, own: str, machine_family: str, has_gpu: bool, device: str = "") -> Image:
+        """The image for a machine.
+
+        Parameters
+        ----------
+        own
+            As the spec names it: `projects/P/global/images/I`, `projects/P/global/images/family/F`; empty for the usual one.
+
+        Raises
+        ------
+        CloudError
+            `bad_request`: there is no such image, or its name cannot be understood.
+        """
+        if own and not own.startswith("docker:"):
+            return self._own(compute, deadline, own)
+        wanted = usual(machine_family, has_gpu=has_gpu, device=device)
+        problem: CloudError | None = None
+        for project, family in wanted:
+            try:
+                return self._family(compute, deadline, project, family)
+            except CloudError as error:
+                if error.failure.cause is not Cause.BAD_REQUEST:
+                    raise
+                problem = error
+        words = problem.failure.message if problem else ""
+        names = ", ".join(family for _, family in wanted)
+        raise CloudError(Failure(Cause.BAD_REQUEST, f"none of Google's image families {names} is there; name one with image_id: {words}"))
+
+    def _own(self, compute: Compute, deadline: Deadline, own: str) -> Image:
+        found = _IMAGE.fullmatch(own.strip())
+        if found is None:
+            raise CloudError(
+                Failure(
+                    Cause.BAD_REQUEST, f"image_id {own!r} is no image of Google's: projects/PROJECT/global/images/[family/]NAME", "image"
+                )
+            )
+        name = found["name"]
+        if name.startswith("family/"):
+            return self._family(compute, deadline, found["project"], name.removeprefix("family/"))
+        return self._asked(("image", found["project"], name), compute, deadline, "get", image=name)
+
+    def _family(self, compute: Compute, deadline: Deadline, project: str, family: str) -> Image:
+        return self._asked(("family", project, family), compute, deadline, "get_from_family", family=family)
+
+    def _asked(self, key: tuple[str, str, str], compute: Compute, deadline: Deadline, method: str, **fields: str) -> Image:
+        with self._lock:
+            when, image = self._kept.get(key, (0.0, None))
+        if image is not None and 0 <= time.time() - when < KEPT:
+            return image
+        extra: dict[str, Any] = {"project": key[1], **fields}
+        answer = compute.call("Images", method, deadline, **extra)
+        image = Image(
+            f"projects/{key[1]}/global/images/{answer['name']}", int(answer.get("diskSizeGb") or 10), installs_driver=key[1] == _DEEP
+        )
+        with self._lock:
+            self._kept[key] = (time.time(), image)
+        return image
+
+
+def usual(machine_family: str, *, has_gpu: bool, device: str = "") -> tuple[tuple[str, str], ...]:
+    """The families, each with its project, in the order in which they are tried.
+
+    Examples
+    --------
+    >>> usual("e2", has_gpu=False)[0], usual("t2a", has_gpu=False)[0]
+    (('ubuntu-os-cloud', 'ubuntu-2204-lts'), ('ubuntu-os-cloud', 'ubuntu-2204-lts-arm64'))
+    """
+    if has_gpu and machine_family == "a4x":
+        return ARM_WITH_DRIVER
+    if has_gpu:
+        return WITH_OLD_DRIVER if device in OLD_DEVICES else WITH_DRIVER
+    return PLAIN_ARM if machine_family in ARM_FAMILIES else PLAIN

@@ -1,0 +1,108 @@
+"""Google's machines in the model's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
+from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.places import Place
+
+from . import naming
+from .machines import DEVICES
+
+NAME = "gcp"
+LOGIN = "nbprov"
+"""Who logs in; made by the start script."""
+STATES: Mapping[str, InstanceState] = {
+    "PENDING": InstanceState.PENDING,
+    "PROVISIONING": InstanceState.PENDING,
+    "STAGING": InstanceState.PENDING,
+    "RUNNING": InstanceState.RUNNING,
+    "REPAIRING": InstanceState.PENDING,
+    "PENDING_STOP": InstanceState.STOPPING,
+    "STOPPING": InstanceState.STOPPING,
+    "SUSPENDING": InstanceState.STOPPING,
+    "SUSPENDED": InstanceState.STOPPED,
+    "STOPPED": InstanceState.STOPPED,
+    "TERMINATED": InstanceState.STOPPED,
+    "DEPROVISIONING": InstanceState.ENDING,
+}
+"""By Google's status (Discovery document, `Instance.status`). TERMINATED is its word for stopped: the machine and its disk are kept and may start again."""
+REASONS = {
+    "REPAIRING": "Google repairs the machine it is on",
+    "SUSPENDED": "it was suspended",
+    "TERMINATED": "it is stopped; its disk is kept and billed",
+    "STOPPED": "it is stopped; its disk is kept and billed",
+}
+_NAMES = {device.api_name: device.name for device in DEVICES}
+
+
+def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason: str = "") -> Instance:
+    """A machine as the listing tells it.
+
+    Parameters
+    ----------
+    ending
+        It was asked to end from here: Google's STOPPING then means that.
+    reason
+        Why it is in its state, where more is known than its status.
+    """
+    labels = row.get("labels") or {}
+    zone, name = naming.last(row.get("zone")), str(row["name"])
+    status = str(row.get("status") or "")
+    state = STATES.get(status, InstanceState.UNKNOWN)
+    if ending and state is not InstanceState.PENDING:
+        state = InstanceState.ENDING
+    link: Mapping[str, Any] = next(iter(row.get("networkInterfaces") or ()), {})
+    outside = next((str(a["natIP"]) for a in link.get("accessConfigs") or () if a.get("natIP")), "")
+    said = str(labels.get(SSH_PORT_LABEL) or "")
+    port = int(said) if said.isdecimal() else 22
+    shown = state is InstanceState.RUNNING and bool(outside)
+    return Instance(
+        cloud=NAME,
+        id=naming.instance_id(zone, name),
+        token=str(labels.get(naming.TOKEN) or ""),
+        owner=owner,
+        place=Place(NAME, naming.region_of(zone), zone),
+        instance_type=type_of(row),
+        state=state,
+        host=outside if shown else "",
+        port=port if shown else 0,
+        private_host=str(link.get("networkIP") or ""),
+        user=str(labels.get(LOGIN_LABEL) or LOGIN),
+        node=naming.node_of(name),
+        name=str(labels.get("nbprov-name") or name),
+        spot=(row.get("scheduling") or {}).get("provisioningModel") == "SPOT",
+        launched_at=instant(row.get("creationTimestamp")),
+        reason=reason
+        or str(row.get("statusMessage") or "")
+        or REASONS.get(status, "" if status in STATES else f"Google calls it {status}"),
+    )
+
+
+def type_of(row: Mapping[str, Any]) -> str:
+    """The machine type as the catalogue writes it: with the accelerators that were attached to a host.
+
+    Examples
+    --------
+    >>> type_of({"machineType": "zones/z/machineTypes/n1-standard-4",
+    ...          "guestAccelerators": [{"acceleratorType": "zones/z/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}]})
+    'n1-standard-4+1xT4'
+    """
+    host = naming.last(row.get("machineType"))
+    attached = next(iter(row.get("guestAccelerators") or ()), None)
+    if attached is None or not host.startswith("n1-"):
+        return host
+    device = naming.last(attached.get("acceleratorType"))
+    return f"{host}+{int(attached.get('acceleratorCount') or 1)}x{_NAMES.get(device, device)}"
+
+
+def instant(text: object) -> float:
+    """One of Google's times as seconds since the epoch; 0 where there is none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,139 @@
+"""Names, labels and ids: what Google allows, and what nbprov reads back from them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from collections.abc import Mapping
+
+from nbprov.model.launches import Launch
+
+OWNER = "nbprov-owner"
+TOKEN = "nbprov-token"
+PRINT = "nbprov-print"
+"""Label with a hash of what was asked, so that a token that comes back with other wishes is noticed."""
+POWEROFF = "nbprov-poweroff"
+DELETE = "delete"
+"""Label, and its value: the machine is to end with its disk when it powers itself off."""
+LABEL = 63
+_SPACE = uuid.UUID("6d1f9a34-8d3c-4a55-9b0e-5f3b7c2e8a10")
+_ID = re.compile(r"([a-z]+-[a-z]+\d+-[a-z0-9]+)/([a-z](?:[-a-z0-9]{0,61}[a-z0-9])?)", re.ASCII)
+
+
+def short(text: str, length: int = 8) -> str:
+    """A few hex digits that stand for a text in a name."""
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def clean(value: str) -> str:
+    """A label's value: at most 63 of lower-case letters, digits, `-` and `_`. What had to be changed gets a hash, so that two values stay two.
+
+    Examples
+    --------
+    >>> clean("dev"), clean("Dev box"), len(clean("x" * 99))
+    ('dev', 'dev-box-cd65e7f6', 63)
+    """
+    found = re.sub(r"[^a-z0-9_-]", "-", value.lower())
+    if found == value and len(value) <= LABEL:
+        return value
+    return f"{found[: LABEL - 9]}-{short(value)}"
+
+
+def clean_key(name: str) -> str:
+    """A label's name: as a value, and it begins with a letter."""
+    found = clean(name)
+    return found if found[:1].isalpha() else clean(f"x{name}")
+
+
+def labels(launch: Launch, fingerprint: str) -> dict[str, str]:
+    """All labels of a launch's machines: the spec's, and ours over them."""
+    found = {clean_key(name): clean(value) for name, value in launch.tags.items()}
+    return {**found, OWNER: clean(launch.owner), TOKEN: launch.token, PRINT: fingerprint}
+
+
+def base_name(launch: Launch) -> str:
+    """What the names of a launch's machines begin with: for people the cluster's name, for uniqueness the token.
+
+    Examples
+    --------
+    >>> re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", "nbprov-dev-0123456789ab-0") is not None
+    True
+    """
+    words = re.sub(r"[^a-z0-9]+", "-", launch.name.lower()).strip("-")[:24].rstrip("-") or "x"
+    return f"nbprov-{words}-{launch.token[:12]}"
+
+
+def names(launch: Launch) -> list[str]:
+    """The machines' names by node: chosen by us, so that a repeat meets its first."""
+    return [f"{base_name(launch)}-{node}" for node in range(launch.count)]
+
+
+def node_of(name: str) -> int:
+    """The node that a machine's name tells; 0 where it tells none."""
+    found = re.search(r"-(\d{1,4})$", name)
+    return int(found[1]) if found else 0
+
+
+def request_id(token: str, *salt: str) -> str:
+    """The UUID that makes a call idempotent at Google: the same for the same launch and wishes, another for every other."""
+    return str(uuid.uuid5(_SPACE, "\n".join((token, *salt))))
+
+
+def instance_id(zone: str, name: str) -> str:
+    """Our id of a machine: its zone and its name."""
+    return f"{zone}/{name}"
+
+
+def parts(ids: str) -> tuple[str, str] | None:
+    """Zone and name of an id; None where it is no id of this cloud's.
+
+    Examples
+    --------
+    >>> parts("us-central1-a/nbprov-dev-0123456789ab-0"), parts("i-000000000000")
+    (('us-central1-a', 'nbprov-dev-0123456789ab-0'), None)
+    """
+    found = _ID.fullmatch(ids)
+    return (found[1], found[2]) if found else None
+
+
+def region_of(zone: str) -> str:
+    """The region of a zone.
+
+    Examples
+    --------
+    >>> region_of("us-central1-a")
+    'us-central1'
+    """
+    return zone.rpartition("-")[0]
+
+
+def last(url: object) -> str:
+    """The last part of one of Google's addresses: the name of what it names."""
+    return str(url or "").rstrip("/").rpartition("/")[2]
+
+
+def owner_tag(owner: str) -> str:
+    """The network tag of all machines of an owner, at which the firewall rules aim."""
+    return f"nbprov-{short(owner)}"
+
+
+def is_owner_tag(tag: str) -> bool:
+    """Whether a network tag is an owner's: people may put tags of their own on a machine, at which rules of theirs aim.
+
+    Examples
+    --------
+    >>> is_owner_tag(owner_tag("owner-1")), is_owner_tag("teamweb-12345678"), is_owner_tag(launch_tag("0123456789abcdef"))
+    (True, False, False)
+    """
+    return re.fullmatch(r"nbprov-[0-9a-f]{8}", tag) is not None
+
+
+def launch_tag(token: str) -> str:
+    """The network tag of one launch's machines."""
+    return f"nbprov-{token[:12]}"
+
+
+def fingerprint(wishes: Mapping[str, object]) -> str:
+    """A hash of what was asked of Google, start script and deadlines aside."""
+    return short(repr(sorted(wishes.items())), 12)

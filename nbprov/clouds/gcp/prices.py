@@ -1,0 +1,120 @@
+"""Compute Engine's list prices, from the Cloud Billing catalogue; its zones, with a login, from the Compute API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbprov.clouds.fetching import endpoint, expect
+from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.prices import PriceList
+
+from . import access, places
+from .assembly import Assembled, assemble
+from .machines import machines
+from .skus import SERVICE, Rates, rates
+
+BILLING = "https://cloudbilling.googleapis.com"
+COMPUTE = "https://compute.googleapis.com"
+PAGE = 5000
+"""The most lines that one answer may hold; the whole list has some 30,000."""
+MOST_PAGES = 200
+SOURCE = "Google Cloud Billing catalogue, parts added up"
+NAMED = 3
+"""How many examples a note gives."""
+
+
+class GcpPrices(Fetcher):
+    """Reads the billing catalogue and adds its parts up to the machines of `machines`."""
+
+    cloud = "gcp"
+
+    def ready(self, context: FetchContext) -> str:
+        return access.missing(context.keys)
+
+    def fetch(self, context: FetchContext) -> PriceList:
+        allowed = access.open_access(context.keys)
+        found = rates(_skus(context, allowed))
+        if not found.by_place:
+            raise CloudError(Failure(Cause.TRANSIENT, "Google's list holds no price of a machine part that nbprov knows"))
+        where, notes = _places(context, allowed)
+        asked = frozenset(context.regions)
+        regions = {region for region in found.regions if "-" in region and (not asked or region in asked)}
+        failed = {region: why for region, why in where.failed.items() if not asked or region in asked}
+        failed |= dict.fromkeys(asked - regions, "not in Google's price list")
+        done = assemble(found, where, machines(), regions - set(failed))
+        return PriceList(
+            tuple(done.rows),
+            SOURCE,
+            context.today,
+            failed=failed,
+            covered=asked or None,
+            notes=(*notes, *_notes(found, done)),
+        )
+
+
+def fetcher() -> Fetcher:
+    """The fetcher of this cloud."""
+    return GcpPrices()
+
+
+def _skus(context: FetchContext, allowed: access.Access) -> Iterator[Mapping[str, Any]]:
+    url = f"{endpoint(context, 'billing', BILLING)}/v1/services/{SERVICE}/skus"
+    params: dict[str, Any] = {"pageSize": PAGE, "currencyCode": "USD", **allowed.params}
+    lines = 0
+    for number in range(MOST_PAGES):
+        page = expect(_asked(context, url, params, allowed.headers), dict, "Google's price list")
+        skus = expect(page.get("skus", []), list, "Google's list of SKUs")
+        lines += len(skus)
+        context.progress(Progress(number + 1, 0, f"price list, {lines} lines"))
+        yield from (sku for sku in skus if isinstance(sku, Mapping))
+        token = page.get("nextPageToken")
+        if not token:
+            return
+        params["pageToken"] = token
+    raise CloudError(Failure(Cause.TRANSIENT, f"Google's price list did not end after {MOST_PAGES} pages"))
+
+
+def _asked(context: FetchContext, url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
+    try:
+        return context.http.json(url, params=params, headers=headers)
+    except CloudError as error:
+        # Google refuses a wrong API key with 400, not 401.
+        if error.failure.code == "400" and "api key" in error.failure.message.lower():
+            raise CloudError(replace(error.failure, cause=Cause.CREDENTIALS)) from None
+        raise
+
+
+def _places(context: FetchContext, allowed: access.Access) -> tuple[places.Places, tuple[str, ...]]:
+    """Which zone sells what, as exactly as can be told, and what to say about it."""
+    old = (
+        f"accelerators stand in the zones known in {places.KNOWN_AS_OF}, CPU types in whole regions; "
+        f"{', '.join(places.unknown(machines()))} in every region with a price, which may have none"
+    )
+    if not allowed.bearer:
+        return places.known(), (f"zones were not asked for, which needs a Google login: {old}",)
+    if not allowed.project:
+        return places.known(), (f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",)
+    url = f"{endpoint(context, 'compute', COMPUTE)}/compute/v1/projects/{allowed.project}/aggregated"
+    try:
+        found = places.read(context.http, url, allowed.bearer, machines(), lambda what: context.progress(Progress(0, 0, what)))
+    except CloudError as error:
+        return places.known(), (f"zones could not be read ({error.failure.sentence()}): {old}",)
+    return found, ()
+
+
+def _notes(found: Rates, done: Assembled) -> Iterator[str]:
+    if done.incomplete:
+        left_out = done.incomplete.total()
+        examples = ", ".join(f"{part} in {region}" for (region, part), _ in done.incomplete.most_common(NAMED))
+        yield f"left out: {left_out} machines of which a part has no price ({examples})"
+    if found.disputed:
+        examples = ", ".join(sorted({f"{part} in {region}" for region, part, _ in found.disputed})[:NAMED])
+        yield f"not used: {len(found.disputed)} prices of parts that Google lists twice with different figures ({examples})"
+    if found.unknown:
+        examples = ", ".join(name for name, _ in found.unknown.most_common(NAMED))
+        yield f"not known to nbprov: {len(found.unknown)} kinds of accelerators ({examples})"
+    if found.unreadable:
+        yield f"not read: {found.unreadable} lines without a price in dollars an hour"

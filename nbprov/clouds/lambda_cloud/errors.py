@@ -1,0 +1,121 @@
+"""From Lambda's codes and messages to causes.
+
+Lambda asks its clients to go by `error.code` and not by the words, which change. Where one code stands for several things
+(`global/object-does-not-exist` for a type, an image, a key), the words decide, and the narrowest cause is the fallback.
+
+Sources: the error schemas of the OpenAPI document 1.10.0 of cloud.lambda.ai, 2026-11; codes beside them from public clients.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from nbprov.clouds.web_words import words_of
+from nbprov.model.causes import Cause, CloudError, Failure, Scope
+from nbprov.model.clock import Seconds
+
+CAUSES: dict[str, Cause] = {
+    "instance-operations/launch/insufficient-capacity": Cause.CAPACITY,
+    "instance-operations/launch/file-system-in-wrong-region": Cause.BAD_REQUEST,
+    "instance-operations/launch/file-systems-not-supported": Cause.BAD_REQUEST,
+    "global/quota-exceeded": Cause.QUOTA,
+    "global/invalid-api-key": Cause.CREDENTIALS,
+    "global/account-inactive": Cause.BALANCE,
+    "global/invalid-address": Cause.BALANCE,
+    "global/forbidden": Cause.PERMISSION,
+    "global/invalid-parameters": Cause.BAD_REQUEST,
+    "global/object-does-not-exist": Cause.NOT_OFFERED,
+    "global/not-found": Cause.NOT_OFFERED,
+    "global/conflict": Cause.TRANSIENT,
+    "global/duplicate": Cause.BAD_REQUEST,
+    "global/internal-error": Cause.TRANSIENT,  # of a create: see `failure_of`
+    "ssh-keys/key-in-use": Cause.TRANSIENT,
+}
+"""What a code means where the words say nothing else. `global/unknown` is left to the status."""
+
+_WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
+    ("global/object-does-not-exist", re.compile(r"ssh.?key", re.I), Cause.TRANSIENT),
+    ("global/object-does-not-exist", re.compile(r"image|file.?system|ruleset", re.I), Cause.BAD_REQUEST),
+    ("global/invalid-parameters", re.compile(r"(instance.?type|region)\b.*\b(not|invalid|unknown|unsupported)", re.I), Cause.NOT_OFFERED),
+    ("global/invalid-parameters", re.compile(r"\b(invalid|unknown|unsupported)\b.*(instance.?type|region)\b", re.I), Cause.NOT_OFFERED),
+)
+"""Code, words, cause. A key that is missing was taken out of the account by hand: it is added again with the next try."""
+
+SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
+"""Lambda's quota counts the account's machines, wherever they stand (docs.lambda.ai, creating and managing instances)."""
+
+_STATUS = {
+    400: Cause.BAD_REQUEST,
+    401: Cause.CREDENTIALS,
+    402: Cause.BALANCE,
+    403: Cause.PERMISSION,
+    404: Cause.NOT_OFFERED,
+    409: Cause.TRANSIENT,
+    422: Cause.BAD_REQUEST,
+    429: Cause.RATE_LIMIT,
+}
+LAUNCH_PAUSE: Seconds = 12.0
+"""Between two launches, as documented: one a 12 s, or five a minute."""
+CALL_PAUSE: Seconds = 1.0
+"""Between two other calls, as documented."""
+MOST_PAUSE: Seconds = 300.0
+"""The longest pause that is heeded: an end that waits for hours is paid for."""
+LAUNCH_PATH = "/instance-operations/launch"
+INTERNAL = "global/internal-error"
+PROVIDER = "provider/"
+"""Begins the codes of what failed behind Lambda's own service, at the provider of a data centre: how far it came is not said."""
+
+
+def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False) -> Failure:
+    """The failure that an answer of Lambda's means.
+
+    Parameters
+    ----------
+    status, body, pause
+        Of the answer; `pause` is its `Retry-After` in seconds.
+    creates
+        The request was a create. Whatever a 5xx says, it leaves the outcome open: there is no token with which it could be repeated safely.
+
+    Examples
+    --------
+    >>> body = '{"error": {"code": "global/quota-exceeded", "message": "Quota exceeded.", "suggestion": "Contact Support."}}'
+    >>> failure_of(400, body).cause
+    <Cause.QUOTA: 'quota'>
+    """
+    code, message = _said(body)
+    cause = Cause.RATE_LIMIT if status == 429 else Cause.TRANSIENT if code.startswith(PROVIDER) else CAUSES.get(code)
+    for named, words, meant in _WORDS:
+        if code == named and words.search(message):
+            cause = meant
+            break
+    if cause is None:
+        cause = _STATUS.get(status, Cause.TRANSIENT if status >= 500 else Cause.UNKNOWN)
+    if creates and (status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)):
+        cause = Cause.UNKNOWN_OUTCOME
+    pause = None if pause is None else min(pause, MOST_PAUSE)
+    if cause is Cause.RATE_LIMIT and pause is None:
+        pause = LAUNCH_PAUSE if path == LAUNCH_PATH else CALL_PAUSE
+    return Failure(cause, message or f"Lambda answered {status}", code or str(status), SCOPES.get(cause), pause)
+
+
+def failure_of_exception(error: BaseException) -> Failure | None:
+    """The failure that an exception of the adapter carries; None where it is not one of ours."""
+    return error.failure if isinstance(error, CloudError) else None
+
+
+def _said(body: str) -> tuple[str, str]:
+    """The code and the words of a refusal: message, the fields it names, and the suggestion, word for word."""
+    try:
+        document: Any = json.loads(body)
+    except (ValueError, RecursionError):
+        return "", words_of(body)
+    error = document.get("error") if isinstance(document, dict) else None
+    if not isinstance(error, dict):
+        return "", words_of(body)
+    fields = document.get("field_errors")
+    entries = fields.items() if isinstance(fields, dict) else ()
+    named = [f"{name}: {entry.get('message')}" for name, entry in entries if isinstance(entry, dict)]
+    said = [str(error.get("message") or ""), *named, str(error.get("suggestion") or "")]
+    return str(error.get("code") or ""), " ".join(" ".join(part.split()) for part in said if part.strip())

@@ -1,0 +1,211 @@
+"""The way to RunPod's REST API v2: one request a call, never repeated here, bounded in time, its key kept out of every word.
+
+Shapes: `openapi.json` 2.0.0 of github.com/runpod/docs, of 2026-09 and 2026-11 (lists are paged since; errors are RFC 9457 documents).
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from nbprov.clouds.web_answers import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
+from nbprov.clouds.web_words import NOBODY, blotted, broken, host_of, is_page, retry_after, web_page
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Seconds
+
+from . import errors
+from .account import Access
+
+MOST_BODY = 64 << 20
+"""Bytes of an answer: a thousand pods with 4 kB of environment each are listed in about ten megabytes."""
+MOST_REQUEST = 100_000
+"""Bytes of a request: beyond 102,400 RunPod answers 413 before it reads anything (openapi.json, createPod)."""
+_UNSENT = ("could not be resolved", "could not be verified")
+"""In messages of connections that never came to a request."""
+MOST_PAGES = 50
+"""Pages of a thousand: an account has no more pods, and a service that hands out cursors in a circle must not hold a call for good."""
+
+
+class Deadline(threading.Event):
+    """Set from an instant on: what an answer's reader and the one who waits for it look at.
+
+    Parameters
+    ----------
+    seconds
+        From now until it is set.
+    """
+
+    def __init__(self, seconds: Seconds) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        """Whether the time is over."""
+        return super().is_set() or time.monotonic() >= self._end
+
+    def left(self, most: Seconds = float("inf")) -> Seconds:
+        """Seconds that remain, at most so many, never less than a tenth: what is asked in vain is told by the service's silence."""
+        return max(0.1, min(most, self._end - time.monotonic()))
+
+
+class Api:
+    """Requests of one account.
+
+    Parameters
+    ----------
+    access
+        Where, and with whose key.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+
+    def get(self, path: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds) -> Any:
+        """Ask for a document; see `call` for what it raises."""
+        return self.call("GET", path, params=params, seconds=seconds)
+
+    def listed(self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds) -> list[dict[str, Any]]:
+        """All entries of a list, every page of it, within so many seconds together."""
+        deadline, found, cursor = Deadline(seconds), [], ""
+        for _ in range(MOST_PAGES):
+            asked = {**(params or {}), **({"cursor": cursor} if cursor else {})}
+            answer = self.get(path, asked, seconds=deadline.left())
+            entries = answer.get(name) if isinstance(answer, dict) else None
+            if not isinstance(entries, list):
+                raise self._odd(f"no list of {name}", creates=False)
+            found += [entry for entry in entries if isinstance(entry, dict)]
+            page = answer.get("pagination")
+            if not isinstance(page, dict) or not page.get("hasNextPage"):
+                return found
+            cursor = str(page.get("nextCursor") or "")
+            if not cursor:
+                break
+        # A list that is not whole must not be taken for one: what it lacks would count as gone.
+        raise self._odd(f"a list of {name} without an end", creates=False)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, Any] | None = None,
+        seconds: Seconds,
+        creates: bool = False,
+        secrets: Iterable[str] = (),
+    ) -> Any:
+        """Send one request and return what it answers; None where it answers nothing.
+
+        Parameters
+        ----------
+        seconds
+            When the call gives up.
+        creates
+            An answer that is lost may have made a machine: then the cause is `unknown_outcome`, else `transient`.
+        secrets
+            What no message may repeat, beside the key.
+
+        Raises
+        ------
+        CloudError
+            With the cause that `errors.py` gives it.
+        """
+        headers = {"Authorization": f"Bearer {self.access.key}", "Accept": "application/json"}
+        ask = Ask(method, f"{self.access.base}{path}", headers, params, body)
+        if body is not None and len(json.dumps(body)) > MOST_REQUEST:
+            raise CloudError(Failure(Cause.BAD_REQUEST, f"the request is larger than the {MOST_REQUEST:,} bytes that RunPod takes", "413"))
+        lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+        try:
+            status, pause, raw = _exchange(ask, Deadline(seconds))
+        except (Broken, CloudError) as broke:
+            raise _unanswered(broke, lost) from None
+        except Stopped:
+            raise CloudError(Failure(lost, f"{host_of(ask.url)} did not answer within {seconds:g} s", "no-answer")) from None
+        if status >= HTTPStatus.BAD_REQUEST:
+            text = blotted(raw.decode("utf-8", "replace"), (self.access.key, *secrets))
+            raise CloudError(errors.failure_of(status, text, pause, path=path, creates=creates))
+        if status == HTTPStatus.NO_CONTENT or not raw.strip():
+            return None
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError):
+            if is_page(raw[:200]):
+                raise CloudError(Failure(lost, web_page(ask.url).failure.message, "web-page")) from None
+            raise self._odd("something that is not JSON", creates=creates) from None
+
+    def events(self, path: str, params: Mapping[str, Any], *, seconds: Seconds, quiet: Seconds) -> Iterator[dict[str, Any]]:
+        """The entries of a stream of server-sent events until it ends, pauses for `quiet` seconds, or `seconds` are over.
+
+        Raises
+        ------
+        CloudError
+            If the stream does not begin, or is refused.
+        """
+        import requests
+
+        headers = {"Authorization": f"Bearer {self.access.key}", "Accept": "text/event-stream", "User-Agent": "nbprov"}
+        url, deadline, began = f"{self.access.base}{path}", Deadline(seconds), False
+        try:
+            # Without an `auth`, a .netrc entry would take the place of our own Authorization.
+            with requests.get(
+                url, params=params, headers=headers, auth=lambda ask: ask, stream=True, timeout=(CONNECT_SECONDS, quiet)
+            ) as answer:
+                began = True
+                if answer.status_code >= HTTPStatus.BAD_REQUEST:
+                    text = blotted(answer.text, (self.access.key,))
+                    raise CloudError(errors.failure_of(answer.status_code, text, retry_after(answer.headers.get("Retry-After")), path=path))
+                # Line by line: a larger piece would be waited for until it is full.
+                for line in answer.iter_lines(chunk_size=1):
+                    if (event := _event(line)) is not None:
+                        yield event
+                    if deadline.is_set():
+                        return
+        except (requests.RequestException, OSError) as error:
+            if not began:
+                raise CloudError(broken(url, error, secrets=(self.access.key,)).failure) from None
+
+    def _odd(self, what: str, *, creates: bool) -> CloudError:
+        cause = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+        return CloudError(Failure(cause, f"{host_of(self.access.base)} answered {what}", "odd-answer"))
+
+
+def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]:
+    """Status, the pause asked for, and the body of one answer."""
+    import requests
+
+    # A connection of its own for each call: one kept open may have been closed by the service meanwhile, and a create
+    # that is written into such a one ends as an unknown outcome.
+    with requests.Session() as session:
+        session.headers["User-Agent"] = "nbprov"
+        with Answer(deadline, ask, session) as answer:
+            answer.head()
+            body = bytearray()
+            for chunk in answer.chunks():
+                body += chunk
+                if len(body) > MOST_BODY:
+                    raise CloudError(Failure(Cause.TRANSIENT, f"the answer of {host_of(ask.url)} is too large", "too-large"))
+            return answer.status, retry_after(answer.header("Retry-After")), bytes(body)
+
+
+def _unanswered(broke: Broken | CloudError, lost: Cause) -> CloudError:
+    """The error for an exchange that broke. What never reached the service made nothing there."""
+    failure = broke.error.failure if isinstance(broke, Broken) else broke.failure
+    if failure.code in (*NOBODY, "bad-address") or any(words in failure.message for words in _UNSENT):
+        return CloudError(failure)
+    return CloudError(Failure(lost, failure.message, failure.code))
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """What a line of a stream of events says; None where it is none of ours."""
+    if not line.startswith(b"data:"):
+        return None
+    try:
+        said = json.loads(line[5:])
+    except (ValueError, RecursionError):
+        return None
+    return said if isinstance(said, dict) else None

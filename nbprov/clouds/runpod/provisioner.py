@@ -1,0 +1,320 @@
+"""The adapter of RunPod: pods over REST v2.
+
+What is different here
+----------------------
+* **No idempotency key.** A launch is known by its pod's unique name. The first `submit` of a token looks for it before it creates, and a
+  create is never sent twice: after an unknown outcome the engine looks at the listing for `settle` seconds (`replayable` is False).
+* **No spot and no tags** in v2; spot rows of the price list are not planned here, and what others keep in tags stands in the environment.
+* **A pod is a container**: `image_id: docker:…` is the pod's own image. See `start.py` for what runs in it and what RunPod can see.
+* **A stopped pod may come back without its GPU**, since it stays on its host: told at `start`, and in the listing's reason.
+* **Addresses change at every start**: they are read anew with each listing.
+
+Facts: openapi.json 2.0.0 of github.com/runpod/docs and docs.runpod.io, read in 2026-11.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.model.causes import Cause, CloudError, Failure, Scope
+from nbprov.model.clock import Seconds
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    Launch,
+    OnShutdown,
+    Operation,
+    PollResult,
+    Quote,
+    Refused,
+    SideObject,
+)
+from nbprov.model.offers import Candidate, Offer
+from nbprov.model.places import Market
+from nbprov.model.stock import Stock
+
+from . import checking, pods, secrets, start, stock
+from .account import find_access
+from .api import Api, Deadline
+from .images import container_for
+from .kinds import CpuType, GpuType, Kinds, centres_of, price_now, read_type
+
+PODS = "/v2/pods"
+SOURCE = "RunPod REST v2 catalogue"
+MOST_LOG = 64 << 10
+LOG_SECONDS: Seconds = 8.0
+QUIET_SECONDS: Seconds = 2.0
+"""A log is a stream without an end: after the lines that are there, nothing comes for so long. Its beginning may take as long."""
+LOG_LINES = 500
+LOOK_SECONDS: Seconds = 8.0
+"""A look before a create: what it leaves of `CALL_SECONDS` is the create's."""
+STEP_SECONDS: Seconds = 12.0
+"""One of several steps of a call; RunPod answers in one or two seconds."""
+
+CAPABILITIES = Capabilities(
+    spot=False,
+    stop=True,
+    multi_node=False,
+    ports=True,
+    login=pods.LOGIN,
+    docker=True,
+    replayable=False,
+    settle=120.0,
+    zones=True,
+    stock_probe=True,
+    # Documented for the pod's own key; see start.py.
+    poweroff_ends_bill=True,
+    poweroff=start.poweroff_command(),
+    boot_deadline=900.0,
+    poll_every=3.0,
+    default_families=("cpu",),
+    notes={
+        "spot": "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired",
+        "stop": "a stopped pod stays on its host, and may come back without its GPU; its volume costs twice the price meanwhile",
+        "disk": f"the home lies on the pod's volume ({start.VOLUME}); what is written outside it is lost when the pod stops",
+        "image": "the image is the machine itself; its entry point is replaced, so it has to have a shell and (for the agent) Python",
+        "ports": "opened when the pod is made, each mapped to another number outside; later ones would restart the pod",
+        "several nodes": "RunPod has no call that makes several pods or none",
+        "keys": "the start script, with the cluster's host key, is a secret of the account, removed with the pod",
+    },
+)
+"""Boot: images of ten gigabytes and more are pulled first. Polling: RunPod allows 60 calls a minute."""
+
+
+class RunPodCloud(Cloud):
+    """RunPod's secure and community cloud.
+
+    The key and the address are looked up at every call, so that a key that is changed counts at once.
+    """
+
+    name = pods.NAME
+    capabilities = CAPABILITIES
+
+    def __init__(self) -> None:
+        self._kinds = Kinds()
+
+    def check(self) -> CheckResult:
+        return checking.check(CHECK_SECONDS - 0.3)
+
+    def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
+        if count != 1 or not offers:
+            return ()
+        return stock.look(self._api(), self._kinds, offers, seconds=STOCK_SECONDS - 0.2)
+
+    def quote(self, candidate: Candidate) -> Quote | None:
+        each = price_now(self._api(), self._kinds, candidate.offer, seconds=CHECK_SECONDS - 0.2)
+        return None if each is None else Quote(each * candidate.count, SOURCE, time.time())
+
+    def submit(self, launch: Launch) -> Operation:
+        kind = _checked(launch)
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        # A launch that was sent before, by whomever, is found and not made again.
+        found = self._pods(api, deadline.left(LOOK_SECONDS), token=launch.token)
+        if found:
+            return self._operation(launch, str(found[0]["id"]))
+        container = container_for(launch.candidate.offer, pods.asked_image(launch))
+        gpu_id = self._kinds.gpu_id(api, kind.name, seconds=deadline.left(LOOK_SECONDS)) if isinstance(kind, GpuType) else ""
+        centres = self._centres(api, launch.candidate.offer, deadline)
+        hidden = [*launch.fills.values(), start.packed(launch.user_data())]
+        kept = secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))
+        try:
+            _in_time(launch)
+            asked = pods.body(launch, kind, gpu_id, centres, container, api.access, kept.value)
+            made = api.call("POST", PODS, asked, seconds=deadline.left(), creates=True, secrets=[s for s in hidden if len(s) >= 6])
+        except CloudError as error:
+            if error.failure.cause is not Cause.UNKNOWN_OUTCOME:
+                secrets.forget(api, [kept], seconds=deadline.left(3.0))
+            raise
+        if not isinstance(made, dict) or not made.get("id"):
+            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "RunPod answered a create without a pod", "odd-answer"))
+        return self._operation(launch, str(made["id"]))
+
+    def poll(self, operation: Operation) -> PollResult:
+        # 201 is RunPod's yes: what becomes of the pod afterwards is told by the listing.
+        if operation.data.get("pod"):
+            return Accepted((operation.data["pod"],))
+        found = self._pods(self._api(), LIST_SECONDS - 1.0, token=operation.token)
+        if found:
+            return Accepted((str(found[0]["id"]),))
+        return Refused(Failure(Cause.UNKNOWN, "RunPod lists no pod of this launch", "not-listed", Scope.OFFER))
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        listed = self._api().listed(PODS, "pods", seconds=LIST_SECONDS - 0.5)
+        return [pods.instance(pod, self._kinds) for pod in listed if pod.get("id") and owner and pods.owner_of(pod) == owner]
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        if not ids:
+            return
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        tokens = self._tokens(api, ids, deadline)
+        self._each(ids, lambda i: _unless_gone(lambda: api.call("DELETE", _path(i), seconds=deadline.left(STEP_SECONDS))))
+        # Their start scripts have served; one that cannot be removed now is told as a side object.
+        secrets.forget_of(api, tokens - {""}, seconds=deadline.left(STEP_SECONDS))
+
+    def stop(self, ids: Sequence[str]) -> None:
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+
+        def stop_one(pod_id: str) -> None:
+            pod = self._pod(api, pod_id, deadline)
+            if pod is None or pod.get("status") in ("EXITED", "TERMINATED"):
+                return
+            if pods.is_cpu(pod):
+                raise CloudError(Failure(Cause.BAD_REQUEST, "a CPU pod of RunPod keeps nothing when it stops; down ends it", "no-volume"))
+            self._act(api, pod_id, "stop", deadline)
+
+        self._each(ids, stop_one)
+
+    def start(self, ids: Sequence[str]) -> None:
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+
+        def start_one(pod_id: str) -> None:
+            pod = self._pod(api, pod_id, deadline)
+            if pod is None or pods.is_over(pod):
+                raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone"))
+            if pod.get("status") in ("RUNNING", "STARTING", "PROVISIONING"):
+                return
+            started = self._act(api, pod_id, "start", deadline)
+            if isinstance(started, Mapping) and pods.lacks_gpus(started):
+                # Without its GPU it is of no use and costs all the same.
+                self._act(api, pod_id, "stop", deadline)
+                raise CloudError(Failure(Cause.CAPACITY, pods.NO_GPU, "zero-gpus"))
+
+        self._each(ids, start_one)
+
+    def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        """See `Cloud.open_ports`. Ports are opened when a pod is made: to add one later would restart it, so others are refused."""
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        wanted = {port for low, high in ports for port in range(low, high + 1)}
+        for pod_id in ids:
+            pod = self._pod(api, pod_id, deadline)
+            said = pod.get("ports") if pod is not None else None
+            open_now = {str(one).partition("/")[0] for one in said} if isinstance(said, list) else set()
+            if missing := sorted(port for port in wanted if str(port) not in open_now):
+                raise CloudError(
+                    Failure(Cause.BAD_REQUEST, f"RunPod opens ports when a pod is made; to open {missing[0]} now would restart it", "ports")
+                )
+
+    def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
+        """Nothing to do: `open_ports` opens nothing that was not open from the start."""
+
+    def side_objects(self, owner: str) -> builtins.list[SideObject]:
+        return secrets.listed(self._api(), owner, seconds=LIST_SECONDS - 0.5)
+
+    def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
+        api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
+        if not objects:
+            return []
+        listed = api.listed(PODS, "pods", seconds=deadline.left(STEP_SECONDS))
+        # A pod that is stopped reads its start script again when it starts.
+        alive = {pods.token_of(pod) for pod in listed if not pods.is_over(pod)}
+        used = [one for one in objects if one.token in alive]
+        for one in objects:
+            if one not in used:
+                _unless_gone(partial(secrets.delete, api, one.id, seconds=deadline.left(STEP_SECONDS)))
+        return used
+
+    def console(self, instance_id: str) -> str:
+        lines = self._api().events(f"{_path(instance_id)}/logs", {"tail": LOG_LINES}, seconds=LOG_SECONDS, quiet=QUIET_SECONDS)
+        text = ""
+        for said in lines:
+            text = (text + f"{said.get('ts') or ''} {said.get('line') or ''}".strip() + "\n")[-MOST_LOG:]
+        return text
+
+    def _api(self) -> Api:
+        return Api(find_access())
+
+    def _operation(self, launch: Launch, pod_id: str) -> Operation:
+        return Operation(self.name, launch.token, pod_id, {"pod": pod_id})
+
+    def _pods(self, api: Api, seconds: Seconds, *, token: str) -> builtins.list[dict[str, Any]]:
+        """The pods of a launch that are not deleted, the first made first."""
+        listed = [pod for pod in api.listed(PODS, "pods", seconds=seconds) if pods.token_of(pod) == token and pod.get("id")]
+        return sorted((pod for pod in listed if not pods.is_over(pod)), key=lambda pod: str(pod.get("createdAt")))
+
+    def _pod(self, api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
+        found = _unless_gone(lambda: api.get(_path(pod_id), seconds=deadline.left(STEP_SECONDS)))
+        return found if isinstance(found, dict) else None
+
+    def _tokens(self, api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
+        """The launches that pods are of, by one question; none where that cannot be learnt now: nothing may keep a pod from being ended."""
+        seconds = deadline.left(LOOK_SECONDS)
+        try:
+            if len(ids) == 1:
+                found = [_unless_gone(lambda: api.get(_path(ids[0]), seconds=seconds)) or {}]
+            else:
+                found = [pod for pod in api.listed(PODS, "pods", seconds=seconds) if pod.get("id") in ids]
+        except CloudError:
+            return set()
+        return {pods.token_of(pod) for pod in found if isinstance(pod, dict)}
+
+    def _act(self, api: Api, pod_id: str, action: str, deadline: Deadline) -> Any:
+        return api.call("POST", f"{_path(pod_id)}/action", {"action": action}, seconds=deadline.left(STEP_SECONDS))
+
+    def _centres(self, api: Api, offer: Offer, deadline: Deadline) -> builtins.list[str]:
+        if offer.zone:
+            return [offer.zone]
+        if not offer.region:
+            return []
+        found = centres_of(api, offer.region, seconds=deadline.left(LOOK_SECONDS))
+        if not found:
+            raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod has no data centre in {offer.region}", "no-centre", Scope.REGION))
+        return found
+
+    @staticmethod
+    def _each(ids: Sequence[str], do: Callable[[str], object]) -> None:
+        """Do something for every id; one that fails does not keep the others from it, and the first failure is raised at the end."""
+        errors = []
+        for pod_id in ids:
+            try:
+                do(pod_id)
+            except CloudError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _checked(launch: Launch) -> GpuType | CpuType:
+    """The launch's type, if RunPod can make it at all."""
+    offer = launch.candidate.offer
+    if launch.count != 1:
+        raise CloudError(Failure(Cause.BAD_REQUEST, "RunPod makes one pod at a time: several nodes cannot be made all or none", "count"))
+    if offer.market is Market.SPOT:
+        raise CloudError(Failure(Cause.BAD_REQUEST, "RunPod's API v2 sells no spot", "spot"))
+    kind = read_type(offer.instance_type)
+    if isinstance(kind, CpuType) and launch.on_shutdown is OnShutdown.STOP:
+        raise CloudError(
+            Failure(
+                Cause.NOT_OFFERED,
+                "a CPU pod of RunPod keeps nothing when it stops: `down: false` cannot be honoured",
+                "no-volume",
+                Scope.OFFER,
+            )
+        )
+    _in_time(launch)
+    return kind
+
+
+def _in_time(launch: Launch) -> None:
+    if launch.answer_by and time.time() > launch.answer_by:
+        raise CloudError(Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late"))
+
+
+def _path(pod_id: str) -> str:
+    return f"{PODS}/{quote(pod_id, safe='')}"
+
+
+def _unless_gone(call: Callable[[], Any]) -> Any:
+    """What a call returns; None where the thing is gone."""
+    try:
+        return call()
+    except CloudError as error:
+        if error.failure.code == "404":
+            return None
+        raise

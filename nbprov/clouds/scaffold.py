@@ -1,0 +1,147 @@
+"""Begin a new cloud: `python -m nbprov.clouds.scaffold NAME [--into DIR]` writes a package that docs/adding-a-cloud.md then fills in, step by step.
+
+What is written can be installed and tested at once. Its tests fail until the last part is filled in, each with the part's name, what it
+has to do and the step that tells more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import keyword
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from nbprov.model.errors import NbprovError
+
+from .registry import ENTRY_POINT_GROUP
+
+TEMPLATES = "scaffold_templates"
+FILES: dict[str, str] = {
+    "pyproject.toml": "pyproject.toml.txt",
+    "README.md": "README.md.txt",
+    "@@name@@/__init__.py": "package/__init__.py.txt",
+    "@@name@@/api.py": "package/api.py.txt",
+    "@@name@@/errors.py": "package/errors.py.txt",
+    "@@name@@/images.py": "package/images.py.txt",
+    "@@name@@/prices.py": "package/prices.py.txt",
+    "@@name@@/provisioner.py": "package/provisioner.py.txt",
+    "@@name@@/py.typed": "package/py.typed.txt",
+    "@@name@@/stock.py": "package/stock.py.txt",
+    "@@name@@/vms.csv": "package/vms.csv.txt",
+    "tests/conftest.py": "tests/conftest.py.txt",
+    "tests/corpus.jsonl": "tests/corpus.jsonl.txt",
+    "tests/test_causes.py": "tests/test_causes.py.txt",
+    "tests/test_contract.py": "tests/test_contract.py.txt",
+    "tests/test_filled_in.py": "tests/test_filled_in.py.txt",
+    "tests/under_test.py": "tests/under_test.py.txt",
+}
+"""What is written, and from which template."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{1,30}")
+
+
+class ScaffoldError(NbprovError):
+    """A new cloud cannot be begun under this name, or in this place."""
+
+    code = "scaffold"
+
+
+def scaffold(name: str, into: Path) -> Path:
+    """Write the package of a new cloud.
+
+    Parameters
+    ----------
+    name
+        As people will write it in a spec (`cloud: NAME`), and as the Python package is called: 2 to 31 lower-case letters, digits and
+        underscores, a letter first.
+    into
+        The folder in which a folder `name` is made; it is made itself if missing.
+
+    Returns
+    -------
+    Path
+        The new folder. It is there whole or not at all.
+
+    Raises
+    ------
+    ScaffoldError
+        If the name cannot be one (`scaffold.name`), is taken (`scaffold.taken`), or there is such a folder already (`scaffold.exists`);
+        nothing is ever overwritten.
+
+    Examples
+    --------
+    >>> scaffold("acme", Path(tempfile.mkdtemp())).name
+    'acme'
+    """
+    _check_form(name)
+    target = into / name
+    if target.exists():
+        hint = "move it away, or choose --into"
+        raise ScaffoldError(f"{target} is there already, and nothing is overwritten", hint=hint, code="scaffold.exists")
+    _check_free(name)
+    into.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
+    try:
+        templates = files("nbprov.clouds") / TEMPLATES
+        for path, template in FILES.items():
+            text = templates.joinpath(*template.split("/")).read_text(encoding="utf-8")
+            file = draft / _filled(path, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(_filled(text, name), encoding="utf-8", newline="\n")
+        draft.chmod(0o755)
+        draft.rename(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    return target
+
+
+def _filled(text: str, name: str) -> str:
+    title = "".join(part.capitalize() for part in name.split("_"))
+    return text.replace("@@name@@", name).replace("@@Name@@", title).replace("@@NAME@@", name.upper())
+
+
+def _check_form(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        hint = "2 to 31 lower-case letters, digits and underscores, a letter first: acme, fluffy_cloud"
+        raise ScaffoldError(f"{name!r} cannot be the name of a cloud", hint=hint, code="scaffold.name")
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name):
+        raise ScaffoldError(f"{name!r} is a word of Python", hint=f"call it {name}_cloud", code="scaffold.name")
+
+
+def _check_free(name: str) -> None:
+    if name in sys.stdlib_module_names or find_spec(name) is not None:
+        raise ScaffoldError(f"a Python package is called {name!r} already", hint=f"call it {name}_cloud", code="scaffold.taken")
+    inside = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir()}
+    if name in inside or name in {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}:
+        raise ScaffoldError(f"nbprov knows a cloud called {name!r} already", hint="choose another name", code="scaffold.taken")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command. 0 where the folder was written, 2 where it was not."""
+    parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.scaffold", description="Begin the package of a new cloud for nbprov.")
+    parser.add_argument("name", help="as it will stand in a spec: cloud: NAME")
+    parser.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="where the folder NAME is made (default: here)")
+    told = parser.parse_args(arguments)
+    try:
+        target = scaffold(told.name, told.into)
+    except NbprovError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"nothing was written: {error}", file=sys.stderr)
+        return 2
+    print(f"wrote {target}: {len(FILES)} files")
+    print(f"  next: read {target / 'README.md'}; docs/adding-a-cloud.md goes through it step by step")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Vast.ai, a market place: prices so far."""

@@ -1,0 +1,183 @@
+"""What a web answer means: its cause, and the service's own words out of JSON, XML, HTML or plain text."""
+
+from __future__ import annotations
+
+import codecs
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clock import Seconds
+
+CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
+MOST_WORDS = 300
+SECRET_NAMES = ("key", "token", "secret", "authorization", "password", "signature")
+SPOKEN = ("message", "Message", "error_description", "detail", "title", "msg", "reason", "suggestion")
+NESTED = ("error", "Error", "errors", "Errors", "fault", "details")
+
+UNREACHABLE = "unreachable"
+"""Code of a failure to open a connection at all."""
+WEB_PAGE = "web-page"
+"""Code of a web page where data were asked for: the login page of a hotel's or a company's network, mostly."""
+PROXY_LOGIN = str(int(HTTPStatus.PROXY_AUTHENTICATION_REQUIRED))
+"""Code of a proxy that wants a name and a password."""
+NOBODY = frozenset({UNREACHABLE, WEB_PAGE, PROXY_LOGIN})
+"""Codes of failures in which no service was spoken to: the network is not there, or something on the way answered."""
+_UNOPENED = ("NameResolution", "NewConnectionError", "ConnectTimeout", "ProxyError")
+
+
+def worth_another_try(status: int) -> bool:
+    """Whether the same request may be answered better in a moment."""
+    return status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def retry_after(value: str | None, *, now: datetime | None = None) -> Seconds | None:
+    """The seconds that a `Retry-After` header asks for: a number or a date; None where it says nothing that can be understood.
+
+    Examples
+    --------
+    >>> retry_after("7"), retry_after("soon")
+    (7.0, None)
+    """
+    text = (value or "").strip()
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", text, re.ASCII):
+        return float(text)
+    try:
+        when = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    when = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
+    return max(0.0, (when - (now or datetime.now(UTC))).total_seconds())
+
+
+def words_of(body: str) -> str:
+    """The sentence that a service puts into the body of a refusal; empty where there is none. One line, at most `MOST_WORDS` characters.
+
+    Examples
+    --------
+    >>> words_of('{"error": {"code": 7, "message": "API key not valid."}}')
+    'API key not valid.'
+    >>> words_of("<html><title>503 Slow down</title>")
+    '503 Slow down'
+    """
+    text = body.strip()
+    if text[:1] in ("{", "["):
+        try:
+            return _one_line(_spoken(json.loads(text)))
+        except (ValueError, RecursionError):
+            pass
+    for tag in ("Message", "title", "h1"):
+        found = re.search(rf"<{tag}\b[^>]*>(.*?)</{tag}>", text, re.DOTALL | re.IGNORECASE)
+        if found:
+            return _one_line(html.unescape(re.sub(r"<[^>]*>", " ", found[1])))
+    return "" if text.startswith("<") else _one_line(text)
+
+
+def _spoken(value: Any, depth: int = 0) -> str:
+    if isinstance(value, str):
+        return value
+    if depth > 4:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(filter(None, (_spoken(item, depth + 1) for item in value[:3])))
+    if not isinstance(value, dict):
+        return ""
+    for name in (*NESTED, *SPOKEN):
+        if said := _spoken(value.get(name), depth + 1):
+            return said
+    return ""
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
+    return line if len(line) <= MOST_WORDS else line[: MOST_WORDS - 1] + "…"
+
+
+def secrets_in(*given: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """The values that go out under a name such as `key` or `Authorization`: what a message must never repeat."""
+    found = []
+    for mapping in given:
+        for name, value in (mapping or {}).items():
+            if any(word in name.lower() for word in SECRET_NAMES):
+                found += [part for part in str(value).split() if len(part) >= 6 and part.lower() not in ("bearer", "basic")]
+    return tuple(found)
+
+
+def blotted(text: str, secrets: Iterable[str]) -> str:
+    """The text without these values."""
+    for secret in secrets:
+        text = text.replace(secret, "•••")
+    return text
+
+
+def host_of(url: str) -> str:
+    """The host of an address, for a message: what stands behind it may hold a key."""
+    return urlsplit(url).netloc.rpartition("@")[2] or url.partition("?")[0]
+
+
+def refusal(url: str, status: int, body: str, *, retry: Seconds | None = None, secrets: Iterable[str] = ()) -> CloudError:
+    """The error for an answer that is no success."""
+    if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        return proxy_login(url)
+    try:
+        phrase = f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        phrase = str(status)
+    said = words_of(blotted(body, secrets))
+    message = f"{host_of(url)} answered {phrase}" + (f": {said}" if said else "")
+    return CloudError(Failure(CAUSES.get(status, Cause.TRANSIENT), message, code=str(status), retry_after=retry))
+
+
+def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> CloudError:
+    """The error for a connection that did not open, broke, or whose answer ended early, in words instead of an exception's inside."""
+    host = host_of(url)
+    inside = f"{type(error).__name__} {error}"
+    if f"Tunnel connection failed: {PROXY_LOGIN}" in inside:
+        return proxy_login(url)
+    code = UNREACHABLE if any(sign in inside for sign in _UNOPENED) else type(error).__name__
+    for sign, words in (
+        ("NameResolution", f"the name {host} could not be resolved: is this machine online?"),
+        ("CERTIFICATE_VERIFY_FAILED", f"the certificate of {host} could not be verified"),
+        ("Connection refused", f"{host} refused the connection"),
+        ("refused", f"{host} refused the connection"),
+        ("ProxyError", f"the proxy on the way to {host} refused or broke the connection"),
+        ("ConnectTimeout", f"{host} could not be reached in time"),
+        ("timed out", f"{host} stopped answering"),
+        ("IncompleteRead", f"the answer of {host} ended early"),
+        ("InvalidChunkLength", f"the answer of {host} ended early"),
+        ("ended early", f"the answer of {host} ended early"),
+        ("Connection broken", f"the answer of {host} ended early"),
+        ("failed to decode it", f"the answer of {host} could not be decompressed"),
+        ("RemoteDisconnected", f"{host} hung up without an answer"),
+    ):
+        if sign in inside:
+            return CloudError(Failure(Cause.TRANSIENT, words, code=code))
+    return CloudError(Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code))
+
+
+def proxy_login(url: str) -> CloudError:
+    """The error for a proxy that lets nobody through without a login."""
+    return CloudError(Failure(Cause.PERMISSION, f"the proxy on the way to {host_of(url)} wants a login", code=PROXY_LOGIN))
+
+
+def web_page(url: str) -> CloudError:
+    """The error for a web page in the place of data."""
+    return CloudError(Failure(Cause.TRANSIENT, f"a web page came from {host_of(url)}: does this network ask for a login?", code=WEB_PAGE))
+
+
+def is_page(start: bytes) -> bool:
+    """Whether an answer that begins so is a web page.
+
+    Examples
+    --------
+    >>> is_page(b"\\n<!DOCTYPE html><title>Log in"), is_page(b"InstanceType,Price")
+    (True, False)
+    """
+    return start.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"<"

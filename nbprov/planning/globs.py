@@ -1,0 +1,106 @@
+"""Patterns over the names of places; a country or part of the world stands for the regions that lie there. Pure, without numpy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from nbprov.catalog.geography import ground_of, place_word
+from nbprov.model.places import Place
+from nbprov.model.spec import PlaceGlob, PlaceRule
+
+if TYPE_CHECKING:
+    from .table import Places
+
+
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(translate(text.strip().casefold()))
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name falls under a pattern: `*` any text, `?` any letter, case ignored; an empty pattern is any.
+
+    Examples
+    --------
+    >>> matches("us-*", "US-East-1"), matches("", "CZ"), matches("eu-west-?", "eu-west-12")
+    (True, True, False)
+    """
+    return not pattern or _pattern(pattern).match(name.casefold()) is not None
+
+
+def region_matches(pattern: str, cloud: str, region: str) -> bool:
+    """As `matches`, and a country or part of the world stands for the regions that lie there."""
+    if matches(pattern, region):
+        return True
+    word = place_word(pattern)
+    return word is not None and word.holds(ground_of(cloud, region))
+
+
+def glob_words(glob: PlaceGlob) -> str:
+    """A pattern as people write it.
+
+    Examples
+    --------
+    >>> glob_words(PlaceGlob("aws", "us-*")), glob_words(PlaceGlob(zone="use1-az1")), glob_words(PlaceGlob())
+    ('aws/us-*', '*/*/use1-az1', '*')
+    """
+    parts = [glob.cloud, glob.region, glob.zone]
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return "/".join(part or "*" for part in parts)
+
+
+def rule_words(rule: PlaceRule) -> str:
+    """A rule as people say it: `aws/us-* or gcp, not aws/us-west-1`."""
+    allowed = " or ".join(map(glob_words, rule.allow)) or "any place"
+    return ", ".join([allowed, *(f"not {glob_words(glob)}" for glob in rule.deny)])
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name holds a wildcard."""
+    return "*" in name or "?" in name
+
+
+def named_clouds(rules: Iterable[PlaceRule]) -> frozenset[str]:
+    """The clouds that rules allow by their whole name."""
+    return frozenset(glob.cloud.casefold() for rule in rules for glob in rule.allow if glob.cloud and not is_pattern(glob.cloud))
+
+
+def is_under(place: Place, glob: PlaceGlob) -> bool:
+    """Whether a place falls under a pattern.
+
+    Examples
+    --------
+    >>> is_under(Place("aws", "eu-west-1", "euw1-az1"), PlaceGlob(region="ireland"))
+    True
+    """
+    in_region = not glob.region or region_matches(glob.region, place.cloud, place.region)
+    return in_region and matches(glob.cloud, place.cloud) and matches(glob.zone, place.zone)
+
+
+def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
+    """Whether all rules leave a place."""
+    return all(
+        (not rule.allow or any(is_under(place, glob) for glob in rule.allow)) and not any(is_under(place, glob) for glob in rule.deny)
+        for rule in rules
+    )
+
+
+def has_place(glob: PlaceGlob, places: Mapping[str, Places], clouds: Iterable[str]) -> bool:
+    """Whether some place of these clouds falls under a pattern."""
+    for cloud in clouds:
+        known = places.get(cloud)
+        if known is None or not matches(glob.cloud, cloud):
+            continue
+        regions = [name for name in known.regions.values() if not glob.region or region_matches(glob.region, cloud, name)]
+        if not regions:
+            continue
+        if not glob.zone:
+            return True
+        if any(region in regions and matches(glob.zone, zone) for pairs in known.zones.values() for region, zone in pairs):
+            return True
+    return False

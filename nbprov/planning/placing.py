@@ -1,0 +1,74 @@
+"""Rules over places as masks over whole columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nbprov.catalog.geography import ground_of, place_word
+from nbprov.model.spec import PlaceGlob, PlaceRule
+
+from .globs import matches
+
+if TYPE_CHECKING:
+    from .table import Bools, Ints, Table
+
+
+class Placing:
+    """The masks of place rules over one table; each pattern is matched once against the names that there are."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._named: dict[tuple[str, str], Bools] = {}
+        self._lying: dict[str, Bools | None] = {}
+
+    def allowed(self, rows: Ints, rules: Iterable[PlaceRule]) -> Bools:
+        """Which rows all rules leave."""
+        mask = np.ones(len(rows), dtype=bool)
+        for rule in rules:
+            if rule.allow:
+                some = np.zeros(len(rows), dtype=bool)
+                for glob in rule.allow:
+                    some |= self.under(rows, glob)
+                mask &= some
+            for glob in rule.deny:
+                mask &= ~self.under(rows, glob)
+        return mask
+
+    def under(self, rows: Ints, glob: PlaceGlob) -> Bools:
+        """Which rows fall under a pattern."""
+        table = self._table
+        mask = np.ones(len(rows), dtype=bool)
+        for column, pattern in (("cloud", glob.cloud), ("zone", glob.zone)):
+            if pattern:
+                mask &= self._names(column, pattern)[table.of(column, rows)]
+        if glob.region:
+            regions = table.of("region", rows)
+            here = self._names("region", glob.region)[regions]
+            lying = self._areas(glob.region)
+            if lying is not None:
+                here = here | lying[table.of("cloud", rows), regions]
+            mask &= here
+        return mask
+
+    def _names(self, column: str, pattern: str) -> Bools:
+        key = column, pattern
+        if key not in self._named:
+            self._named[key] = np.array([matches(pattern, name) for name in self._table.names(column)], dtype=bool)
+        return self._named[key]
+
+    def _areas(self, pattern: str) -> Bools | None:
+        """By cloud and region code: whether it lies in the country or part of the world of this name; None where it names none."""
+        if pattern not in self._lying:
+            word = place_word(pattern)
+            made: Bools | None = None
+            if word is not None:
+                table = self._table
+                made = np.zeros((len(table.names("cloud")), len(table.names("region"))), dtype=bool)
+                for cloud, places in table.places.items():
+                    for region in places.regions.values():
+                        made[table.code("cloud", cloud), table.code("region", region)] = word.holds(ground_of(cloud, region))
+            self._lying[pattern] = made
+        return self._lying[pattern]

@@ -1,0 +1,67 @@
+"""The way to machines that do not answer: let this computer in, and look where they are now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from nbprov.model.causes import CloudError
+from nbprov.model.clock import Clock, Seconds
+from nbprov.model.launches import Instance
+
+from .async_cloud import AsyncCloud
+
+log = logging.getLogger("nbprov.provisioning")
+
+KNOCK_EVERY: Seconds = 30.0
+"""Between two requests to let this computer in: a laptop changes its network seldom, and a rule takes seconds to be in force."""
+
+
+class Door:
+    """What stands between this computer and the machines of one launch. On the engine thread.
+
+    Parameters
+    ----------
+    ids
+        The machines.
+    listed
+        The machines as they were last listed.
+    """
+
+    def __init__(self, cloud: AsyncCloud, ids: Sequence[str], clock: Clock, listed: Callable[[], Sequence[Instance]]) -> None:
+        self._cloud, self._ids, self._clock, self._listed = cloud, tuple(ids), clock, listed
+        self._last: Seconds | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def knock(self) -> None:
+        """Nobody answered: ask the cloud to let this computer in, unless that was done just now. Returns at once."""
+        now = self._clock.elapsed()
+        is_asking = self._task is not None and not self._task.done()
+        if is_asking or (self._last is not None and now - self._last < KNOCK_EVERY):
+            return
+        self._last = now
+        self._task = asyncio.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        try:
+            if await self._cloud.admit(self._ids):
+                log.info("%s lets this computer in to %s again", self._cloud.name, ", ".join(self._ids))
+        except CloudError as error:
+            log.warning("%s: this computer may be kept out: %s", self._cloud.name, error.failure.sentence())
+        except Exception:
+            log.exception("%s: this computer may be kept out", self._cloud.name)
+
+    def where(self, instance: Instance) -> Instance:
+        """A machine as it was last listed; as it was known where no list has an address for it."""
+        try:
+            found = next((i for i in self._listed() if i.id == instance.id and i.host and i.port), None)
+        except Exception as error:
+            log.info("where %s is now: %s", instance.id, error)
+            found = None
+        return instance if found is None else found
+
+    def close(self) -> None:
+        """Nobody waits for an answer any more."""
+        if self._task is not None:
+            self._task.cancel()

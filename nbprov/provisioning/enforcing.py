@@ -1,0 +1,167 @@
+"""Guards that only a kernel can carry out: on clouds where a machine that powers itself off stays on the bill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from nbprov.clouds.base import Capabilities
+from nbprov.model.causes import CloudError
+from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.money import SECONDS_PER_HOUR, format_usd
+from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, GuardState
+
+from .at_work import AtWork
+from .guards import STOP, guards_known
+from .ledger import ClusterRow
+
+if TYPE_CHECKING:
+    from nbprov.remote.agent.client import AgentClient
+
+    from .engine import Engine
+
+log = logging.getLogger("nbprov.lifecycle")
+
+ASK_SECONDS: Seconds = 30.0
+"""How long an agent may take to say what its guards see: it answers from memory, so this is a matter of the line."""
+
+EVENTS_SECONDS: Seconds = 2.0
+"""How long an agent's events are read: those it has come at once."""
+
+LIFETIME_HOOK_SECONDS: Seconds = 300.0
+"""What the agent allows a hook at the end of a lifetime; at the end of a budget it is what the reserve pays for."""
+
+HOOK_GRACE: Seconds = 30.0
+"""Beyond what a hook is allowed, before it is cut off by ending its machine."""
+
+GUARD = "guard"
+"""The event of a guard that a kernel carries out."""
+
+
+class Enforcing(AtWork, ABC):
+    """Ends or stops clusters whose guards are due and whose machines cannot end their own bill. On the engine thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._asking: set[str] = set()
+        self._silent: set[str] = set()
+        self._ending_since: dict[str, Seconds] = {}
+
+    @abstractmethod
+    async def down(self, row: ClusterRow, reason: str = "you ended it") -> None:
+        """End a cluster; see `Lifecycle.down`."""
+
+    @abstractmethod
+    async def stop(self, row: ClusterRow, reason: str = "you stopped it") -> None:
+        """Stop a cluster; see `Lifecycle.stop`."""
+
+    def _enforce(self, row: ClusterRow) -> None:
+        """Carry out what is due by the ledger; else ask the agents, which alone know of idleness."""
+        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or self._busy[row.cluster_id]:
+            return
+        try:
+            capabilities = self._engine.cloud(row.candidate.offer.cloud).capabilities
+        except NotFound:  # its adapter is not installed here
+            return
+        if capabilities.poweroff_ends_bill:
+            return
+        due = self._due_by_ledger(row)
+        if due is not None:
+            self._carry_out(row, *due)
+        elif row.cluster_id not in self._asking and not self._is_being_made(row):
+            self._asking.add(row.cluster_id)
+            self._begin(self._ask_agents(row))
+
+    def _is_being_made(self, row: ClusterRow) -> bool:
+        driver = self._engine.drivers.get(row.run_id)
+        return driver is not None and not driver.ready.done()
+
+    def _due_by_ledger(self, row: ClusterRow) -> tuple[str, str] | None:
+        """What lifetime and budget ask for, with no word from the machine: `stop` or `terminate`, and why."""
+        ledger = self._engine.ledger
+        guards = guards_known(ledger, row.run_id)
+        if guards is None:
+            return None
+        has_hook = guards.autostop is not None and bool(guards.autostop.hook)
+        began = min([i.launched_at for i in ledger.instances(row.token) if i.launched_at] + [row.started])
+        more = LIFETIME_HOOK_SECONDS + HOOK_GRACE if has_hook else 0.0
+        if guards.max_lifetime is not None and self._engine.clock.now() - began >= guards.max_lifetime + more:
+            return "terminate", f"lifetime: {short_duration(guards.max_lifetime)} are over"
+        if guards.budget is not None:
+            spent = ledger.cost(row.run_id)
+            # The agent begins its hook while the budget still pays for the reserve: that is the hook's.
+            kept_back = row.candidate.hourly * (HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS) / SECONDS_PER_HOUR
+            if spent + kept_back >= guards.budget:
+                mode = STOP if guards.at_limit == STOP else "terminate"
+                return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
+        return None
+
+    async def _ask_agents(self, row: ClusterRow) -> None:
+        try:
+            live = await self._engine.attach(row.name)
+            ending: list[tuple[AgentClient, GuardState]] = []
+            for agent in [node.agent for node in live.nodes if node.agent is not None]:
+                async with asyncio.timeout(ASK_SECONDS):
+                    status = await agent.status()
+                if status.ending is not None:
+                    ending.append((agent, status.ending))
+            self._silent.discard(row.cluster_id)
+            if ending and all([await self._hook_is_over(row, agent, due.guard) for agent, due in ending]):
+                self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
+        except (CloudError, NbprovError, TimeoutError, OSError) as error:
+            # Said once a silence: it is asked in every round.
+            level = logging.INFO if row.cluster_id in self._silent else logging.WARNING
+            self._silent.add(row.cluster_id)
+            log.log(level, "%s: its guards cannot be asked now, and nothing else knows of its idle time: %s; tried again", row.name, error)
+        finally:
+            self._asking.discard(row.cluster_id)
+
+    async def _hook_is_over(self, row: ClusterRow, agent: AgentClient, guard: str) -> bool:
+        """Whether a machine whose guard is due may be ended: its hook, which may save what was computed, has run or had its time."""
+        guards = guards_known(self._engine.ledger, row.run_id)
+        autostop = guards.autostop if guards is not None else None
+        if autostop is None or not autostop.hook:
+            return True
+        now = self._engine.clock.elapsed()
+        since = self._ending_since.setdefault(row.cluster_id, now)
+        allowed = {"lifetime": LIFETIME_HOOK_SECONDS, "budget": BUDGET_RESERVE_SECONDS}.get(guard, autostop.hook_timeout)
+        if now - since >= min(allowed, autostop.hook_timeout) + HOOK_GRACE:
+            return True
+        is_over = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(EVENTS_SECONDS):
+                async for event in agent.events():  # does not end by itself
+                    what = event.content.get("what")
+                    # Those of an earlier start, before a stop, are in the journal too.
+                    is_over = what == "poweroff" or (is_over and what not in ("started", "guard"))
+        return is_over
+
+    def _carry_out(self, row: ClusterRow, mode: str, reason: str) -> None:
+        ledger = self._engine.ledger
+        self._ending_since.pop(row.cluster_id, None)
+        if self._busy[row.cluster_id] or not self._try_lease(row.run_id):
+            return  # somebody is at work on it: looked at again in the next round
+        if mode == STOP:
+            ledger.note(row.run_id, GUARD, f"stopped by this kernel: {reason}", row.token)
+            self._begin(self.stop(row, reason))
+        elif ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=row.state):
+            ledger.note(row.run_id, GUARD, f"ended by this kernel: {reason}", row.token)
+            self._begin(self.down(row, reason))
+        else:
+            self._release(row.run_id)
+
+
+def needs_kernel(name: str, capabilities: Capabilities) -> str:
+    """What a person should know before Launch of a cloud whose machines cannot end their own bill; empty for the others."""
+    if capabilities.poweroff_ends_bill:
+        return ""
+    watched = "idle time and budget" if capabilities.own_timer else "idle time, lifetime and budget"
+    return (
+        f"on {name} nothing ends the machine while no notebook runs: {watched} are acted on by a kernel with nbprov;"
+        " after the last one stopped the machine stays on the bill until a kernel loads nbprov again"
+    )

@@ -1,0 +1,59 @@
+"""When a further place is tried beside those that are under way. Pure: readings of time are handed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import AttemptState
+from nbprov.model.offers import Candidate
+
+from .attempt import Attempt
+
+UNACCEPTED = (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN)
+"""States in which a cloud has not said yes."""
+
+
+def always(racing: Sequence[Candidate], candidate: Candidate) -> bool:
+    """Every further racer is paid for."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Hedging:
+    """The rule of a race.
+
+    Each attempt that is overdue lets one more place be tried beside it; one that is being ended since it failed holds its slot, and back only what is of another tier.
+
+    Parameters
+    ----------
+    width
+        How many attempts may be under way at once.
+    after
+        How long an attempt at a candidate may take before it counts as overdue.
+    eager
+        An attempt may be overdue after it was accepted, too: whoever is ready first is kept. Else only an attempt without an answer is.
+    affords
+        Whether the budget pays for a candidate beside those that race.
+    """
+
+    width: int = 1
+    after: Callable[[Candidate], Seconds] = lambda candidate: 0.0
+    eager: bool = False
+    affords: Callable[[Sequence[Candidate], Candidate], bool] = always
+
+    def lets_join(self, active: Iterable[Attempt], elapsed: Seconds) -> bool:
+        """Whether one more place may be tried beside these attempts."""
+        hopeful = [a for a in active if a.state is not AttemptState.ENDING]
+        return len(hopeful) < 1 + sum(elapsed >= self._due(a) for a in hopeful)
+
+    def next_due(self, active: Iterable[Attempt], elapsed: Seconds) -> Seconds | None:
+        """When the next of these attempts becomes overdue; None where none will."""
+        times = [due for a in active if a.state is not AttemptState.ENDING and elapsed < (due := self._due(a)) < float("inf")]
+        return min(times, default=None)
+
+    def _due(self, attempt: Attempt) -> Seconds:
+        if not self.eager and attempt.state not in UNACCEPTED:
+            return float("inf")
+        return attempt.begun + self.after(attempt.candidate)

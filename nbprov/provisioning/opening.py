@@ -1,0 +1,51 @@
+"""Opening the connections of a cluster that an earlier kernel made, or that was stopped and started."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NotFound
+from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.keys import ClusterKeys
+
+from .door import Door
+from .errands import AGENT_SECONDS
+from .ledger import ClusterRow
+from .live import LiveCluster, Node
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
+    """Connect to every machine of a cluster, and hand the agents the guards that the ledger knows.
+
+    Raises
+    ------
+    NotFound
+        If it does not run.
+    CloudError
+        If its machines cannot be reached.
+    """
+    cloud = engine.cloud(row.candidate.offer.cloud)
+    await engine.lifecycle.observe(cloud)
+    current = engine.cluster(row.name)
+    if current.state not in (ClusterState.RUNNING, ClusterState.STARTING):
+        raise NotFound(
+            f"{row.name} is {current.state.value}: {current.reason}".rstrip(": "),
+            hint=f"start it: %nbprov start {row.name}",
+            code="cluster.not-running",
+        )
+    keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
+    machines, seconds = engine.ledger.instances(row.token), cloud.capabilities.ssh_deadline
+    door = Door(cloud, [i.id for i in machines], engine.clock, partial(engine.ledger.instances, row.token))
+    live = LiveCluster(row.run_id, row.name, row.candidate, keys, [Node(i) for i in machines], door)
+    # A start may put the keys in place anew after sshd answers; at any other time a foreign key is somebody else's machine.
+    await live.connect(seconds, boot_grace=seconds if cloud.capabilities.login and current.state is ClusterState.STARTING else 0.0)
+    known = engine.ledger.guard(row.run_id)
+    # A start may have lost what the agent was told; the same values again do not begin a count anew.
+    guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
+    await live.start_agents(guards, AGENT_SECONDS)
+    return live

@@ -1,0 +1,22 @@
+"""What a load finds and does, as it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found at load and what became of it, a line each. Lines are renewed as things settle."""
+
+    lines: dict[str, str] = field(default_factory=dict)
+    on_change: Callable[[], None] = lambda: None
+
+    def say(self, key: str, text: str) -> None:
+        """Set the line of one run or machine."""
+        self.lines[key] = text
+        self.on_change()
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines.values())

@@ -1,0 +1,219 @@
+"""What launches leave beside their machines (disks, addresses, groups, keys): kept in the ledger, and removed once it is nobody's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nbprov.model.causes import CloudError
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
+from nbprov.model.launches import SideObject
+
+from .async_cloud import AsyncCloud
+from .ledger import SideRow, SideState
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+log = logging.getLogger("nbprov.lifecycle")
+
+UNKNOWN_SECONDS: Seconds = 600.0
+"""A side object of a launch that this ledger never made is removed once it was listed for so long, as machines are (`ORPHAN_SECONDS`)."""
+
+MOST_PAUSE: Seconds = 30.0
+"""Between two looks: what is in use is freed within a minute or two of its machine's end, and listing all regions costs a dozen calls."""
+
+WATCH_EVERY: Seconds = 600.0
+"""Between two looks while clusters live and nothing has ended: only what was made or lost by hand can be new."""
+
+LATE_PAUSES: tuple[Seconds, ...] = (60.0, 120.0, 300.0, 600.0)
+"""Between looks for machines of creates that were concluded to have made nothing; the last one again and again, until no doubt is left. Most that
+come late do so within minutes, and each second of one is on the bill."""
+
+TIDY_SECONDS: Seconds = 1800.0
+"""How long what cannot be removed is tried again and again; then it is left to the next end, and to the next load."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tidied:
+    """What one look came to.
+
+    Attributes
+    ----------
+    asked
+        What its cloud was asked to remove.
+    later
+        What may be nobody's, and is too young to tell.
+    """
+
+    asked: tuple[SideObject, ...] = ()
+    later: tuple[SideObject, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether another look would find nothing to do."""
+        return not self.asked and not self.later
+
+
+class Tidying:
+    """Looks after side objects. On the engine thread.
+
+    Only what bears this ledger's owner id and serves one launch alone is ever removed: what is shared costs nothing and stays.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._looked: dict[str, Seconds] = {}
+        self._late: dict[str, asyncio.Task[None]] = {}
+
+    def soon(self, name: str) -> None:
+        """Look at a cloud in the background, now and again until nothing is left that has to be removed."""
+        cloud = self._cloud(name)
+        if cloud is None:
+            return
+        running = self._tasks.get(name)
+        if running is not None and not running.done():
+            self._again.add(name)
+            return
+        self._tasks[name] = asyncio.create_task(self._until_tidy(cloud))
+
+    def told(self, name: str, is_over: bool) -> None:
+        """A launch may have left something: its run is over, or its create was just sent, which many may be within a second."""
+        if is_over:
+            self.soon(name)
+            self._watch_late(name)
+        else:
+            self.now_and_then(name, MOST_PAUSE)
+
+    def now_and_then(self, name: str, pause: Seconds = WATCH_EVERY) -> None:
+        """Look at a cloud in the background unless it was looked at so many seconds ago or less."""
+        if self._engine.clock.elapsed() - self._looked.get(name, float("-inf")) >= pause:
+            self.soon(name)
+
+    def left(self, cloud: str = "") -> list[SideRow]:
+        """What serves one launch alone and is not removed yet (of one cloud), with why. Any thread may call it."""
+        return [row for row in self._engine.ledger.side_objects(cloud) if not row.object.shared]
+
+    async def look(self, name: str) -> Tidied:
+        """List a cloud's side objects once, write them down, and ask for the removal of those that are nobody's.
+
+        Raises
+        ------
+        CloudError
+            If it cannot list them, or refuses to remove them; what it refused stands in the ledger with the reason.
+        """
+        cloud, ledger = self._cloud(name), self._engine.ledger
+        if cloud is None:
+            return Tidied()
+        self._looked[name] = self._engine.clock.elapsed()
+        over = ledger.side_over(name)  # read before: what the list lacks of these launches was not left, or is gone
+        listed = await cloud.side_objects(ledger.owner)
+        ledger.side_seen(name, [o for o in listed if o.cloud == name], over)
+        self._watch_late(name)
+        found = self._nobodys(name)
+        if found.asked:
+            await self._remove(cloud, found.asked)
+        return found
+
+    def _cloud(self, name: str) -> AsyncCloud | None:
+        try:
+            cloud = self._engine.cloud(name)
+        except NbprovError as error:  # its adapter is not installed here
+            log.info("%s: %s", name, error)
+            return None
+        return cloud if cloud.leaves_side_objects else None
+
+    def _nobodys(self, name: str) -> Tidied:
+        # Read after the listing: a launch that was intended while it was made is alive.
+        ledger, now = self._engine.ledger, self._engine.clock.now()
+        # A machine that comes late ends itself by its start script, which may be one of these.
+        live, known = ledger.live_tokens() | ledger.side_doubted(name), ledger.tokens()
+        asked: list[SideObject] = []
+        later: list[SideObject] = []
+        for row in self.left(name):
+            token = row.object.token
+            if token in live:
+                continue
+            # What names no launch may serve any that lives there.
+            may_serve = not token and name in ledger.live_clouds()
+            is_old = now - row.since >= UNKNOWN_SECONDS
+            (asked if token in known or (is_old and not may_serve) else later).append(row.object)
+        return Tidied(tuple(asked), tuple(later))
+
+    async def _remove(self, cloud: AsyncCloud, things: tuple[SideObject, ...]) -> None:
+        ledger = self._engine.ledger
+        try:
+            in_use = set(await cloud.remove(things))
+        except CloudError as error:
+            ledger.side_tried(dict.fromkeys(things, (SideState.THERE, error.failure.sentence())))
+            raise
+        removing, kept = (SideState.REMOVING, ""), (SideState.IN_USE, "still in use")
+        ledger.side_tried({thing: kept if thing in in_use else removing for thing in things})
+
+    async def _until_tidy(self, cloud: AsyncCloud) -> None:
+        clock, name = self._engine.clock, cloud.name
+        pause, end = cloud.capabilities.poll_every, clock.elapsed() + TIDY_SECONDS
+        while True:
+            self._again.discard(name)
+            found = await self._found(name)
+            if name in self._again:
+                pause, end = cloud.capabilities.poll_every, clock.elapsed() + TIDY_SECONDS
+            elif found is not None and found.is_done:
+                break
+            elif clock.elapsed() > end:
+                log.warning("%s: left beside its machines until the next load: %s", name, words(self.left(name)))
+                break
+            await asyncio.sleep(pause if found is None or found.asked else MOST_PAUSE)
+            pause = min(MOST_PAUSE, pause * 2)
+        self._engine.changed()
+
+    def _watch_late(self, name: str) -> None:
+        """Look for machines of creates that were concluded to have made nothing, for as long as one may yet appear."""
+        running = self._late.get(name)
+        if (running is None or running.done()) and self._is_doubted(name):
+            self._late[name] = asyncio.create_task(self._until_sure(name))
+
+    def _is_doubted(self, name: str) -> bool:
+        try:
+            return bool(self._engine.ledger.side_doubted(name))
+        except NbprovError as error:
+            log.info("%s: whether a lost create may yet make anything: %s", name, error)
+            return True
+
+    async def _until_sure(self, name: str) -> None:
+        from .orphans import end_orphans  # which knows of side objects
+        from .report import Report
+
+        number = 0
+        while self._is_doubted(name):
+            await asyncio.sleep(LATE_PAUSES[min(number, len(LATE_PAUSES) - 1)])
+            number += 1
+            report = Report()
+            try:
+                if await end_orphans(self._engine, name, report):
+                    log.warning("%s: a create whose answer was lost made a machine late: %s", name, report)
+                    self._engine.changed()
+            except (CloudError, NbprovError) as error:
+                log.info("%s: whether a lost create made anything late: %s; looked at again", name, error)
+            except Exception:
+                log.exception("%s: whether a lost create made anything late; looked at again", name)
+        self.soon(name)
+
+    async def _found(self, name: str) -> Tidied | None:
+        try:
+            return await self.look(name)
+        except (CloudError, NbprovError) as error:
+            log.info("%s: what lies beside its machines: %s; looked at again", name, error)
+        except Exception:
+            log.exception("%s: what lies beside its machines; looked at again", name)
+        return None
+
+
+def words(rows: list[SideRow]) -> str:
+    """Side objects in a line: what, where, and why they are there still."""
+    return "; ".join(f"{r.object.kind} {r.object.id} in {r.object.region}" + (f" ({r.reason})" if r.reason else "") for r in rows)

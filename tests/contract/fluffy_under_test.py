@@ -1,0 +1,169 @@
+"""The out-of-tree example under the contract: installed as a package of its own, loaded by its entry point, over its own server process."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import urllib.request
+import uuid
+from dataclasses import replace
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from clouds_under_test import LOCAL_CODES, SCRIPTED, LocalUnderTest, own_folder
+
+from nbprov.clouds.base import Cloud
+from nbprov.model.causes import Cause
+from nbprov.model.launches import Launch
+from nbprov.model.money import usd
+from nbprov.model.offers import Candidate, Offer
+from nbprov.model.places import Market
+from nbprov.model.spec import Request
+
+PACKAGE = Path(__file__).parents[1] / "plugins" / "fluffycloud"
+KEY = "fluffy-demo-key"
+MARKET = """
+account = "fluffy-contract"
+[timing]
+accept = {accept}
+hidden = {hidden}
+end = {end}
+[[regions]]
+name = "meadow"
+zones = ["meadow-1"]
+price = {price}
+[[types]]
+name = "gpu"
+accelerator = "A100"
+count = 1
+vcpus = 4
+memory_gib = 16
+family = "A100"
+hourly = 2.0
+{extra}
+"""
+
+
+def install(target: Path) -> None:
+    """Put the package where an installer would, with the metadata that its pyproject.toml says.
+
+    By hand, since a build needs its back end, and tests have no network to fetch one: what Python's import system and
+    `importlib.metadata` look at is the same. The entry points come from pyproject.toml, so they are tested as they are written.
+    """
+    project = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shutil.copytree(PACKAGE / "fluffycloud", target / "fluffycloud", ignore=shutil.ignore_patterns("__pycache__"))
+    info = target / f"{project['name']}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "INSTALLER").write_text("the tests\n")
+    groups = project["entry-points"].items()
+    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+
+
+class FluffyServer:
+    """FluffyCloud's server as a process, over the daemon of a folder that holds a market file."""
+
+    def __init__(self, folder: Path, site: Path) -> None:
+        env = {**os.environ, "PYTHONPATH": str(site)}
+        command = [sys.executable, "-m", "fluffycloud.server", "--dir", str(folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line.startswith("READY "), f"the server did not start: {line!r}"
+        self.url = line.split()[1]
+
+    @property
+    def env(self) -> dict[str, str]:
+        """With which the adapter reaches it."""
+        return {"FLUFFYCLOUD_URL": self.url, "FLUFFYCLOUD_KEY": KEY}
+
+    def tell(self, path: str) -> None:
+        """POST to one of its control routes."""
+        request = urllib.request.Request(f"{self.url}/v1{path}", data=b"{}", method="POST", headers={"Authorization": f"Bearer {KEY}"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.status == 200
+
+    def close(self) -> None:
+        """End it."""
+        self.process.terminate()
+        self.process.wait(30)
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+class FluffyUnderTest(LocalUnderTest):
+    """FluffyCloud. Its server stands before a `local` daemon, so what a market file says holds here too."""
+
+    name = "fluffycloud"
+    causes = frozenset(SCRIPTED) - {Cause.SPOT}
+    tells_poweroff_reason = False
+
+    def __init__(self) -> None:
+        self.site = own_folder("s")
+        install(self.site)
+        sys.path.insert(0, str(self.site))
+        self.server: FluffyServer | None = None
+        self.before = {name: os.environ.get(name) for name in ("FLUFFYCLOUD_URL", "FLUFFYCLOUD_KEY")}
+        super().__init__()
+
+    def make(self) -> Cloud:
+        if self.server is None:
+            self.server = FluffyServer(self.folder, self.site)
+            os.environ.update(self.server.env)
+        (point,) = entry_points(group="nbprov.clouds", name="fluffycloud")
+        made: Cloud = point.load()()
+        return made
+
+    def write(self, **values: Any) -> None:
+        self.values |= values
+        draft = self.folder / "market.new"
+        draft.write_text(MARKET.format(**self.values, extra="\n".join(self.extra)))
+        draft.replace(self.folder / "market.toml")
+
+    def launch(self, **changes: Any) -> Launch:
+        market = changes.pop("market", Market.ON_DEMAND)
+        offer = Offer("fluffycloud", "meadow", "", "gpu", "A100", 1, 4, 16, market, usd(2))
+        count = changes.get("count", 1)
+        made = Launch(
+            token=uuid.uuid4().hex,
+            owner="owner-1",
+            run_id="run-1",
+            name="dev",
+            candidate=Candidate(offer, Request(), rank=0, count=count),
+            count=count,
+            disk_gb=10,
+            user_data_template='#!/bin/sh\numask 077\ncat > "$NBPROV_HOST_KEY" <<KEY\n@@host_key@@\nKEY\n',
+            fills={"host_key": (self.keys / "host").read_text().strip()},
+            public_key=(self.keys / "client.pub").read_text(),
+        )
+        return replace(made, **changes)
+
+    def refuse(self, cause: Cause) -> None:
+        assert cause in LOCAL_CODES
+        super().refuse(cause)
+
+    def odd_state(self, instance_id: str) -> bool:
+        assert self.server
+        self.server.tell(f"/_odd/{instance_id}")
+        return True
+
+    def hang(self, seconds: float) -> bool:
+        assert self.server
+        self.server.tell(f"/_slow/{seconds}")
+        return True
+
+    def close(self) -> None:
+        if self.server:
+            self.server.close()
+        for name, value in self.before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+        sys.path.remove(str(self.site))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "fluffycloud"]:
+            del sys.modules[name]
+        shutil.rmtree(self.site)
+        super().close()

@@ -1,0 +1,448 @@
+"""EC2, SSM, STS and Service Quotas as a server process on loopback: moto behind what it lacks, with made-up machines or real ones.
+
+    python tests/doubles/aws_double.py --port 0 [--machines DIR]
+
+prints `READY http://127.0.0.1:PORT`. Every request and every answer is checked against botocore's models. Beyond moto it has real
+`ClientToken` semantics, refusals as EC2 words them, lost answers, stock, transitions, hidden young machines and groups in use. Control is
+under `/_double/`: faults, stock, settings, state, preempt, open_spot_request, clear (POST), calls, problems, instances (GET).
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import requests
+from aws_double_answers import REFUSALS, Answer, as_json, as_xml, refused
+from aws_double_model import asked, wrong_answer, wrong_request
+from aws_double_world import DATA_DISKS, IMAGES, PARAMETERS, World, prepare_moto, zone_id
+
+ACCOUNT = "123456789012"
+KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
+ACCOUNTS = {KEY_ID: ACCOUNT, OTHER_KEY_ID: "210987654321"}
+SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
+"""The keys of AWS's own documentation: they open nothing. The two are of two accounts."""
+REGIONS = ("us-east-1", "eu-west-1")
+CREATE = "RunInstances"
+SIGNED_AS = {"servicequotas": "service-quotas"}
+BLOT = frozenset({"UserData"})
+
+MAKES = frozenset({"half_made", "late_failure", "hide"})
+"""Faults that let the create through and show in its machines."""
+
+
+class HangUp(Exception):
+    """The answer is lost."""
+
+
+class Api:
+    """What the server does with a request."""
+
+    def __init__(self, world: World) -> None:
+        from moto.server import DomainDispatcherApplication, create_backend_app
+
+        self.world = world
+        self.moto = DomainDispatcherApplication(create_backend_app)
+        self.faults: list[dict[str, Any]] = []
+        self.calls: list[dict[str, Any]] = []
+        self.problems: list[str] = []
+        self.account = ACCOUNT
+        self.tokens: dict[tuple[str, str], tuple[dict[str, Any], bytes]] = {}
+
+    def answer(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        """The answer to a signed request."""
+        began = time.monotonic()
+        while time.monotonic() - began < self.world.settings["answer"]:
+            time.sleep(0.02)
+        scope = re.search(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/", headers.get("Authorization", ""))
+        if scope is None:
+            return refused("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
+        key, region, service = scope.groups()
+        service = SIGNED_AS.get(service, service)
+        call, parameters = asked(service, body, headers)
+        with self.world.lock:
+            self.calls.append({"call": call, "region": region, "at": time.time(), "parameters": _blotted(parameters)})
+            wrong = wrong_request(service, call, parameters)
+            self.problems += wrong
+            fault = self._fault(call, region, parameters)
+            if fault:
+                self.calls[-1]["fault"] = fault["do"]
+        if key not in ACCOUNTS:
+            return refused("AuthFailure", REFUSALS["credentials"][2], 401, service=service)
+        if fault and fault["do"] == "slow":
+            time.sleep(float(fault.get("seconds", 1)))
+        if fault and (scripted := self._scripted(fault, region, parameters, service)):
+            return scripted
+        with self.world.lock:
+            self.world.next_fault = fault["do"] if fault and fault["do"] in MAKES else ""
+            self.world.next_seconds = float(fault.get("seconds", 1)) if fault else 0.0
+            self.account = ACCOUNTS[key]
+            status, sent, answered = self._carried_out(service, region, call, parameters, path, body, headers)
+            self.world.next_fault = ""
+            if status < 300:
+                odd = [b.odd for b in self.world.bodies.values() if b.odd]
+                wrong = wrong_answer(service, call, answered)
+                self.problems += [f"answer of {p}" for p in wrong if not any(f" is {name!r}, " in p for name in odd)]
+        if fault and fault["do"] == "lose_answer":
+            raise HangUp
+        return status, sent, answered
+
+    # ------------------------------------------------------------ faults
+
+    def _fault(self, call: str, region: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
+        where = self.where(region, parameters)
+        for fault in self.faults:
+            named = {"submit": CREATE}.get(fault["call"], fault["call"])
+            dry = parameters.get("DryRun") == "true"
+            if named == call and dry == bool(fault.get("dry")) and all(where.get(k) == v for k, v in fault.get("where", {}).items()):
+                fault["times"] -= 1
+                if fault["times"] <= 0:
+                    self.faults.remove(fault)
+                return fault
+        return None
+
+    def _scripted(self, fault: dict[str, Any], region: str, parameters: dict[str, Any], service: str) -> Any:
+        do = fault["do"]
+        if do == "html":
+            return 502, {"Content-Type": "text/html"}, b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+        if do == "error":
+            return refused(fault["code"], fault["message"], int(fault.get("status", 400)), service=service)
+        if do not in REFUSALS or (do == "volume_tags" and "volume" not in str(parameters)):
+            return None
+        status, code, words = REFUSALS[do]
+        told = self.where(region, parameters)
+        more = {"Retry-After": f"{fault['seconds']:g}"} if "seconds" in fault else {}
+        return refused(code, words.format(**told), status, service=service, headers=more)
+
+    def where(self, region: str, parameters: dict[str, Any]) -> dict[str, str]:
+        """The place that a create asks for."""
+        from moto.ec2.models import ec2_backends
+
+        subnet = parameters.get("SubnetId") or parameters.get("NetworkInterface.1.SubnetId") or ""
+        zone = ""
+        if subnet:
+            found = ec2_backends[ACCOUNT][region].subnets
+            zone = next((s.availability_zone for zones in found.values() for i, s in zones.items() if i == subnet), "")
+        market = "spot" if parameters.get("InstanceMarketOptions.MarketType") == "spot" else "on-demand"
+        return {"region": region, "zone": zone_id(region, zone), "type": str(parameters.get("InstanceType", "")), "market": market}
+
+    # ------------------------------------------------------------ calls
+
+    def _carried_out(
+        self, service: str, region: str, call: str, parameters: dict[str, Any], path: str, body: bytes, headers: dict[str, str]
+    ) -> Answer:
+        if call == CREATE:
+            body += _sizes_of_the_image(parameters)
+        own = getattr(self, f"_{re.sub(r'(?<!^)(?=[A-Z])', '_', call).lower()}", None)
+        if own is not None:
+            answered = own(region, parameters, lambda: self._passed_on(path, body, headers))
+            if answered is not None:
+                return cast(Answer, answered)
+        return self._passed_on(path, body, headers)
+
+    def _passed_on(self, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+        from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+        headers = {**headers, "x-moto-account-id": self.account}
+        environ = EnvironBuilder(path=path, method="POST", headers=headers, input_stream=io.BytesIO(body)).get_environ()
+        environ["CONTENT_LENGTH"] = str(len(body))
+        pieces, status, sent = run_wsgi_app(self.moto, environ)
+        return int(status.split()[0]), {"Content-Type": sent.get("Content-Type", "text/xml")}, b"".join(pieces)
+
+    def _run_instances(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        """A create with real token semantics, then stock."""
+        if parameters.get("DryRun") == "true":
+            return refused("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+        token = (f"{self.account} {region}", str(parameters.get("ClientToken", "")))
+        mine = {k: v for k, v in parameters.items() if k != "ClientToken"}
+        if token in self.tokens:
+            before, answered = self.tokens[token]
+            if before != mine:
+                words = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s)."
+                return refused("IdempotentParameterMismatch", words, 400)
+            self.world.refresh_all()
+            if all(self.world.bodies[i].instance.state == "terminated" for i in re.findall(r"<instanceId>(i-\w+)<", answered.decode())):
+                words = "The client token you have provided is associated with a terminated instance. Please use a different client token."
+                return refused("IdempotentInstanceTerminated", words, 400)
+            return 200, {"Content-Type": "text/xml"}, answered
+        told = self.where(region, parameters)
+        if self.world.short(told, int(parameters["MinCount"])):
+            kind = "spot" if told["market"] == "spot" else "capacity"
+            status, code, words = REFUSALS[kind]
+            return refused(code, words.format(**told), status)
+        size = next((gb for one, (_, _, gb) in IMAGES.items() if one == parameters.get("ImageId")), 0)
+        if int(parameters.get("BlockDeviceMapping.1.Ebs.VolumeSize", size)) < size:
+            words = f"Volume of size {parameters['BlockDeviceMapping.1.Ebs.VolumeSize']}GB is smaller than snapshot 'snap-0', expect size >= {size}GB"
+            return refused("InvalidBlockDeviceMapping", words, 400)
+        status, sent, answered = passed_on()
+        if status == 200 and token[1]:
+            self.tokens[token] = (mine, answered)
+        return status, sent, answered
+
+    def _get_parameters(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        names = parameters["Names"]
+        found = [
+            {"Name": n, "Type": "String", "Value": PARAMETERS[n], "Version": 1, "DataType": "aws:ec2:image"}
+            for n in names
+            if n in PARAMETERS
+        ]
+        return as_json({"Parameters": found, "InvalidParameters": [n for n in names if n not in PARAMETERS]})
+
+    def _get_service_quota(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        code = parameters["QuotaCode"]
+        value = self.world.settings["quotas"].get(code, 512.0)
+        return as_json({"Quota": {"ServiceCode": "ec2", "QuotaCode": code, "Value": float(value), "Unit": "None", "Adjustable": True}})
+
+    def _get_spot_placement_scores(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        kinds = [k for k in parameters if k.startswith("InstanceType.")]
+        regions = [v for k, v in parameters.items() if k.startswith("RegionName.")]
+        rows = ""
+        for one in regions:
+            for zone in _zones(one):
+                score = self.world.settings["scores"].get(zone, 5) if len(kinds) >= 3 else 1
+                rows += f"<item><region>{one}</region><availabilityZoneId>{zone}</availabilityZoneId><score>{score}</score></item>"
+        return as_xml("GetSpotPlacementScores", f"<spotPlacementScoreSet>{rows}</spotPlacementScoreSet>")
+
+    def _describe_spot_price_history(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+        kinds = [v for k, v in parameters.items() if k.startswith("InstanceType.")]
+        wanted, now = parameters.get("AvailabilityZone"), time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+        rows = "".join(
+            f"<item><instanceType>{kind}</instanceType><productDescription>Linux/UNIX</productDescription><spotPrice>"
+            f"{self.world.settings['price']:.6f}</spotPrice><timestamp>{now}</timestamp><availabilityZone>{name}</availabilityZone>"
+            f"<availabilityZoneId>{zone}</availabilityZoneId></item>"
+            for kind in kinds
+            for zone, name in _zones(region).items()
+            if wanted in (None, name)
+        )
+        return as_xml("DescribeSpotPriceHistory", f"<spotPriceHistorySet>{rows}</spotPriceHistorySet><nextToken></nextToken>")
+
+    # ------------------------------------------------------------ control
+
+    def control(self, what: str, body: Any) -> Any:
+        """A control route."""
+        world = self.world
+        with world.lock:
+            if what == "faults":
+                self.faults.append({"call": CREATE, "times": 1, **body})
+            elif what == "stock":
+                world.stock.append(body)
+            elif what == "settings":
+                world.settings |= body
+            elif what == "open_spot_request":
+                world.open_spot_request(ACCOUNT, body["region"], body["id"])
+            elif what == "clear":
+                world.stock.clear()
+                self.faults.clear()
+            elif what == "preempt":
+                for body_ in [world.bodies[body["id"]]] if "id" in body else list(world.bodies.values()):
+                    if body_.instance.lifecycle == "spot" or "id" in body:
+                        code = "Server.SpotInstanceTermination"
+                        world.end(body_.instance, code, f"{code}: Spot instance termination")
+            elif what == "show":
+                world.bodies[body["id"]].hidden = 0.0
+            elif what == "state":
+                world.bodies[body["id"]].odd = body["state"]
+            elif what in ("calls", "problems"):
+                return getattr(self, what)
+            elif what == "instances":
+                world.refresh_all()
+                return {
+                    i: {"state": b.instance.state, "machine": b.machine, "type": b.instance.instance_type} for i, b in world.bodies.items()
+                }
+            else:
+                return {"error": f"no route {what}"}
+        return {}
+
+
+def _zones(region: str) -> dict[str, str]:
+    from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
+
+    return {str(z.zone_id): str(z.name) for z in RegionsAndZonesBackend.zones.get(region, [])}
+
+
+def _sizes_of_the_image(parameters: dict[str, Any]) -> bytes:
+    """What EC2 takes from the image where a create names a disk of it without a size; moto asks for one."""
+    disk, added = DATA_DISKS.get(str(parameters.get("ImageId"))), ""
+    for key, value in parameters.items():
+        size = key.replace(".DeviceName", ".Ebs.VolumeSize")
+        if key.endswith(".DeviceName") and value == disk and size not in parameters:
+            added += f"&{size}=5"
+    return added.encode()
+
+
+def _blotted(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {k: "…" if k in BLOT else v for k, v in parameters.items()}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves each connection in a thread."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that was killed is no news."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # the head and the body in one packet: unbuffered, each answer waits 40 ms for an acknowledgement
+    api: Api
+
+    def do_GET(self) -> None:
+        self._control(None)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
+        if len(body) < length:  # whoever asked was killed in the middle: no server carries out half a request
+            self.close_connection = True
+            return
+        if self.path.startswith("/_double/"):
+            self._control(json.loads(body or b"{}"))
+            return
+        try:
+            self._send(*self.api.answer(self.path, body, dict(self.headers.items())))
+        except HangUp:
+            self.close_connection = True
+        except Exception as error:
+            self.api.problems.append(f"the double broke: {type(error).__name__}: {error}")
+            raise
+
+    def _control(self, body: Any) -> None:
+        answer = self.api.control(self.path.removeprefix("/_double/"), body)
+        self._send(200, {"Content-Type": "application/json"}, json.dumps(answer, default=str).encode())
+
+    def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--machines", type=Path)
+    options = parser.parse_args(argv)
+    prepare_moto()
+    machines = None
+    if options.machines:
+        from machines import Machines
+
+        machines = Machines(options.machines)
+    world = World(machines)
+    world.install()
+    Handler.api = Api(world)
+    server = Server(("127.0.0.1", options.port), Handler)
+    server.daemon_threads = True
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())
+    print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
+    try:
+        server.serve_forever(poll_interval=0.05)
+    finally:
+        server.server_close()
+        if machines is not None:
+            machines.close()
+    return 0
+
+
+class AwsDouble:
+    """Starts the double as a process of its own and speaks to its control routes.
+
+    Examples
+    --------
+    ::
+
+        with AwsDouble() as double:
+            os.environ |= double.env
+            double.add_fault("RunInstances", "capacity")
+    """
+
+    def __init__(self, *options: str, machines: Path | None = None) -> None:
+        self._options = [*options, *(["--machines", str(machines)] if machines else [])]
+        self._process: subprocess.Popen[str] | None = None
+        self.url = ""
+
+    def start(self) -> AwsDouble:
+        """Start it and wait until it serves."""
+        command = [sys.executable, str(Path(__file__).absolute()), "--port", "0", *self._options]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
+        assert self._process.stdout
+        line = self._process.stdout.readline()
+        assert line.startswith("READY "), f"the double did not start: {line!r}"
+        self.url = line.split()[1]
+        return self
+
+    @property
+    def env(self) -> dict[str, str]:
+        """With which boto3 and the adapter reach it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": KEY_ID,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_DEFAULT_REGION": REGIONS[0],
+            "NBPROV_AWS_REGIONS": ",".join(REGIONS),
+            "NBPROV_MY_ADDRESS": "203.0.113.7",
+        }
+
+    def tell(self, what: str, **body: Any) -> Any:
+        """POST to a control route."""
+        answer = requests.post(f"{self.url}/_double/{what}", json=body, timeout=10)
+        answer.raise_for_status()
+        return answer.json()
+
+    def told(self, what: str) -> Any:
+        """GET a control route."""
+        return requests.get(f"{self.url}/_double/{what}", timeout=10).json()
+
+    def add_fault(self, call: str, do: str, **more: Any) -> None:
+        """Script a fault of the next such call."""
+        self.tell("faults", call=call, do=do, **more)
+
+    def asked(self, call: str) -> list[dict[str, Any]]:
+        """What was asked by such calls."""
+        return [one for one in self.told("calls") if one["call"] == call]
+
+    def close(self, *, check: bool = True) -> None:
+        """End it; nothing of it is left, and nothing in what was said broke AWS's models."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        try:
+            problems = self.told("problems") if check else []
+        finally:
+            process.terminate()
+            process.wait(60)
+            if process.stdout:
+                process.stdout.close()
+        assert problems == [], problems
+
+    def __enter__(self) -> AwsDouble:
+        return self.start()
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close(check=kind is None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

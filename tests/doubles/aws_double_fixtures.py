@@ -1,0 +1,33 @@
+"""Fixtures for tests of the AWS adapter: one double a module with made-up machines, an owner a test, nothing left over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from aws_double import AwsDouble
+from aws_double_account import KEPT, Account
+
+
+@pytest.fixture(scope="module")
+def aws_double() -> Iterator[AwsDouble]:
+    """EC2 and the others, for one module; ends only if nothing that was said broke AWS's models."""
+    with AwsDouble() as made:
+        yield made
+
+
+@pytest.fixture
+def aws(aws_double: AwsDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
+    """An account at the aws_double."""
+    for name, value in aws_double.env.items():
+        monkeypatch.setenv(name, value)
+    aws_double.tell("settings", **KEPT)
+    account = Account(aws_double)
+    account.mark()
+    yield account
+    aws_double.tell("settings", **KEPT)
+    aws_double.tell("clear")
+    monkeypatch.undo()
+    for name, value in aws_double.env.items():
+        monkeypatch.setenv(name, value)
+    account.cloud.terminate([i.id for i in account.cloud.list(account.owner)])

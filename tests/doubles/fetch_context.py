@@ -1,0 +1,38 @@
+"""What a price fetcher is given in a test: an `Http` that never really sleeps, and addresses of a double."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+from nbprov.clouds.http import Http
+from nbprov.clouds.prices import FetchContext, Progress
+
+TODAY = "2026-11-22"
+
+
+class Fetching:
+    """A context and what happened in it.
+
+    Attributes
+    ----------
+    pauses
+        The seconds that would have been slept between tries, in order.
+    seen
+        What was told of the progress.
+    stop
+        Set it, and the fetch ends with `Stopped`.
+    """
+
+    def __init__(self, endpoints: Mapping[str, str], *, regions: Sequence[str] = (), keys: Mapping[str, str] | None = None) -> None:
+        self.pauses: list[float] = []
+        self.seen: list[Progress] = []
+        self.stop = threading.Event()
+        self.context = FetchContext(
+            Http(stop=self.stop, pause=self.pauses.append),
+            TODAY,
+            tuple(regions),
+            dict(keys or {}),
+            dict(endpoints),
+            self.seen.append,
+        )

@@ -1,0 +1,395 @@
+"""A Google Compute Engine on loopback, made from the official Discovery document: what comes in and what goes out is checked against it.
+
+`python tests/doubles/gcp_double.py --port 0 [--machines DIR] [--accept S] [--boot S] [--speed N]` prints `READY http://127.0.0.1:PORT`. State is in memory. Under
+`/_double/` it is told what to do (`faults`, `stock`, `preempt`, `set`) and tells what it was asked (`calls`) and what broke the model (`problems`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gcp_double_calls import Calls, Lost
+from gcp_double_faults import Fault, Refusal, refusal
+from gcp_double_model import FREE, Method, model
+from gcp_double_world import World
+
+PROJECT = "nbprov-test"
+OTHER_PROJECT = "nbprov-other"
+"""A second project of the same person, in which nothing is."""
+READY_SECONDS = 30.0
+CALL_SECONDS = 30.0
+HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+
+
+class Double:
+    """The service: one request in, one answer out."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.calls: list[dict[str, Any]] = []
+        self.hang = 0.0
+        self.api = Calls(world)
+
+    def answer(self, verb: str, target: str, raw: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        """The status, body and headers for a request. `Lost`: carried out, and not answered."""
+        parts = urlsplit(target)
+        query = dict(parse_qsl(parts.query, keep_blank_values=True))
+        found = model().match(verb, parts.path) if parts.path.startswith(model().prefix) else None
+        if found is None:
+            self.world.problems.append(f"no such method: {verb} {parts.path}")
+            return _json(404, Refusal(404, "notFound", "Not Found").body())
+        method, places = found
+        try:
+            body = self._read(method, raw, query)
+            place = self._place(places, body)
+            return self._served(method, {**query, **places}, body, place, headers.get("Authorization", ""))
+        except Refusal as refused:
+            return _json(refused.status, refused.body(), refused.headers)
+
+    def _served(
+        self, method: Method, params: dict[str, str], body: Any, place: dict[str, str], bearer: str
+    ) -> tuple[int, bytes, dict[str, str]]:
+        time.sleep(self.hang)
+        if params.get("project") == OTHER_PROJECT:
+            told = self._elsewhere(method)
+            self.world.problems += [f"answer: {f}" for f in model().faults(method.response, told, method.name)]
+            return _json(200, told)
+        with self.world.lock:
+            self.calls.append({"call": method.name, "params": params, "body": _blotted(body), "bearer": _hash(bearer)})
+            fault = self.world.fault(method.name, place)
+        if fault and fault.do == "slow":
+            time.sleep(fault.seconds)
+        if fault and fault.do == "html":
+            return 502, HTML, {"Content-Type": "text/html; charset=UTF-8"}
+        if fault and fault.do in (
+            "credentials",
+            "balance",
+            "permission",
+            "not_enabled",
+            "bad_request",
+            "not_offered",
+            "rate_limit",
+            "transient",
+        ):
+            raise refusal(fault.do, place, fault.seconds)
+        waits = method.name == "zoneOperations.wait"
+        end = time.monotonic() + 2.0
+        while True:
+            with self.world.lock:
+                self.world.tick()
+                told = self.api.run(method.name, params, body, place, fault)
+            if not waits or told.get("status") == "DONE" or time.monotonic() > end:
+                break
+            time.sleep(0.02)
+        faults = model().faults(method.response, told, method.name)
+        if faults:
+            self.world.problems += [f"answer: {f}" for f in faults]
+        if fault and fault.do == "lose_answer":
+            raise Lost
+        return _json(200, told)
+
+    def _elsewhere(self, method: Method) -> Any:
+        """The answer of the project in which there is nothing."""
+        found = {
+            "instances.aggregatedList": {"kind": "compute#instanceAggregatedList", "id": "x", "items": {}},
+            "disks.aggregatedList": {"kind": "compute#diskAggregatedList", "id": "x", "items": {}},
+            "firewalls.list": {"kind": "compute#firewallList", "id": "x"},
+            "projects.get": {"kind": "compute#project", "id": "2", "name": OTHER_PROJECT},
+        }.get(method.name)
+        if found is None:
+            raise Refusal(404, "notFound", f"The resource 'projects/{OTHER_PROJECT}/x' was not found")
+        return found
+
+    def _read(self, method: Method, raw: bytes, query: Mapping[str, str]) -> Any:
+        faults = [f"unknown parameter {name!r} of {method.name}" for name in query if name not in method.parameters and name not in FREE]
+        body = None
+        if raw and method.request:
+            body = json.loads(raw)
+            faults += model().faults(method.request, body, "resource", method.name)
+        elif method.request:
+            faults.append(f"{method.name} wants a {method.request}")
+        if faults:
+            self.world.problems += [f"request: {f}" for f in faults]
+            raise Refusal(400, "invalid", f"Invalid JSON payload received. {faults[0]}")
+        return body
+
+    def _place(self, places: Mapping[str, str], body: Any) -> dict[str, str]:
+        wanted = (body or {}).get("instanceProperties", body or {}) if isinstance(body, dict) else {}
+        zone = places.get("zone", "")
+        found = {**places, "region": places.get("region") or zone.rpartition("-")[0]}
+        if isinstance(wanted, dict) and "machineType" in wanted:
+            found["type"] = str(wanted["machineType"]).rpartition("/")[2]
+            found["market"] = "spot" if wanted.get("scheduling", {}).get("provisioningModel") == "SPOT" else "on-demand"
+            found["name"] = str(body.get("name", ""))
+        return found
+
+    def control(self, verb: str, path: str, told: Any) -> Any:
+        """What a test says and asks."""
+        if path == "/_double/reset":
+            self._reset()
+        world, what = self.world, path.removeprefix("/_double/")
+        with world.lock:
+            world.tick()
+            if what == "faults":
+                if told.get("clear"):
+                    world.faults.clear()
+                else:
+                    known = {k: v for k, v in told.items() if k in ("call", "do", "where", "times", "seconds")}
+                    if known.get("do") == "hide":
+                        world.hidden = float(known.get("seconds", 1.0))
+                    else:
+                        world.faults.append(Fault(**known))
+            elif what == "stock":
+                self._stock(told)
+            elif what == "preempt":
+                for (zone, name), row in world.rows.items():
+                    if told.get("id") in (None, f"{zone}/{name}"):
+                        world.take_back((zone, name), row, "preempted", told.get("seconds", 0.0))
+            elif what == "set":
+                self._set(told)
+            elif what == "reset":
+                return {}
+            elif what == "poweroff":
+                world.power_off(told["id"])
+            elif what == "machine":
+                return {"machine": world.bodies.get(told["id"], "")}
+            elif what == "calls":
+                return self.calls
+            elif what == "problems":
+                return world.problems
+            elif what == "state":
+                return {
+                    "firewalls": world.firewalls,
+                    "disks": [*world.disks.values()],
+                    "machines": [r.data | {"metadata": None} for r in world.rows.values()],
+                }
+            else:
+                raise KeyError(what)
+        return {}
+
+    def _reset(self) -> None:
+        """Begin again with nothing; for made-up machines, of which nothing is left."""
+        old = self.world
+        assert old.machines is None, "real machines are ended one by one"
+        self.world = World(PROJECT, None, accept=old.accept, boot=old.boot, speed=old.speed)
+        self.api, self.calls, self.hang = Calls(self.world), [], 0.0
+
+    def _stock(self, told: Mapping[str, Any]) -> None:
+        world = self.world
+        world.quotas |= told.get("quotas", {})
+        world.project_quotas |= told.get("project_quotas", {})
+        if "obtainability" in told:
+            world.obtainability[told.get("zone", "")] = told["obtainability"]
+        if "left" in told:
+            world.left[told.get("zone", ""), told.get("type", "")] = told["left"]
+
+    def _set(self, told: Mapping[str, Any]) -> None:
+        self.hang = told.get("hang", self.hang)
+        self.world.end = told.get("end", self.world.end)
+        if rule := told.get("rule"):  # one that a person made
+            self.world.firewalls[rule["name"]] = {**rule, "kind": "compute#firewall", "id": self.world.number()}
+        if "tag" in told:
+            zone, _, name = told["id"].partition("/")
+            self.world.rows[zone, name].data["tags"]["items"].append(told["tag"])
+        if "stopped" in told:
+            zone, _, name = told["id"].partition("/")
+            self.world.rows[zone, name].data["lastStopTimestamp"] = told["stopped"]
+        if told.get("guest_off"):
+            zone, _, name = told["id"].partition("/")
+            self.world.guest_off((zone, name), self.world.rows[zone, name])
+        if "status" in told:
+            zone, _, name = told["id"].partition("/")
+            row = self.world.rows[zone, name]
+            row.data["status"] = told["status"]
+            row.limit_at = None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # unbuffered, each answer of a kept connection waits for a delayed ACK: 43 ms
+    server: _Server
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _go(self) -> None:
+        raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
+        if len(raw) < length:  # whoever asked was killed in the middle: no server carries out half a request
+            self.close_connection = True
+            return
+        try:
+            if self.path.startswith("/_double/"):
+                status, body, headers = _json(200, self.server.double.control(self.command, self.path, json.loads(raw or b"{}")))
+            else:
+                status, body, headers = self.server.double.answer(self.command, self.path, raw, self.headers)
+        except Lost:
+            self.close_connection = True
+            return
+        except Exception as error:  # a fault of the double itself is told, never hidden
+            self.server.double.world.problems.append(f"the double failed: {type(error).__name__}: {error}")
+            status, body, headers = _json(500, Refusal(500, "internalError", f"{type(error).__name__}: {error}").body())
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json; charset=UTF-8", **headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def do_GET(self) -> None:
+        self._go()
+
+    def do_POST(self) -> None:
+        self._go()
+
+    def do_DELETE(self) -> None:
+        self._go()
+
+    def do_PATCH(self) -> None:
+        self._go()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    double: Double
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # a client that was killed
+            super().handle_error(request, client_address)
+
+
+def _json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> tuple[int, bytes, dict[str, str]]:
+    return status, json.dumps(value).encode(), dict(headers or {})
+
+
+def _hash(bearer: str) -> str:
+    """What tells one token from another, and is none."""
+    return hashlib.sha256(bearer.encode()).hexdigest() if bearer else ""
+
+
+def _blotted(body: Any) -> Any:
+    """A body without what is secret in it: the values of metadata."""
+    if isinstance(body, dict):
+        return {k: "•••" if k == "value" else _blotted(v) for k, v in body.items()}
+    return [_blotted(v) for v in body] if isinstance(body, list) else body
+
+
+def main() -> None:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--machines", type=Path)
+    parser.add_argument("--accept", type=float, default=0.02)
+    parser.add_argument("--boot", type=float, default=0.05)
+    parser.add_argument("--speed", type=float, default=1.0, help="how many times faster time limits of machines pass")
+    given = parser.parse_args()
+    bodies = None
+    if given.machines:
+        from machines import Machines
+
+        bodies = Machines(given.machines)
+    server = _Server(("127.0.0.1", given.port), _Handler)
+    server.double = Double(World(PROJECT, bodies, accept=given.accept, boot=given.boot, speed=given.speed))
+    model()
+
+    def end(*_: object) -> None:
+        threading.Thread(target=server.shutdown, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
+    try:
+        server.serve_forever(poll_interval=0.05)
+    finally:
+        if bodies:
+            bodies.close()
+
+
+class GcpDouble:
+    """The double as a process of its own, for tests.
+
+    Examples
+    --------
+    ::
+
+        with GcpDouble() as double:
+            os.environ.update(double.env)
+            double.add_fault(call="create", do="capacity", where={"zone": "us-central1-a"})
+    """
+
+    def __init__(self, machines: Path | None = None, **options: float) -> None:
+        self._machines, self._options = machines, options
+        self.url = ""
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> GcpDouble:
+        """Start it and wait until it serves."""
+        command = [sys.executable, str(Path(__file__)), "--port", "0", *(["--machines", str(self._machines)] if self._machines else [])]
+        command += [word for name, value in self._options.items() for word in (f"--{name}", str(value))]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line.startswith("READY "), f"the double did not start: {line!r}"
+        self.url = line.split()[1]
+        return self
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What leads the adapter here."""
+        return {"NBPROV_GCP_ENDPOINT": self.url, "GOOGLE_CLOUD_PROJECT": PROJECT, "NBPROV_MY_ADDRESS": "127.0.0.1"}
+
+    def tell(self, what: str, **told: Any) -> Any:
+        """One control request."""
+        asked = urllib.request.Request(f"{self.url}/_double/{what}", json.dumps(told).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(asked, timeout=CALL_SECONDS) as answer:
+            return json.load(answer)
+
+    def add_fault(self, **fault: Any) -> None:
+        """Script a fault: `call`, `do`, and perhaps `where`, `times` (-1: always), `seconds`."""
+        self.tell("faults", **fault)
+
+    @property
+    def problems(self) -> list[str]:
+        """What broke the official model, on either side."""
+        found: list[str] = self.tell("problems")
+        return found
+
+    def calls(self, name: str = "") -> list[dict[str, Any]]:
+        """What it was asked, of one method or all."""
+        return [c for c in self.tell("calls") if not name or c["call"] == name]
+
+    def close(self) -> None:
+        """End it, and its machines with it."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(READY_SECONDS)
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process = None
+
+    def __enter__(self) -> GcpDouble:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+if __name__ == "__main__":
+    main()

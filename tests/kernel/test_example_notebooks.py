@@ -1,0 +1,133 @@
+"""The notebooks of `example_notebooks/`, executed as a person would without touching a cell."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import pytest
+from kernels import end_cloud, new_home
+from nbclient import NotebookClient
+
+FOLDER = Path(__file__).resolve().parents[2] / "example_notebooks"
+CELL_SECONDS = 180
+ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+pytestmark = pytest.mark.kernel
+
+
+def text_of(cell: nbformat.NotebookNode) -> str:
+    """All that a cell shows, as text."""
+    parts = [o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.outputs]
+    return ANSI.sub("", "\n".join(parts))
+
+
+@pytest.fixture(scope="module")
+def tour() -> Iterator[nbformat.NotebookNode]:
+    """`prices_and_plans.ipynb` as nbclient leaves it. It makes a home of its own, in the folder for temporary files."""
+    notebook = nbformat.read(FOLDER / "prices_and_plans.ipynb", as_version=4)
+    with new_home() as home, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(home))
+        try:
+            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+            notebook.metadata["left"] = [path.name for path in home.glob("nbprov-*")]
+        finally:
+            for made in home.glob("nbprov-*"):
+                end_cloud(made)
+        yield notebook
+
+
+def cell_with(notebook: nbformat.NotebookNode, words: str) -> nbformat.NotebookNode:
+    (found,) = [cell for cell in notebook.cells if cell.cell_type == "code" and words in cell.source]
+    return found
+
+
+def test_the_tour_cleans_up_after_itself(tour: nbformat.NotebookNode) -> None:
+    assert tour.metadata["left"] == []
+
+
+def test_every_price_table_has_both_static_forms(tour: nbformat.NotebookNode) -> None:
+    tables = [o for c in tour.cells if c.cell_type == "code" and c.source.startswith("%prices") for o in c.outputs if "data" in o]
+    assert len(tables) == 2
+    for output in tables:
+        assert set(output.data) == {"text/plain", "text/html"}
+        assert "$/h" in output.data["text/html"]
+        assert "<script" not in output.data["text/html"]
+
+
+def test_the_frame_is_a_frame(tour: nbformat.NotebookNode) -> None:
+    told = cell_with(tour, "drop_duplicates").outputs[-1].data
+    assert "per_gpu" in told["text/plain"]
+    assert 'class="dataframe"' in told["text/html"]
+
+
+def test_plans_explain_themselves(tour: nbformat.NotebookNode) -> None:
+    either = text_of(cell_with(tour, "either, the cheaper first"))
+    assert "as if set up: aws, gcp, lambda" in either
+    assert "why here" in either
+    assert re.search(r"left out: [\d,]+ offers: azure is not set up", either)
+    places = text_of(cell_with(tour, "deny: [gcp/europe-west4]"))
+    assert "1  L4:1  gcp/europe-" in places
+    assert "gcp/europe-west4" not in places
+    money = text_of(cell_with(tour, "confirm_above"))
+    for words in ("race: up to 2 places", "wait: ", "budget: $10.00 lasts", "simulated, you pay $0", "passed over"):
+        assert words in money
+
+
+def test_variables_are_shown(tour: nbformat.NotebookNode) -> None:
+    told = text_of(cell_with(tour, "accelerators: $gpus"))
+    assert "$gpus = ['A100:1', 'H100:1']" in told
+    assert "guards: down after 3 h" in told
+
+
+def test_one_constraint_less(tour: nbformat.NotebookNode) -> None:
+    assert "one constraint less, each alone:" in text_of(cell_with(tour, "--relax"))
+    assert "opens" in text_of(cell_with(tour, "nbprov.relax("))
+
+
+def test_an_override_changes_price_and_plan(tour: nbformat.NotebookNode) -> None:
+    assert "9.99" in text_of(cell_with(tour, "overrides.mkdir()"))
+    told = text_of(cell_with(tour, "infra: aws}"))
+    assert "at $9.99/h" in told
+    assert "your override overrides/aws.csv" in told
+    assert "cloud" in text_of(cell_with(tour, "%nbprov catalog"))
+
+
+def test_example_notebooks_are_stored_without_outputs() -> None:
+    for path in FOLDER.glob("*.ipynb"):
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+        for cell in notebook.cells:
+            assert cell.cell_type == "markdown" or (cell.outputs == [] and cell.execution_count is None), path.name
+
+
+def quickstart_module() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_quickstart", FOLDER / "run_quickstart.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with contextlib.ExitStack() as stack:
+        stack.callback(sys.modules.pop, "run_quickstart", None)
+        sys.modules["run_quickstart"] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+def test_the_quickstart_tells_its_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    quickstart = quickstart_module()
+    notebook = nbformat.read(FOLDER / "quickstart.ipynb", as_version=4)
+    with new_home() as home:
+        for name in ("NBPROV_HOME", "IPYTHONDIR", "PYDEVD_DISABLE_FILE_VALIDATION"):
+            monkeypatch.setenv(name, "")  # the story sets them, and they are put back
+        told = io.StringIO()
+        quickstart.story(notebook, home, told)
+        quickstart.check_story(notebook)
+        assert "no machine is left" in quickstart.check_nothing_left(home)
+        assert ">>> %prices A100" in told.getvalue()

@@ -1,0 +1,45 @@
+"""From FluffyCloud's codes to causes: the one table. What it does not know is `unknown`, which blocks the narrowest place only."""
+
+from __future__ import annotations
+
+import json
+
+from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.clock import Seconds
+
+CAUSES = {
+    "out-of-fluff": Cause.CAPACITY,
+    "basket-full": Cause.QUOTA,
+    "no-such-size": Cause.NOT_OFFERED,
+    "gone": Cause.NOT_OFFERED,
+    "who-are-you": Cause.CREDENTIALS,
+    "no-carrots-left": Cause.BALANCE,
+    "hands-off": Cause.PERMISSION,
+    "nonsense": Cause.BAD_REQUEST,
+    "other-words-same-token": Cause.BAD_REQUEST,
+    "too-late": Cause.TIMEOUT,
+    "too-eager": Cause.RATE_LIMIT,
+    "napping": Cause.TRANSIENT,
+}
+SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
+"""FluffyCloud's basket is one an account, so no other burrow helps."""
+
+
+def failure_of(status: int, body: str, pause: Seconds | None = None, *, creates: bool = False) -> Failure:
+    """The failure that an answer means.
+
+    Examples
+    --------
+    >>> failure_of(409, '{"code": "out-of-fluff", "words": "no gpu left in meadow"}').cause
+    <Cause.CAPACITY: 'capacity'>
+    """
+    try:
+        said = json.loads(body)
+        code, words = str(said["code"]), str(said["words"])
+    except (ValueError, KeyError, TypeError):
+        code, words = "", f"FluffyCloud answered {status}"
+    cause = CAUSES.get(code)
+    if cause is None:
+        # A gateway's page in the place of an answer says nothing of what became of a create.
+        cause = Cause.UNKNOWN if status < 500 else Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+    return Failure(cause, words, code or str(status), SCOPES.get(cause), pause)

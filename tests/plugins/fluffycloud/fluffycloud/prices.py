@@ -1,0 +1,76 @@
+"""FluffyCloud's prices: those that came with the package, and a fetcher for those of today."""
+
+from __future__ import annotations
+
+import csv
+import os
+from functools import lru_cache
+from importlib.resources import files
+
+from nbprov.clouds.fetching import endpoint, expect, find_key, number, price
+from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.offers import Offer
+from nbprov.model.places import Market
+from nbprov.model.prices import PriceList, PriceRow
+
+from .api import NO_KEY
+
+SHIPPED_AS_OF = "2026-11-22"
+
+
+@lru_cache(maxsize=1)
+def shipped() -> tuple[Offer, ...]:
+    """The rows of `vms.csv`, in the columns of SkyPilot's catalogue, as offers."""
+    text = (files("fluffycloud") / "vms.csv").read_text(encoding="utf-8")
+    return tuple(
+        Offer(
+            cloud="fluffycloud",
+            region=row["Region"],
+            zone="",
+            instance_type=row["InstanceType"],
+            accelerator=row["AcceleratorName"],
+            accelerator_count=number(row["AcceleratorCount"]) or 0,
+            vcpus=number(row["vCPUs"]),
+            memory_gib=number(row["MemoryGiB"]),
+            market=Market.ON_DEMAND,
+            hourly=price(row["Price"]) or 0,
+            source="fluffycloud package",
+            as_of=SHIPPED_AS_OF,
+        )
+        for row in csv.DictReader(text.splitlines())
+    )
+
+
+class FluffyPrices(Fetcher):
+    """Reads `GET /v1/sizes`."""
+
+    cloud = "fluffycloud"
+
+    def ready(self, context: FetchContext) -> str:
+        return "" if find_key(context, "FLUFFYCLOUD_KEY") else NO_KEY
+
+    def fetch(self, context: FetchContext) -> PriceList:
+        key, base = find_key(context, "FLUFFYCLOUD_KEY"), endpoint(context, "api", os.environ.get("FLUFFYCLOUD_URL", ""))
+        if not key:
+            raise CloudError(Failure(Cause.CREDENTIALS, NO_KEY))
+        sizes = expect(context.http.json(f"{base}/v1/sizes", headers={"Authorization": f"Bearer {key}"}), list, "FluffyCloud's sizes")
+        rows = tuple(
+            PriceRow(
+                size["burrow"],
+                size["size"],
+                accelerator=size["gpu"],
+                count=size["gpus"],
+                maker="NVIDIA" if size["gpu"] else "",
+                vcpus=size["vcpus"],
+                memory_gib=size["memory_gb"],
+                on_demand=price(size["usd_per_hour"]),
+            )
+            for size in sizes
+        )
+        return PriceList(rows, "FluffyCloud API, sizes", context.today)
+
+
+def fetcher() -> Fetcher:
+    """The fetcher: what the entry point `nbprov.prices` names."""
+    return FluffyPrices()

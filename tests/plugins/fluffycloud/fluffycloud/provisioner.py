@@ -1,0 +1,139 @@
+"""The adapter of FluffyCloud: blocking calls, each bounded in time, no loops and no sleeping. Waiting is nbprov's."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
+from nbprov.model.money import usd
+from nbprov.model.offers import Candidate, Offer
+from nbprov.model.paths import home
+from nbprov.model.places import Market, Place
+from nbprov.model.stock import Stock
+
+from . import errors, images, prices
+from . import stock as counting
+from .api import call, find_access
+
+NAME = "fluffycloud"
+
+CAPABILITIES = Capabilities(
+    stop=True,
+    ports=False,
+    login=images.LOGIN,
+    replayable=True,
+    settle=5.0,
+    own_timer=True,
+    zones=False,
+    stock_probe=True,
+    accept_deadline=60.0,
+    boot_deadline=120.0,
+    poll_every=0.2,
+    notes={"ports": "FluffyCloud has no firewall of its own: reach services over nbprov's tunnels"},
+)
+
+STATES = {
+    "baking": InstanceState.PENDING,
+    "hopping": InstanceState.RUNNING,
+    "dozing-off": InstanceState.STOPPING,
+    "dozing": InstanceState.STOPPED,
+    "vanishing": InstanceState.ENDING,
+    "vanished": InstanceState.GONE,
+}
+
+
+class FluffyCloud(Cloud):
+    """FluffyCloud's machines. Cheap to make; holds no connection."""
+
+    name = NAME
+    capabilities = CAPABILITIES
+
+    def check(self) -> CheckResult:
+        try:
+            told = call("GET", "/account", seconds=CHECK_SECONDS)
+        except CloudError as error:
+            return CheckResult(self.name, enabled=False, problem=error.failure)
+        credential = f"FLUFFYCLOUD_KEY (…{find_access().key[-4:]})"
+        return CheckResult(self.name, True, told["name"], credential, None, (f"carrots left: {told['carrots']}",))
+
+    def offers(self) -> Sequence[Offer] | None:
+        # Once `%nbprov catalog refresh fluffycloud` wrote a list, that list stands.
+        return None if (home() / "catalogs" / NAME).exists() else prices.shipped()
+
+    def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
+        return counting.levels(call("GET", "/sizes", seconds=STOCK_SECONDS), offers, count, time.time())
+
+    def quote(self, candidate: Candidate) -> Quote | None:
+        place = (candidate.offer.region, candidate.offer.instance_type)
+        sizes = {(size["burrow"], size["size"]): size for size in call("GET", "/sizes", seconds=CHECK_SECONDS)}
+        return Quote(usd(sizes[place]["usd_per_hour"]), "FluffyCloud API, sizes", time.time()) if place in sizes else None
+
+    def submit(self, launch: Launch) -> Operation:
+        images.checked(launch.image)
+        offer = launch.candidate.offer
+        if offer.market is Market.SPOT:
+            raise CloudError(Failure(Cause.SPOT, "FluffyCloud sells no spot machines", "no-spot"))
+        order = {
+            "token": launch.token,
+            "owner": launch.owner,
+            "name": launch.name,
+            "burrow": offer.region,
+            "size": offer.instance_type,
+            "count": launch.count,
+            "tags": dict(launch.tags),
+            "script": launch.user_data(),
+            "key": launch.public_key,
+            "when_off": launch.on_shutdown.value,
+            "end_after": launch.terminate_after,
+            "answer_by": launch.answer_by,
+        }
+        answer = call("POST", "/machines", order, seconds=CALL_SECONDS, creates=True)
+        return Operation(self.name, launch.token, str(answer["order"]))
+
+    def poll(self, operation: Operation) -> PollResult:
+        answer = call("GET", f"/orders/{operation.token}", seconds=LIST_SECONDS)
+        if answer["state"] == "done":
+            return Accepted(tuple(answer["ids"]))
+        if answer["state"] == "denied":
+            return Refused(errors.failure_of(answer["status"], answer["body"], answer["pause"]))
+        return Pending()
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        return [self._instance(row) for row in call("GET", f"/machines?owner={owner}", seconds=LIST_SECONDS)]
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        call("POST", "/machines/end", {"ids": [*ids]}, seconds=CALL_SECONDS)
+
+    def start(self, ids: Sequence[str]) -> None:
+        call("POST", "/machines/wake", {"ids": [*ids]}, seconds=CALL_SECONDS)
+
+    def stop(self, ids: Sequence[str]) -> None:
+        call("POST", "/machines/doze", {"ids": [*ids]}, seconds=CALL_SECONDS)
+
+    def console(self, instance_id: str) -> str:
+        return str(call("GET", f"/machines/{instance_id}/console", seconds=LIST_SECONDS)["text"])
+
+    def _instance(self, row: Mapping[str, Any]) -> Instance:
+        return Instance(
+            cloud=self.name,
+            id=row["id"],
+            token=row["token"],
+            owner=row["owner"],
+            place=Place(self.name, row["burrow"]),
+            instance_type=row["size"],
+            state=STATES.get(row["mood"], InstanceState.UNKNOWN),
+            host=row["host"],
+            port=row["port"],
+            private_host=row["host"],
+            user=row["tags"].get(LOGIN_LABEL) or images.LOGIN,
+            node=row["node"],
+            name=row["name"],
+            launched_at=row["since"],
+            reason=row["why"],
+            hourly=usd(row["usd_per_hour"]),
+        )

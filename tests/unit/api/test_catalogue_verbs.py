@@ -1,0 +1,97 @@
+"""The verbs that look after prices."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import price_mirror as doubles
+import price_world as world
+import pytest
+
+import nbprov
+from nbprov import api
+from nbprov.catalog import CatalogError
+from nbprov.catalog.refreshing import Outcome
+from nbprov.model.errors import UsageError
+
+
+@pytest.fixture
+def mirror(nbprov_home: Path) -> Iterator[doubles.Mirror]:
+    """A mirror that the test's home fetches from, and a session of the test's own."""
+    with doubles.mirror() as made:
+        world.settings(nbprov_home, made.address)
+        yield made
+    api.close()
+
+
+def test_refresh_by_name_and_the_next_question_sees_it(mirror: doubles.Mirror, nbprov_home: Path) -> None:
+    mirror.host("lambda", world.v8_text(factor=1.01))
+    session = nbprov.session()
+    before = session.prices("A10", query=None).to_frame()
+    done = nbprov.refresh_prices("lambda", force=True)
+    assert done["lambda"].outcome is Outcome.UPDATED
+    assert session.catalogue.path("lambda") == nbprov_home / "catalogs" / "lambda"
+    after = session.prices("A10").to_frame()
+    assert len(after) != len(before)
+    assert session.catalogue.diff("lambda").counts()["gone"] > 0
+    (status,) = session.catalogue.status(["lambda"])
+    assert status.source == "hosted"
+    assert session.catalogue.restore("lambda") == {"lambda": "the shipped prices"}
+    assert len(session.prices("A10").to_frame()) == len(before)
+
+
+def test_the_twin_of_aio(mirror: doubles.Mirror) -> None:
+    mirror.host("lambda", world.v8_text())
+    done = asyncio.run(nbprov.aio.refresh_prices(["lambda"], force=True))
+    assert done["lambda"].outcome is Outcome.UPDATED
+
+
+def test_a_source_that_is_none(mirror: doubles.Mirror) -> None:
+    with pytest.raises(UsageError, match="auto, hosted, provider"):
+        nbprov.refresh_prices(["lambda"], source="friend")
+
+
+def test_options_beat_the_file_and_bad_ones_change_nothing(mirror: doubles.Mirror) -> None:
+    catalogue = nbprov.session().catalogue
+    catalogue.configure({"lambda": "2h", "default": "1d"})
+    with pytest.raises(CatalogError, match="soon"):
+        catalogue.configure({"lambda": "soon"})
+    policies = {status.cloud: str(status.policy) for status in catalogue.status()}
+    assert policies["lambda"] == "every 2 h"
+    assert policies["aws"] == "every 1 d"
+    assert policies["gcp"] == "every 7 h"
+
+
+def test_automatic_refresh_runs_once_behind_the_question(mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
+    mirror.host("cudo", world.v8_text())
+    catalogue = nbprov.session().catalogue
+    thread = catalogue.begin_automatic()
+    assert thread.daemon
+    assert catalogue.begin_automatic() is thread
+    thread.join(60)
+    assert not thread.is_alive()
+    assert {path.split("/")[2] for path, _ in mirror.asked} == {"cudo", "gcp"}
+
+
+def test_automatic_refresh_is_off_where_the_environment_says_so(mirror: doubles.Mirror) -> None:
+    nbprov.session().catalogue.begin_automatic().join(60)
+    assert mirror.asked == []
+
+
+def test_library_use_never_refreshes_by_itself(mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
+    assert len(nbprov.prices("H100")) > 0
+    assert mirror.asked == []
+
+
+def test_automatic_refresh_is_silent_when_settings_are_broken(
+    mirror: doubles.Mirror, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
+    (nbprov_home / "catalog.toml").write_text("[refresh")
+    nbprov.session().catalogue.begin_automatic().join(60)
+    out, err = capsys.readouterr()
+    assert out == err == ""

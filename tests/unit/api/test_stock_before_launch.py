@@ -1,0 +1,335 @@
+"""Stock before the launch, through session, engine and ledger: who is asked, how long anybody waits, and what comes of the answer."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from shelf_world import LONG, Shelf, only
+
+import nbprov
+from nbprov import api
+from nbprov.api.stock import _reorder
+from nbprov.clouds import registry
+from nbprov.clouds.base import STOCK_SECONDS
+from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.clusters import RunState
+from nbprov.model.money import usd
+from nbprov.model.offers import Offer
+from nbprov.model.stock import Level, Pool
+from nbprov.provisioning import signals
+from nbprov.provisioning.driver import RunDriver
+from nbprov.provisioning.enforcing import needs_kernel
+from nbprov.provisioning.outcome import Unavailable
+from nbprov.runtime.waiting import wait_for
+
+PLACES = ("IS", "NL", "CZ", "SE", "RO", "NO")
+L40S = "resources:\n  cloud: runpod\n  accelerators: L40S:1\n  ordered:\n" + "".join(f"    - region: {r}\n" for r in PLACES)
+LAST = "EUR-NO-2"
+
+
+def only_in_the_last(pool: Pool) -> bool:
+    return pool.zone == LAST
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    made = Shelf(there=only_in_the_last, level=lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE)
+    monkeypatch.setattr(registry, "_points", lambda: only(made))
+    monkeypatch.setattr(registry, "_made", {})
+    yield made
+    made.telling.set()
+    made.checking.set()
+
+
+@pytest.fixture
+def session(shelf: Shelf, nbprov_home: Path) -> Iterator[api.Session]:
+    try:
+        yield nbprov.session()
+    finally:
+        shelf.telling.set()
+        api.close()
+
+
+def made_run(session: api.Session, text: str = L40S) -> api.Run:
+    run = session.provision(text, "dev")
+    assert isinstance(run, api.Run)
+    return run
+
+
+def seen_out(run: api.Run) -> None:
+    """End what was launched and see that nothing is left."""
+    run.cancel()
+    assert run.settled(LONG) in (RunState.CANCELLED, RunState.FAILED)
+
+
+def until(session: api.Session, run: api.Run, holds: Callable[[], bool]) -> None:
+    """Wait for a change of the run after which something holds."""
+    changed = threading.Event()
+    stop = run.subscribe(changed.set)
+    try:
+        end = time.monotonic() + LONG
+        while not holds():
+            assert changed.wait(max(0.0, end - time.monotonic())), "nothing changed any more"
+            changed.clear()
+    finally:
+        stop()
+
+
+# ---------------------------------------------------------------- the hole that the reference names
+
+
+def test_without_a_word_on_stock_the_written_order_takes_many_creates(session: api.Session, shelf: Shelf) -> None:
+    shelf.level = lambda pool: None
+    run = made_run(session).launch()
+    assert shelf.accepted.wait(LONG)
+    assert len(shelf.creates) == len(run.plan.candidates) >= 9
+    assert shelf.creates[-1].zone == LAST
+    seen_out(run)
+
+
+def test_the_place_that_has_stock_is_asked_first_and_once(session: api.Session, shelf: Shelf) -> None:
+    run = made_run(session)
+    session.stock.order(run)
+    assert run.plan.chosen is not None
+    assert run.plan.chosen.offer.zone == LAST
+    assert run.plan.chosen.stock is not None
+    run.launch()
+    assert shelf.accepted.wait(LONG)
+    assert [pool.zone for pool in shelf.creates] == [LAST]
+    seen_out(run)
+
+
+# ---------------------------------------------------------------- who waits, and for how long
+
+
+def test_a_plan_is_there_at_once_and_the_next_one_knows(session: api.Session, shelf: Shelf) -> None:
+    shelf.telling.clear()
+    session.check()
+    session.catalog()  # what the first check and the first look at prices take is not what this is about
+    begun = time.monotonic()
+    first = session.plan(L40S)
+    assert time.monotonic() - begun < STOCK_SECONDS, "a plan waits for nobody's stock"
+    assert not any(c.stock for c in first.candidates)
+    assert shelf.was_asked.wait(LONG)
+    shelf.telling.set()
+    made = session.plan(L40S, wait=LONG)  # joins the question that is under way
+    assert made.chosen is not None
+    assert made.chosen.offer.zone == LAST
+    assert sorted(c.offer.key for c in made.candidates) == sorted(c.offer.key for c in first.candidates)
+    assert made.dearest == first.dearest or made.dearest.offer.hourly == first.dearest.offer.hourly  # type: ignore[union-attr]
+
+
+def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(session: api.Session, shelf: Shelf) -> None:
+    shelf.telling.clear()
+    session.check()
+    session.catalog()
+    begun = time.monotonic()
+    made = session.plan(L40S, wait=0.3)
+    assert 0.3 <= time.monotonic() - begun < STOCK_SECONDS
+    assert made.candidates
+    answers = session.stock.ask(made, 0.1)
+    assert answers.late == ("runpod",)
+
+
+def test_a_run_that_waits_for_launch_is_put_in_order_when_the_answer_comes(session: api.Session, shelf: Shelf) -> None:
+    shelf.telling.clear()
+    run = made_run(session)
+    before = run.plan
+    consent = run.driver.consent
+    assert before.chosen is not None
+    assert before.chosen.offer.region == "IS"
+    shelf.telling.set()
+    until(session, run, lambda: run.plan is not before)
+    assert run.plan.chosen is not None
+    assert run.plan.chosen.offer.zone == LAST
+    assert run.view().plan.made_at > before.made_at, "the panel is told by this"
+    assert (run.driver.consent, run.plan.dearest) == (consent, before.dearest), "what Launch agrees to is what was shown"
+    assert run.driver.machine.places.candidates is run.plan.candidates
+    run.cancel()
+
+
+def test_a_place_that_comes_first_brings_what_should_be_known_of_it(session: api.Session, shelf: Shelf) -> None:
+    run = made_run(session)
+    said = needs_kernel("runpod", replace(shelf.capabilities, poweroff_ends_bill=False))
+    assert said
+    assert said not in run.driver.notes
+    shelf.capabilities = replace(shelf.capabilities, poweroff_ends_bill=False)
+    for _ in range(2):
+        wait_for(session.engine.thread.call(_reorder(run.driver, session.planned(run.driver.spec))), LONG)
+    assert run.driver.notes.count(said) == 1
+
+
+def test_an_answer_between_the_plan_and_its_run_is_not_lost(session: api.Session, shelf: Shelf) -> None:
+    shelf.telling.clear()
+    run = made_run(session)
+    before = run.plan
+    del session.runs["dev"]  # as if it were not there yet
+    shelf.telling.set()
+    session.stock.ask(before, LONG)
+    session.stock._workers.submit(lambda: None).result(LONG)
+    assert run.plan is before
+    session.runs["dev"] = run
+    session.stock.order_behind(run)
+    until(session, run, lambda: run.plan is not before)
+    assert run.plan.chosen is not None
+    assert run.plan.chosen.offer.zone == LAST
+    run.cancel()
+
+
+def test_a_launch_goes_with_what_is_known_and_late_news_still_helps(
+    session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.telling.clear()
+    heard = threading.Event()
+    refused: list[Pool] = []
+
+    def there(pool: Pool) -> bool:
+        refused.append(pool)
+        if len(refused) == 1:
+            shelf.telling.set()  # the answer comes while the first create is under way
+            assert heard.wait(LONG)
+        return only_in_the_last(pool)
+
+    post = RunDriver.post
+
+    def posted(driver: RunDriver, event: signals.Event) -> None:
+        post(driver, event)
+        if isinstance(event, signals.Replanned):
+            heard.set()
+
+    monkeypatch.setattr(RunDriver, "post", posted)
+    shelf.there = there
+    run = made_run(session)
+    assert shelf.was_asked.wait(LONG)
+    run.launch()
+    assert shelf.accepted.wait(LONG)
+    assert [pool.region for pool in shelf.creates] == ["IS", "NO"], "the create that was sent at once, and then the one with stock"
+    seen_out(run)
+
+
+def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: Shelf) -> None:
+    def broken(pool: Pool) -> Level | None:
+        raise CloudError(Failure(Cause.TRANSIENT, "HTTP 502"))
+
+    shelf.level = broken
+    run = made_run(session)
+    before = run.plan
+    session.stock.order(run)
+    assert run.plan is before
+    assert session.stock.ask(before).failed == {"runpod": "passing fault at the cloud: HTTP 502"}
+    assert run.state is RunState.PLANNED
+    run.cancel()
+
+
+def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(session: api.Session, shelf: Shelf) -> None:
+    shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
+    run = made_run(session)
+    session.stock.order(run)
+    assert run.plan.candidates, "stock never empties a plan"
+    assert any("out of stock by their cloud's own word" in note for note in run.plan.notes)
+    run.launch()
+    with pytest.raises(Unavailable, match="out of stock"):
+        run.wait(LONG)
+    assert len(shelf.creates) == 1, "the word may be out of date, but hardly in every place"
+
+
+def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
+    for place in ("nbprov.api.stock.ASKED_AGAIN", "nbprov.market.probing.ASKED_AGAIN", "nbprov.provisioning.ledger.probes.LEAST_HELD"):
+        monkeypatch.setattr(place, often)
+    monkeypatch.setattr("nbprov.provisioning.ledger.probes.HELD_SHARE", 0.0)
+    session.engine.least_pause = often
+    shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
+    run = made_run(session, L40S + "wait: 1h\n").launch()
+    until(session, run, lambda: run.state is RunState.WAITING)
+    shelf.there, shelf.level = only_in_the_last, lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE
+    assert shelf.accepted.wait(LONG), "nothing but the clouds' word tells of it within the hour's first minutes"
+    assert shelf.creates[-1].zone == LAST
+    seen_out(run)
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_a_wait_goes_on_being_asked_for_after_a_fault(
+    session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("nbprov.api.stock.ASKED_AGAIN", 0.1)
+    session.plan(L40S, wait=LONG)
+    desk, asked = session.stock, threading.Event()
+
+    def broken(plan: object) -> list[Offer]:
+        asked.set()
+        raise KeyError("a slip")
+
+    waits: Any = SimpleNamespace(state=RunState.WAITING, plan=None, spec=None, name="dev")
+    monkeypatch.setattr(desk, "_offers_of", broken)
+    with monkeypatch.context() as patch:
+        patch.setitem(session.engine.drivers, "r", waits)
+        for _ in range(2):
+            assert asked.wait(LONG)
+            asked.clear()
+    assert "asking for what dev waits for" in caplog.text
+
+
+def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf: Shelf) -> None:
+    made = session.plan(L40S, wait=LONG)
+
+    async def later() -> None:
+        """Ends once the desk's worker was told."""
+
+    session.stock._workers.submit(lambda: None).result(LONG)
+    wait_for(session.engine.thread.call(later()))
+    kept = {stock.pool: stock.level for stock in session.engine.ledger.probes(0.0)}
+    assert kept == {Pool.of(c.offer): Level.HIGH if c.offer.zone == LAST else Level.NONE for c in made.candidates}
+    assert session.engine.ledger.observations(0.0) == [], "a probe is no attempt"
+
+
+def test_a_pool_is_asked_about_once_a_minute(session: api.Session, shelf: Shelf) -> None:
+    for _ in range(3):
+        session.plan(L40S, wait=LONG)
+    assert len(shelf.asked) == 1
+
+
+def test_nobody_is_asked_for_clouds_that_are_only_assumed(session: api.Session, shelf: Shelf) -> None:
+    shelf.usable = lambda: Failure(Cause.CREDENTIALS, "no key")
+    assert session.plan(L40S, assume=["runpod"], wait=LONG).candidates
+    assert shelf.asked == []
+
+
+# ---------------------------------------------------------------- prices
+
+
+def test_prices_of_now_come_with_stock(session: api.Session, shelf: Shelf) -> None:
+    prices = session.prices("L40S:1", live=True, cloud="runpod", max_hourly=usd(5))
+    offers = prices.offers()
+    assert {o.zone for o in offers if (s := prices.stock_of(o)) and s.level is Level.HIGH} == {LAST}
+    frame = prices.to_frame()
+    assert frame.stock.value_counts().to_dict()["high"] == sum(o.zone == LAST for o in offers)
+    assert frame.stock_age_s.between(0, LONG).sum() == frame.stock.notna().sum() > 0
+
+
+def test_other_frames_have_no_stock(session: api.Session, shelf: Shelf) -> None:
+    frame = session.prices("L40S:1", cloud="runpod").to_frame()
+    assert not {"stock", "stock_age_s"} & set(frame.columns)
+    assert shelf.asked == []
+
+
+def test_a_cloud_that_tells_no_stock_is_named(session: api.Session, shelf: Shelf) -> None:
+    def broken(pool: Pool) -> Level | None:
+        raise CloudError(Failure(Cause.RATE_LIMIT, "slow down"))
+
+    shelf.level = broken
+    prices = session.prices("L40S:1", live=True, cloud="runpod")
+    assert "runpod: no word of its stock: asked too often: slow down" in prices.remarks
+    frame = prices.to_frame()
+    assert frame.stock.isna().all()
+    assert all(math.isnan(age) for age in frame.stock_age_s)
