@@ -25,7 +25,7 @@ if str(DOUBLES) not in sys.path:
     sys.path.insert(0, str(DOUBLES))
 
 MARKER = "NBPROV_TEST_SESSION"
-ENDING_SECONDS = 5.0
+ENDING_SECONDS = 20.0
 # Accounts and settings of whoever runs the suite: with these out of the way no test can spend money or depend on them.
 FOREIGN_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "RUNPOD_", "LAMBDA_", "VAST_", "CUDO_", "NBPROV_", "SKYPILOT_", "JPY_")
 # The interpreter's own helpers end with the interpreter.

@@ -81,7 +81,7 @@ class Planner(Standing):
         from nbprov.planning import EnabledCloud, reason
 
         named = {r.cloud for r in spec.requests}
-        adapters = {n: self.capabilities_of(n) for n in registry.names()}
+        adapters = {n: self.capabilities_at_hand(n) for n in registry.names()}
         is_anywhere = not named or "" in named
         wanted = [n for n in adapters if n in named or self.demo or (is_anywhere and self._enters_any_plan(n))]
         usable, unusable = {}, {}
@@ -93,7 +93,7 @@ class Planner(Standing):
                 unusable[result.cloud] = reason(result)
         for name, cloud in self._assumed(assume).items():
             if name not in usable:
-                own = adapters.get(name)
+                own = self.capabilities_of(name) if name in adapters else None
                 usable[name] = cloud if own is None else EnabledCloud("", own)
                 unusable.pop(name, None)
         return usable, unusable
@@ -174,7 +174,7 @@ class Planner(Standing):
 
     def _stocked(self, prices: Prices) -> Prices:
         """Prices with what clouds say of the stock of the first ones of each."""
-        told = {name: self.capabilities_of(name) for name in registry.names()}
+        told = {name: self.capabilities_at_hand(name) for name in registry.names()}
         self.check([name for name, can in told.items() if can is not None and can.stock_probe], fresh=False)
         answers = self.stock.ask_for(prices.first_of_clouds(POOLS_A_CLOUD, self.stock.telling()))
         prices.learn(answers.stock, self.engine.clock.now())

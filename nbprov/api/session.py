@@ -422,7 +422,7 @@ class Session(Planner):
         """The clouds that were launched on, and those that can be used. A simulated cloud is not begun for a look: it must be there already."""
         ledger = self.engine.ledger
         used = {launch.cloud for run in ledger.runs() for launch in ledger.launches(run.run_id)}
-        can = {name: self.capabilities_of(name) for name in registry.names()}
+        can = {name: self.capabilities_at_hand(name) for name in registry.names()}
         simulated = {name for name, capabilities in can.items() if capabilities is not None and capabilities.named_only}
         used |= {name for name in simulated if (self.engine.home / name).is_dir()}
         asked = self.check([name for name in can if name not in used | simulated], fresh=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from abc import ABC, abstractmethod
@@ -70,7 +71,7 @@ class Standing(ABC):
         engine = self.engine
         with self._making:
             if self._checks is None:
-                self._checks = Checks(lambda name: engine.cloud(name).check(), engine.clock)
+                self._checks = Checks(lambda name: _asked(engine, name), engine.clock)
             return self._checks
 
     def close(self) -> None:
@@ -93,9 +94,19 @@ class Standing(ABC):
         """
         names = list(clouds) if clouds is not None else list(registry.names())
         for name in names:
-            self.capabilities_of(name)
+            registry.missing(name)
         ask = self.checks.anew if fresh else self.checks.at_hand
         return wait_for(self.engine.thread.call(ask(names)))
+
+    def capabilities_at_hand(self, name: str) -> Capabilities | None:
+        """What a cloud can do; None where it is not set up, which is found without loading its adapter, or cannot be loaded.
+
+        Raises
+        ------
+        NotFound
+            If it has no adapter.
+        """
+        return None if registry.missing(name) else self.capabilities_of(name)
 
     def capabilities_of(self, name: str) -> Capabilities | None:
         """What a cloud can do; None where its adapter cannot be loaded, which its check tells: the other clouds are none the worse.
@@ -114,7 +125,7 @@ class Standing(ABC):
             return None
 
     def _enters_any_plan(self, name: str) -> bool:
-        capabilities = self.capabilities_of(name)
+        capabilities = self.capabilities_at_hand(name)
         return capabilities is None or not capabilities.named_only
 
     def usable_now(self) -> tuple[str, ...]:
@@ -141,3 +152,10 @@ class Standing(ABC):
     @abstractmethod
     def _planned_again(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
         """The plan of a run's further pass, called in a worker thread."""
+
+
+async def _asked(engine: Engine, name: str) -> CheckResult:
+    """A cloud's check, without its adapter where it is not set up: a plan asks this of every cloud, for people without an account as well."""
+    # In a thread: the files it looks for may lie on a drive that hangs.
+    lacking = await asyncio.to_thread(registry.missing, name)
+    return CheckResult(name, enabled=False, problem=lacking) if lacking else await engine.cloud(name).check()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from functools import lru_cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import Lock
 
+from nbprov.model.causes import Failure
 from nbprov.model.errors import NotFound
 
 from .base import Cloud
@@ -32,6 +34,22 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_points()))
 
 
+def missing(name: str) -> Failure | None:
+    """Why a cloud cannot be used, as its package says without loading its adapter; None where it may be, or where the package cannot say.
+
+    A package says it with a function `missing` beside its factory: it reads variables and small files, asks nobody and imports little.
+    Most people have one cloud or two; the adapters of the others cost a quarter of the first table's time.
+
+    Raises
+    ------
+    NotFound
+        If no adapter has this name.
+    """
+    look = getattr(import_module(_point(name).module), "missing", None)
+    found: Failure | None = look() if look is not None else None
+    return found
+
+
 def get(name: str) -> Cloud:
     """The adapter of a cloud; one object a process.
 
@@ -42,13 +60,13 @@ def get(name: str) -> Cloud:
     """
     with _lock:
         if name not in _made:
-            point = _points().get(name)
-            if point is None:
-                raise NotFound(
-                    f"no cloud is called {name!r}",
-                    hint=f"clouds with an adapter: {', '.join(names())}",
-                    code="cloud.unknown",
-                )
-            factory = point.load()
+            factory = _point(name).load()
             _made[name] = factory()
         return _made[name]
+
+
+def _point(name: str) -> EntryPoint:
+    point = _points().get(name)
+    if point is None:
+        raise NotFound(f"no cloud is called {name!r}", hint=f"clouds with an adapter: {', '.join(names())}", code="cloud.unknown")
+    return point

@@ -32,6 +32,7 @@ class Told(Cloud):
     def list(self, owner): return []
     def terminate(self, ids): pass
 class Point:
+    module = "types"
     def __init__(self, cloud): self.cloud = cloud
     def load(self): return lambda: self.cloud
 rented = Told("runpod")

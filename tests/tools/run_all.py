@@ -1,6 +1,7 @@
 """Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
 
-A stage that passes is one line; one that fails shows all it printed. What could not run is named with its reason, and where CI=true it
+A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, alone: what passes then
+is named as unsteady. What could not run is named with its reason, and where CI=true it
 counts as failed. The last line is `N passed, N failed`.
 """
 
@@ -77,7 +78,7 @@ class Suite:
             self._report(stage, work.result)
 
     def _report(self, stage: Stage, result: Result) -> None:
-        bad = result.failed or (self._strict and result.absent)
+        bad = result.failed or result.unsteady or (self._strict and result.absent)
         if bad:
             self._say(f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}===== end of {stage.name} =====\n")
         self._say(line(stage.name, result))
@@ -92,6 +93,7 @@ def line(name: str, result: Result) -> str:
     verdict = "FAILED" if result.failed else "absent" if result.absent and not result.passed else "ok"
     counts = f"{result.passed} passed"
     counts += f", {result.failed} failed" if result.failed else ""
+    counts += f", {len(result.unsteady)} unsteady" if result.unsteady else ""
     counts += f", {len(result.absent)} could not run" if result.absent else ""
     notes = f"  ({'; '.join(result.notes)})" if result.notes else ""
     return f"{name:<10} {verdict:<6} {result.seconds:6.1f} s  {counts}{notes}"
@@ -108,6 +110,8 @@ def summary(results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool
     lines = ["", "summary"]
     unbegun = [stage.name for stage in chosen if stage.name not in results]
     lines += [line(stage.name, results[stage.name]) for stage in chosen if stage.name in results]
+    if unsteady := [f"  {name}: {test}" for name, result in results.items() for test in result.unsteady]:
+        lines += ["", "unsteady: failed beside others, passed alone (what they printed is above)", *unsteady]
     absent = [f"{name}: {reason}" for name, result in results.items() for reason in result.absent]
     absent += [f"{name}: the run was stopped before it" for name in unbegun]
     if absent:

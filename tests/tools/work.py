@@ -16,6 +16,10 @@ from xml.etree import ElementTree
 from tree import ROOT
 
 NO_TESTS_COLLECTED = 5
+TESTS_FAILED = 1
+SECOND_LOOK = 8
+"""So many failures of one run are tried again, alone: on a busy machine a test that waits for another process can come too late.
+More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a fault to mend."""
 
 
 @dataclass
@@ -28,6 +32,8 @@ class Result:
         Tests of a pytest run; a command without a count of its own is one.
     absent
         What could not run, each with its reason.
+    unsteady
+        Tests that failed beside others and passed alone; they count as passed.
     log
         All output, in order.
     """
@@ -35,6 +41,7 @@ class Result:
     passed: int = 0
     failed: int = 0
     absent: list[str] = field(default_factory=list)
+    unsteady: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -96,23 +103,27 @@ class Work:
     def pytest(
         self, places: Sequence[str | Path], *arguments: str, python: Path | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        """Run pytest on folders and files and take its counts; a run without a test is something that could not run."""
+        """Run pytest on folders and files and take its counts; a run without a test is something that could not run.
+
+        A few failures are looked at a second time, without anything beside them.
+        """
         for place in places:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
                 self.absent(f"{place} holds no tests")
                 return
-        self._reports += 1
-        report = self.scratch / f"report-{self._reports}.xml"
-        interpreter = str(python or sys.executable)
-        command = [interpreter, "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5", f"--junit-xml={report}"]
-        command += [*arguments, *(str(place) for place in places)]
-        code = self._execute(command, env, ROOT)
+        command = [str(python or sys.executable), "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5"]
+        remembered = ["-p", "cacheprovider", "-o", f"cache_dir={self.scratch / f'cache-{self._reports}'}"]
+        command += [*remembered, *arguments, *(str(place) for place in places)]
+        code, failed = self._tests(command, env)
         if code == NO_TESTS_COLLECTED:
             self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
-            return
-        failed = self._count(report)
-        if code != 0 and failed == 0:
-            self.result.failed += 1
+        elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
+            self.result.log.append("a second look at what failed, alone:\n")
+            code, still = self._tests([*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"], env)
+            self.result.unsteady += sorted(failed - still)
+            self._failed(code, still)
+        else:
+            self._failed(code, failed)
 
     def absent(self, reason: str) -> None:
         """Note something that could not run."""
@@ -133,21 +144,24 @@ class Work:
         else:
             os.killpg(process.pid, signal.SIGKILL)
 
-    def _count(self, report: Path) -> int:
-        """Add a JUnit report to the counts; returns how many failed in it."""
-        if not report.exists():
-            return 0
-        failed = 0
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
+    def _tests(self, command: Sequence[str], env: Mapping[str, str] | None) -> tuple[int, set[str]]:
+        """Run pytest once; returns its exit code and the names of what failed. What passed and what was left out is counted."""
+        self._reports += 1
+        report = self.scratch / f"report-{self._reports}.xml"
+        code = self._execute([*command, f"--junit-xml={report}"], env, ROOT)
+        failed: set[str] = set()
+        for case in ElementTree.parse(report).getroot().iter("testcase") if report.exists() else ():
             name = f"{case.get('classname', '')}::{case.get('name', '')}"
             if case.find("failure") is not None or case.find("error") is not None:
-                failed += 1
+                failed.add(name)
             elif (skipped := case.find("skipped")) is not None:
                 self.absent(f"{name}: {skipped.get('message', 'no reason given')}")
             else:
                 self.result.passed += 1
-        self.result.failed += failed
-        return failed
+        return code, failed
+
+    def _failed(self, code: int, failed: set[str]) -> None:
+        self.result.failed += max(len(failed), int(code != 0))
 
     def _execute(self, command: list[str], env: Mapping[str, str] | None, cwd: Path) -> int:
         self.result.log.append(f"$ {shlex.join(command)}\n")

@@ -96,6 +96,28 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
     assert "for a reason" in result.absent[0]
 
 
+def test_what_failed_once_and_passes_alone_is_named(tmp_path: Path) -> None:
+    (tmp_path / "test_two.py").write_text(
+        "from pathlib import Path\ndef test_fine(): pass\ndef test_again():\n    mark = Path(__file__).with_name('mark')\n"
+        "    seen = mark.exists()\n    mark.touch()\n    assert seen, 'the first time'\n",
+        encoding="utf-8",
+    )
+    result = _ran(tmp_path, lambda work: work.pytest([tmp_path], "-n", "2"))
+    assert (result.passed, result.failed) == (2, 0)
+    assert [name.rpartition("::")[2] for name in result.unsteady] == ["test_again"]
+    assert "the first time" in "".join(result.log)
+
+
+def test_many_failures_get_no_second_look(tmp_path: Path) -> None:
+    import work
+
+    tests = "".join(f"def test_{n}(): assert 0\n" for n in range(work.SECOND_LOOK + 1))
+    (tmp_path / "test_many.py").write_text(tests, encoding="utf-8")
+    result = _ran(tmp_path, lambda work: work.pytest([tmp_path]))
+    assert (result.failed, result.unsteady) == (work.SECOND_LOOK + 1, [])
+    assert "second look" not in "".join(result.log)
+
+
 def test_a_pytest_run_that_breaks_before_any_test_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "test_one.py").write_text("def test_a(): pass\n", encoding="utf-8")
     assert _ran(tmp_path, lambda work: work.pytest([tmp_path], "--no-such-flag")).failed == 1
@@ -131,6 +153,17 @@ def test_summary_is_strict_in_ci_only() -> None:
     assert any("two: no browser" in text for text in lines)
     lines, well = run_all.summary(results, stages, strict=True)
     assert (lines[-1], well) == ("3 passed, 1 failed", False)
+
+
+def test_summary_names_the_unsteady_and_is_well() -> None:
+    import run_all
+    import work
+
+    stages = [_stage(lambda work: None, "one")]
+    lines, well = run_all.summary({"one": work.Result(passed=3, unsteady=["tests.test_x::test_y"])}, stages, strict=True)
+    assert well
+    assert "  one: tests.test_x::test_y" in lines
+    assert any("3 passed, 1 unsteady" in text for text in lines)
 
 
 def test_a_run_without_a_test_is_not_well() -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,7 +35,7 @@ def sync(path: Path) -> None:
 def write(path: Path, data: bytes) -> None:
     """Put bytes in place in one step: whoever reads sees the old or the new, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    fresh = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
         with fresh.open("wb") as file:
             file.write(data)
@@ -50,7 +51,7 @@ def write(path: Path, data: bytes) -> None:
 
 def copy(source: Path, target: Path) -> None:
     """Copy one file's bytes and times, in one step."""
-    fresh = target.with_name(f".{target.name}.{os.getpid()}.new")
+    fresh = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
         shutil.copy2(source, fresh)
         sync(fresh)

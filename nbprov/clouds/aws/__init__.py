@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
+    from nbprov.model.causes import Failure
 
 
 def make() -> Cloud:
@@ -22,3 +23,10 @@ def make() -> Cloud:
     from .provisioner import AwsCloud
 
     return AwsCloud()
+
+
+def missing() -> Failure | None:
+    """Why AWS cannot be used, found without its adapter and without asking it; None where it may be."""
+    from . import signs
+
+    return signs.missing()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from nbprov.clouds import gpu_names
@@ -20,17 +17,9 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 
 from .gpu_families import Accelerator
+from .signs import NEEDS, credentials_lie_about, sdk_is_there
 
-NEEDS = "pip install nbprov[aws]"
 PRODUCT = "Linux/UNIX"
-SIGNS = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_PROFILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-)
-FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE": "~/.aws/config"}
 THROTTLED = ("RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled", "EC2ThrottledException", "SlowDown")
 REFUSED = (
     "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "ExpiredToken", "ExpiredTokenException", "RequestExpired",
@@ -57,20 +46,6 @@ class RegionView:
     offered: dict[str, list[str]] = field(default_factory=dict)
     spot: dict[tuple[str, str], Micros] = field(default_factory=dict)
     types: dict[str, Described] = field(default_factory=dict)
-
-
-def credentials_lie_about(keys: Mapping[str, str]) -> bool:
-    """Whether there are signs of AWS credentials. It asks no metadata service: that would keep everyone without an account waiting."""
-    if keys.get("access_key_id"):
-        return True
-    return any(os.environ.get(name) for name in SIGNS) or any(
-        Path(os.environ.get(name) or usual).expanduser().is_file() for name, usual in FILES.items()
-    )
-
-
-def sdk_is_there() -> bool:
-    """Whether boto3 is installed; it is not imported."""
-    return find_spec("boto3") is not None
 
 
 class Account:

@@ -12,10 +12,10 @@ from nbprov.model.clock import Seconds
 from nbprov.model.launches import CheckResult
 
 from . import quotas
-from .account import credentials_lie_about
 from .images import UBUNTU
 from .network import Networks
-from .session import QUICK, REGIONS_VARIABLE, Session, every, narrowed, no_credentials
+from .session import QUICK, REGIONS_VARIABLE, Session, every, narrowed
+from .signs import missing
 
 ROOM = 0.4
 """Seconds of a check's time that are left for starting it and for putting the answer together."""
@@ -41,9 +41,8 @@ _ACTION = re.compile(r"not authorized to perform: (\S+)")
 
 def check(session: Session, networks: Networks, name: str) -> CheckResult:
     """What is known of the account. At most `CHECK_SECONDS`; never raises."""
-    if not credentials_lie_about({}):
-        # Said at once: a plan asks this of every cloud, for people without an account as well.
-        return CheckResult(name, enabled=False, problem=no_credentials())
+    if lacking := missing():
+        return CheckResult(name, enabled=False, problem=lacking)
     # All of it in a thread of its own: a credential process of the user's, or a sign-on, may take as long as it likes.
     good, bad = every(["check"], lambda _: _check(session, networks, name), CHECK_SECONDS - ROOM / 2)
     return good["check"] if good else CheckResult(name, enabled=False, problem=_failure(bad["check"]))

@@ -54,13 +54,13 @@ _TABLE = (
     Line(r"Unsupported(Operation)?", Cause.BAD_REQUEST, r"can(no|')t (be )?(stop|start)"),
     Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED, r"Availability Zone|\bzone\b", Scope.ZONE),
     Line(r"Unsupported(Operation)?", Cause.NOT_OFFERED),
-    Line(r"InvalidInstanceType(\.NotFound)?", Cause.NOT_OFFERED, "", Scope.REGION),
+    Line(r"InvalidInstanceType(\.NotFound)?|VPCIdNotSpecified", Cause.NOT_OFFERED, "", Scope.REGION),
     Line(r"InvalidParameterValue", Cause.NOT_OFFERED, r"for InstanceType\b|instance type.{0,80}(does not exist|is not (supported|available))", Scope.REGION),
     Line(r"InvalidParameter(Value|Combination)", Cause.NOT_OFFERED, r"(zone|availabilityzone).{0,40}(is not valid|does not exist|invalid)", Scope.ZONE),
     # ---- who asks
     Line(r"AuthFailure\.ServiceLinkedRoleCreationNotPermitted", Cause.PERMISSION, "", Scope.REGION),
-    Line(r"AuthFailure", Cause.BAD_REQUEST, r"not authorized for images"),
-    Line(r"OptInRequired", Cause.BAD_REQUEST, r"marketplace|accept terms"),
+    Line(r"AuthFailure", Cause.PERMISSION, r"not authorized for images"),
+    Line(r"OptInRequired", Cause.PERMISSION, r"marketplace|accept terms"),
     Line(r"Blocked|OptInRequired|AccountDisabled|SubscriptionRequired(Exception)?", Cause.BALANCE),
     Line(r"UnauthorizedOperation|AccessDenied(Exception)?", Cause.PERMISSION, r"service control policy", Scope.REGION),
     Line(r"UnauthorizedOperation|AccessDenied(Exception)?|OperationNotPermitted|Client\.UnauthorizedOperation", Cause.PERMISSION),
@@ -69,7 +69,7 @@ _TABLE = (
     # ---- too fast, or a passing fault
     Line(r"RequestLimitExceeded|Throttling(Exception)?|RequestThrottled(Exception)?|EC2ThrottledException|SlowDown|TooManyRequests(Exception)?", Cause.RATE_LIMIT),
     Line(r"InternalError|InternalFailure|Unavailable|ServiceUnavailable|InternalServerError|RequestTimeout|IncorrectState", Cause.TRANSIENT),
-    Line(r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.InUse|DependencyViolation|InvalidInstanceID\.NotFound|InvalidGroup\.NotFound", Cause.TRANSIENT),
+    Line(r"IncorrectInstanceState|ConcurrentTagAccess|InvalidGroup\.InUse|DependencyViolation|InvalidInstanceID\.NotFound|InvalidGroup\.NotFound|BundlingInProgress", Cause.TRANSIENT),
     # ---- a machine that ended: codes of StateReason
     Line(r"IdempotentInstanceTerminated|InstanceInitiatedShutdown|ScheduledStop|InstanceTerminated", Cause.UNHEALTHY),
     Line(r"UserInitiated(Shutdown|Hibernate)", Cause.CANCELLED),
@@ -77,7 +77,7 @@ _TABLE = (
     Line(r"InvalidAMI|InvalidAMIID\..*|InvalidAMIName\..*|InvalidSnapshot\.NotFound|InvalidKeyPair\..*|InvalidBlockDeviceMapping", Cause.BAD_REQUEST),
     Line(r"Invalid(Parameter|ParameterValue|ParameterCombination|ParameterDependency|UserData|Input|Request|Subnet|SubnetID|Group|Permission)(\..*)?", Cause.BAD_REQUEST),
     Line(r"IdempotentParameterMismatch|MissingParameter|UnknownParameter|ValidationError|TagLimitExceeded|TagPolicyViolation|MissingInput", Cause.BAD_REQUEST),
-    Line(r"ParameterNotFound|VPCIdNotSpecified|InvalidInstanceID\.Malformed|InvalidVolume\..*|UserDataTooLarge", Cause.BAD_REQUEST),
+    Line(r"ParameterNotFound|InvalidInstanceID\.Malformed|InvalidVolume\..*|UserDataTooLarge", Cause.BAD_REQUEST),
 )  # fmt: skip
 _COMPILED = tuple((re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line) for line in _TABLE)
 # "Client." and "Server." stand before the codes of StateReason, and before all codes in CloudTrail.

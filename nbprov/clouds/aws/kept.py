@@ -49,7 +49,7 @@ def _change(name: str, added: dict[str, Any], dropped: str) -> None:
         entries |= added
         file = path(name)
         file.parent.mkdir(parents=True, exist_ok=True)
-        draft = file.with_name(f"{file.name}.{os.getpid()}.new")
+        draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
         draft.write_text(json.dumps(entries))
         draft.replace(file)
 

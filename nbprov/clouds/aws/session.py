@@ -18,7 +18,7 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 
 from . import errors
-from .account import FILES, NEEDS, credentials_lie_about, sdk_is_there
+from .signs import FILES, missing, no_credentials
 
 REGIONS_VARIABLE = "NBPROV_AWS_REGIONS"
 """Names the only regions to look into, separated by commas or spaces: for accounts that may not use, or never use, the others."""
@@ -283,10 +283,8 @@ def every(things: Iterable[str], work: Callable[[str], T], seconds: Seconds) -> 
 
 
 def _open() -> Any:
-    if not sdk_is_there():
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"AWS needs boto3: {NEEDS}", "no-sdk"))
-    if not credentials_lie_about({}):
-        raise CloudError(no_credentials())
+    if lacking := missing():
+        raise CloudError(lacking)
     from nbprov.clouds.importing import without_collections
 
     # A quarter of a second of a worker thread; full garbage collections in it would hold the kernel's thread as well.
@@ -303,12 +301,6 @@ def _open() -> Any:
     for name in _LOGGERS:
         logging.getLogger(f"botocore.{name}").addFilter(_filter)
     return session
-
-
-def no_credentials() -> Failure:
-    """What a person without AWS credentials is told."""
-    words = "no AWS credentials found: run `aws configure` (or `aws sso login`), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-    return Failure(Cause.CREDENTIALS, words, "NoCredentials")
 
 
 def _mark() -> str:

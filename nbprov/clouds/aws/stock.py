@@ -18,9 +18,9 @@ from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
 from . import kept, quotas
-from .account import credentials_lie_about
 from .prices import HIDDEN
 from .session import QUICK, Session, every
+from .signs import credentials_lie_about
 from .states import CLOUD
 
 ROOM = 0.5

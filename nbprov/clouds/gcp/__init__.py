@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
+    from nbprov.model.causes import Failure
 
 
 def make() -> Cloud:
@@ -22,3 +23,13 @@ def make() -> Cloud:
     from .provisioner import GcpCloud
 
     return GcpCloud()
+
+
+def missing() -> Failure | None:
+    """Why Google Cloud cannot be used, found without its adapter and without asking it; None where it may be."""
+    from nbprov.model.causes import Cause, Failure
+
+    from .login import missing as lacking
+
+    words = lacking()
+    return Failure(Cause.CREDENTIALS, words) if words else None

@@ -65,7 +65,7 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     (r"/(sub)?networks/[^ ]* was not found", Cause.PERMISSION, None),
     (
         r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been deleted)|failed to find project",
-        Cause.PERMISSION,
+        Cause.CREDENTIALS,
         None,
     ),
     (r"/images?/[^ ]* was not found|/family/[^ ]* was not found", Cause.BAD_REQUEST, None),
@@ -126,6 +126,9 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
     cause, code, scope = _meaning(said)
     if call in ("insert", "bulkInsert") and not said.is_json and said.status in (502, 504):
         cause, scope = Cause.UNKNOWN_OUTCOME, None
+    elif call in ("insert", "bulkInsert") and _EXISTS & set(said.codes):
+        # The name is made from the token: an earlier create of ours went through after all.
+        cause = Cause.UNKNOWN_OUTCOME
     if cause is Cause.CAPACITY and spot:
         cause = Cause.SPOT
     elif cause is Cause.SPOT and not spot:

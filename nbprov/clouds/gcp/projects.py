@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def note(owner: str, project: str) -> None:
         if file.read_text() == project:
             os.utime(file)
             return
-    draft = file.with_name(f"{file.name}.{os.getpid()}.new")
+    draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
     draft.write_text(project)
     draft.replace(file)
 

@@ -5,87 +5,25 @@ Facts: OpenAPI document 1.10.0 of cloud.lambda.ai, as of 2026-11.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import threading
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.web_answers import Answer, Ask, Broken, Stopped
 from nbprov.clouds.web_words import NOBODY, blotted, host_of, retry_after
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 
 from . import errors
-from .prices import API, KEY_FILE
-from .prices import _key_in as key_in
 
-KEY_VARIABLE = "LAMBDA_API_KEY"
-BASE_VARIABLE = "LAMBDA_API_BASE_URL"
-NO_KEY = "no Lambda API key found: set LAMBDA_API_KEY, or put `api_key = …` into ~/.lambda_cloud/lambda_keys (cloud.lambda.ai, API keys)"
 MOST_BODY = 16 << 20
 """Bytes of an answer: a thousand machines are listed in about one megabyte."""
 LEAST_SECRET = 6
 """Characters: what is shorter tells nothing, and blotting it out would make a message unreadable."""
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Where the service is, and with whose key.
-
-    Attributes
-    ----------
-    base
-        Address up to `/api/v1`, without a slash at its end.
-    key
-        The secret. Not in the representation.
-    source
-        Where the key was found, in words a person knows.
-    """
-
-    base: str
-    key: str = field(repr=False)
-    source: str
-
-    @property
-    def account(self) -> str:
-        """A stable name for the account: Lambda's API tells none, so the key's fingerprint stands for it."""
-        return f"key-{hashlib.sha256(self.key.encode()).hexdigest()[:8]}"
-
-    @property
-    def masked(self) -> str:
-        """The source and the key's last four characters."""
-        return f"{self.source} (…{self.key[-4:]})" if len(self.key) >= 16 else self.source
-
-
-def find_access(environ: Mapping[str, str] | None = None) -> Access:
-    """The key and the address that hold now; a file read at most, no network.
-
-    Raises
-    ------
-    CloudError
-        `credentials` where there is no key, `bad_request` where the address would send the key in the clear.
-    """
-    env = os.environ if environ is None else environ
-    base = (env.get(BASE_VARIABLE) or API).rstrip("/")
-    parts = urlsplit(base)
-    if parts.scheme != "https" and parts.hostname not in LOOPBACK:
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{BASE_VARIABLE} must begin with https://: the API key travels with every request"))
-    if key := env.get(KEY_VARIABLE, "").strip():
-        return Access(base, key, KEY_VARIABLE)
-    try:
-        key = key_in(KEY_FILE.expanduser().read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, RuntimeError):
-        key = ""
-    if not key:
-        raise CloudError(Failure(Cause.CREDENTIALS, NO_KEY, "no-key"))
-    return Access(base, key, str(KEY_FILE))
 
 
 class _Deadline(threading.Event):

@@ -18,8 +18,8 @@ from nbprov.model.clock import Seconds
 
 CAUSES: dict[str, Cause] = {
     "instance-operations/launch/insufficient-capacity": Cause.CAPACITY,
-    "instance-operations/launch/file-system-in-wrong-region": Cause.BAD_REQUEST,
-    "instance-operations/launch/file-systems-not-supported": Cause.BAD_REQUEST,
+    "instance-operations/launch/file-system-in-wrong-region": Cause.NOT_OFFERED,
+    "instance-operations/launch/file-systems-not-supported": Cause.NOT_OFFERED,
     "global/quota-exceeded": Cause.QUOTA,
     "global/invalid-api-key": Cause.CREDENTIALS,
     "global/account-inactive": Cause.BALANCE,
@@ -37,7 +37,7 @@ CAUSES: dict[str, Cause] = {
 
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
     ("global/object-does-not-exist", re.compile(r"ssh.?key", re.I), Cause.TRANSIENT),
-    ("global/object-does-not-exist", re.compile(r"image|file.?system|ruleset", re.I), Cause.BAD_REQUEST),
+    ("global/object-does-not-exist", re.compile(r"image|ruleset", re.I), Cause.BAD_REQUEST),
     ("global/invalid-parameters", re.compile(r"(instance.?type|region)\b.*\b(not|invalid|unknown|unsupported)", re.I), Cause.NOT_OFFERED),
     ("global/invalid-parameters", re.compile(r"\b(invalid|unknown|unsupported)\b.*(instance.?type|region)\b", re.I), Cause.NOT_OFFERED),
 )

@@ -10,12 +10,13 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LIST_SECONDS
 from nbprov.clouds.fetching import expect
 from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 
-from .api import Access, call
+from .api import call
 
 KIND = "key"
 MOST_NAME = 64

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from nbprov.clouds import gpu_names
@@ -15,9 +14,9 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.prices import PriceList, PriceRow
 
-API = "https://cloud.lambda.ai/api/v1"
+from .account import API, KEY_FILE, key_in
+
 SOURCE = "Lambda Cloud API, instance-types"
-KEY_FILE = Path("~/.lambda_cloud/lambda_keys")
 NO_KEY = "reading Lambda's prices needs an API key (free with an account): set LAMBDA_API_KEY, or put `api_key = …` into ~/.lambda_cloud/lambda_keys"
 
 # The API names the regions that have stock now, not those there are. Source: SkyPilot's list of regions, as in its catalog v8 of 2026.
@@ -71,16 +70,7 @@ def fetcher() -> Fetcher:
 
 
 def _key(context: FetchContext) -> str:
-    return find_key(context, "LAMBDA_API_KEY", file=KEY_FILE.expanduser(), inside=_key_in)
-
-
-def _key_in(text: str) -> str:
-    """The key in a file of `name = value` lines, as Lambda's other clients keep it."""
-    for line in text.splitlines():
-        name, equals, value = line.partition("=")
-        if equals and name.strip() == "api_key":
-            return value.strip().strip("\"'")
-    return ""
+    return find_key(context, "LAMBDA_API_KEY", file=KEY_FILE.expanduser(), inside=key_in)
 
 
 def _places(entry: Any) -> list[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import builtins
 import time
 from collections.abc import Sequence
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, SSH_PORT_LABEL, STOCK_SECONDS, Capabilities, Cloud
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
@@ -20,7 +21,8 @@ from nbprov.model.stock import Stock
 
 from . import errors, images, instances, keys
 from . import stock as type_list
-from .api import Access, call, find_access
+from .account import find_access
+from .api import call
 from .pace import Pace, Sent, answer_of, sent_of
 
 NAME = "lambda"

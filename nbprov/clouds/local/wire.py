@@ -8,6 +8,7 @@ import os
 import socket
 import stat
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,7 +125,7 @@ def socket_path(folder: Path) -> Path | None:
 
 def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Replace a file in one step; nobody else can read it at any moment."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
+    from nbprov.model.causes import Failure
 
 
 def make() -> Cloud:
@@ -19,3 +20,10 @@ def make() -> Cloud:
     from .provisioner import RunPodCloud
 
     return RunPodCloud()
+
+
+def missing() -> Failure | None:
+    """Why RunPod cannot be used, found without its adapter and without asking it; None where it may be."""
+    from .account import KEY
+
+    return KEY.missing()

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.web_answers import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
 from nbprov.clouds.web_words import NOBODY, blotted, broken, host_of, is_page, retry_after, web_page
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 
 from . import errors
-from .account import Access
 
 MOST_BODY = 64 << 20
 """Bytes of an answer: a thousand pods with 4 kB of environment each are listed in about ten megabytes."""

@@ -37,6 +37,7 @@ _PROSE: tuple[tuple[str, Cause], ...] = (
     (r"data ?cent(er|re).{0,60}(not found|does not exist|unknown|invalid|not supported|does not (have|offer|support))", Cause.NOT_OFFERED),
     (r"(gpu ?count|number of gpus).{0,60}(exceed|maximum|too (large|many|high)|greater than)", Cause.NOT_OFFERED),
     (r"(not|no) access to (the |this )?(requested )?(pool|gpu|data ?cent)|cannot access the requested pool|pool.{0,40}not (accessible|available to)", Cause.NOT_OFFERED),
+    (r"invalid when cpu is set", Cause.NOT_OFFERED),
     # Stock.
     (r"no longer any instances? available|no instances? (are )?(currently )?available|no (gpus?|machines?|hosts?) (are )?(currently )?available", Cause.CAPACITY),
     (r"does not have the resources|try a different machine|not enough free gpus|no free gpus|zero gpus?", Cause.CAPACITY),
@@ -85,7 +86,7 @@ def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: st
         What was asked.
     creates
         The request was a create. A 5xx without a reason leaves its outcome open: RunPod was seen to make a pod and then to fail
-        (a public report of 2026-06), and there is no token with which the create could be repeated. Only 503 is taken for a refusal.
+        (a public report of 2026-06), and there is no token with which the create could be repeated.
 
     Examples
     --------
@@ -95,7 +96,7 @@ def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: st
     """
     message = words(body) or f"RunPod answered {status}"
     cause = cause_of(status, message, path)
-    if creates and (status == 408 or (status >= 500 and status != 503 and cause not in _REFUSALS)):
+    if creates and (status == 408 or (status >= 500 and cause not in _REFUSALS)):
         cause = Cause.UNKNOWN_OUTCOME
     pause = None if pause is None else min(pause, MOST_PAUSE)
     scope = Scope.OFFER if cause is Cause.UNKNOWN else _SCOPES.get(cause)

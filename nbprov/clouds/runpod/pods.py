@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.fetching import price
 from nbprov.model.causes import Cause, CloudError, Failure
@@ -16,7 +17,6 @@ from nbprov.model.places import Place
 from nbprov.model.spec import DEFAULT_DISK_GB
 
 from . import start
-from .account import Access
 from .images import PREFIX, Container
 from .kinds import CpuType, GpuType, Kinds
 from .offered import Centre

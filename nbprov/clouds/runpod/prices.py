@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import replace
-from pathlib import Path
 
 from nbprov.clouds.fetching import endpoint, find_key
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
@@ -12,10 +10,9 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.prices import PriceList
 
 from . import graphql, rest_v2
+from .account import API, KEY_FILE, key_in
 from .offered import Offered, rows
 
-API = "https://api.runpod.io"
-KEY_FILE = Path("~/.runpod/config.toml")
 REST_SOURCE = "RunPod REST v2 catalogue"
 GRAPHQL_SOURCE = "RunPod GraphQL gpuTypes"
 SECURE_ONLY = "only the secure cloud: machines of the community cloud belong to no data centre"
@@ -87,20 +84,7 @@ def fetcher() -> Fetcher:
 
 
 def _key(context: FetchContext) -> str:
-    return find_key(context, "RUNPOD_API_KEY", file=KEY_FILE.expanduser(), inside=_key_in)
-
-
-def _key_in(text: str) -> str:
-    """The key in RunPod's own settings: `api_key` of a profile (its Python package), or `apikey` (runpodctl)."""
-    try:
-        said = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return ""
-    for table in (said.get("default"), said, *said.values()):
-        for name in ("api_key", "apikey", "apiKey"):
-            if isinstance(table, dict) and isinstance(table.get(name), str) and table[name]:
-                return str(table[name])
-    return ""
+    return find_key(context, "RUNPOD_API_KEY", file=KEY_FILE.expanduser(), inside=key_in)
 
 
 def _with_spot(listed: Offered, other: Offered) -> Offered:

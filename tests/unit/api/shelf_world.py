@@ -101,6 +101,7 @@ class Point:
     """An entry point of these clouds."""
 
     cloud: Cloud
+    module: str = __name__
 
     def load(self) -> Callable[[], Cloud]:
         """The factory."""

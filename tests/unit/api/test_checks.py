@@ -257,6 +257,8 @@ def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(session: api.S
 class Unloadable:
     """An entry point of a package whose SDK is not installed."""
 
+    module = __name__
+
     def load(self) -> None:
         raise ImportError("no module called odd_sdk")
 

@@ -11,13 +11,22 @@ import pytest
 from aws_double import SECRET
 from aws_double_account import Account
 
-from nbprov.clouds.aws import make
+from nbprov.clouds.aws import checking, make, session
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.causes import Cause
 
 pytest_plugins = ["aws_double_fixtures"]
 
 
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All the questions of a check get their answer, however busy the machine is: what is left out in a hurry has tests of its own."""
+    monkeypatch.setattr(checking, "CHECK_SECONDS", 60.0)
+    monkeypatch.setattr(checking, "ZONES_SECONDS", 50.0)
+    monkeypatch.setattr(session, "_BOUNDS", {**session._BOUNDS, session.QUICK: (20.0, 20.0, 1)})
+
+
+@pytest.mark.usefixtures("unhurried")
 def test_an_account_is_described_and_its_key_masked(aws: Account) -> None:
     aws.double.tell("settings", quotas={"L-417A185B": 0})
     told = aws.cloud.check()
@@ -118,7 +127,7 @@ def test_a_credential_process_that_hangs_ends_the_check_in_time(aws: Account, mo
 
 
 def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.clouds.aws.session.sdk_is_there", lambda: False)
+    monkeypatch.setattr("nbprov.clouds.aws.signs.sdk_is_there", lambda: False)
     told = make().check()
     assert told.problem is not None
     assert "pip install nbprov[aws]" in told.problem.message

@@ -17,7 +17,8 @@ from lambda_types import KEY
 from web_double import WebDouble, json_answer
 
 from nbprov.clouds.lambda_cloud import images, instances, make
-from nbprov.clouds.lambda_cloud.api import call, find_access
+from nbprov.clouds.lambda_cloud.account import find_access
+from nbprov.clouds.lambda_cloud.api import call
 from nbprov.clouds.lambda_cloud.errors import MOST_PAUSE
 from nbprov.clouds.lambda_cloud.pace import Pace
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud

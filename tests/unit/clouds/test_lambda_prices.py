@@ -16,7 +16,8 @@ from lambda_types import KEY, PATH, SCHEMA, TYPES, LambdaDouble, instance_types
 from web_double import WebDouble, busy, json_answer
 
 from nbprov.clouds.http import Stopped
-from nbprov.clouds.lambda_cloud.prices import REGIONS, _key_in
+from nbprov.clouds.lambda_cloud.account import key_in
+from nbprov.clouds.lambda_cloud.prices import REGIONS
 from nbprov.clouds.prices import find
 from nbprov.model.causes import Cause, CloudError
 from nbprov.model.money import usd
@@ -109,7 +110,7 @@ def test_the_key_in_lambdas_own_file_is_used(double: LambdaDouble, monkeypatch: 
 
 @pytest.mark.parametrize(("text", "key"), [("api_key = k1\n", "k1"), ('x=1\napi_key="k2"', "k2"), ("nothing", ""), ("", "")])
 def test_the_key_file_is_read(text: str, key: str) -> None:
-    assert _key_in(text) == key
+    assert key_in(text) == key
 
 
 @pytest.mark.parametrize(("status", "cause"), [(401, Cause.CREDENTIALS), (403, Cause.PERMISSION)])

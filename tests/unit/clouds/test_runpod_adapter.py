@@ -12,8 +12,8 @@ import pytest
 from runpod_double import Double
 from runpod_launches import L40S_ID, PRIVATE, a_launch, an_offer
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.runpod import make, pods
-from nbprov.clouds.runpod.account import Access
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.kinds import Kinds
 from nbprov.clouds.runpod.provisioner import RunPodCloud

@@ -10,7 +10,8 @@ from runpod_catalogue import KEY
 from runpod_double import Double
 from web_double import Answer, WebDouble, json_answer
 
-from nbprov.clouds.runpod.account import Access, find_access
+from nbprov.clouds.api_keys import Access
+from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.errors import MOST_PAUSE
 from nbprov.model.causes import Cause, CloudError, Failure
@@ -49,7 +50,7 @@ def failed(api: Api, method: str = "GET", path: str = "/v2/pods", *, seconds: fl
         ("html", Cause.UNKNOWN_OUTCOME, Cause.TRANSIENT),
         ("cut", Cause.UNKNOWN_OUTCOME, Cause.TRANSIENT),
         ("lose_answer", Cause.UNKNOWN_OUTCOME, Cause.TRANSIENT),
-        ("transient", Cause.TRANSIENT, Cause.TRANSIENT),
+        ("transient", Cause.UNKNOWN_OUTCOME, Cause.TRANSIENT),
         ("rate_limit", Cause.RATE_LIMIT, Cause.RATE_LIMIT),
         ("credentials", Cause.CREDENTIALS, Cause.CREDENTIALS),
     ],

@@ -9,9 +9,9 @@ import pytest
 from runpod_launches import PRIVATE, a_launch, an_offer
 from runpod_schema import CREATE_POD, faults_of
 
+from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.runpod import pods, start
-from nbprov.clouds.runpod.account import Access
 from nbprov.clouds.runpod.images import CUDA, CUDA_VERSION, PLAIN, ROCM, Container, container_for
 from nbprov.clouds.runpod.kinds import Kinds, read_type
 from nbprov.clouds.runpod.offered import Centre
@@ -81,7 +81,7 @@ def test_community_cloud_is_asked_for_by_the_type() -> None:
 
 
 def test_another_address_is_told_to_the_pod() -> None:
-    made = body(a_launch(), access=Access("http://127.0.0.1:1", "k", "test"))
+    made = body(a_launch(), access=Access("http://127.0.0.1:1", "k", "test", is_usual=False))
     assert made["env"]["NBPROV_API"] == "http://127.0.0.1:1"
 
 

@@ -17,7 +17,7 @@ from web_double import Asked, WebDouble, busy, json_answer
 
 from nbprov.clouds.http import TRIES, Stopped
 from nbprov.clouds.prices import find
-from nbprov.clouds.runpod.prices import _key_in
+from nbprov.clouds.runpod.account import key_in
 from nbprov.model.causes import Cause, CloudError
 from nbprov.model.money import usd
 from nbprov.model.prices import PriceList, PriceRow
@@ -234,7 +234,7 @@ def test_a_stop_is_heeded(double: RunPodDouble) -> None:
     ],
 )
 def test_the_key_in_runpods_own_settings_is_found(text: str, key: str) -> None:
-    assert _key_in(text) == key
+    assert key_in(text) == key
 
 
 def test_the_double_speaks_runpods_shape(double: RunPodDouble) -> None:

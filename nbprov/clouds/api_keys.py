@@ -1,0 +1,119 @@
+"""The key of a cloud whose API takes nothing else: where it lies, whose it is, and how it is shown."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from nbprov.model.causes import Cause, CloudError, Failure
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+LEAST_SHOWN = 16
+"""Characters: of a shorter key the last four would tell too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where a service is, and with whose key.
+
+    Attributes
+    ----------
+    base
+        The address before the paths of the API, without a slash at its end.
+    key
+        The secret. Not in the representation.
+    source
+        Where the key was found, in words a person knows.
+    is_usual
+        The address is the service's own.
+    """
+
+    base: str
+    key: str = field(repr=False)
+    source: str
+    is_usual: bool = True
+
+    @property
+    def account(self) -> str:
+        """A stable name for the account where the API tells none: the key's fingerprint.
+
+        Examples
+        --------
+        >>> Access("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").account
+        'key-905ab471'
+        """
+        return f"key-{hashlib.sha256(self.key.encode()).hexdigest()[:8]}"
+
+    @property
+    def masked(self) -> str:
+        """The source and the key's last four characters.
+
+        Examples
+        --------
+        >>> Access("https://api.runpod.io", "rpa_0123456789ABCDEF", "RUNPOD_API_KEY").masked
+        'RUNPOD_API_KEY (…CDEF)'
+        """
+        return f"{self.source} (…{self.key[-4:]})" if len(self.key) >= LEAST_SHOWN else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPlace:
+    """Where a service's own tools keep its key.
+
+    Attributes
+    ----------
+    api
+        The service's address.
+    key_variable, base_variable
+        Environment variables with the key, and with another address (a double on loopback).
+    file, inside
+        The file with the key, and what takes it out of the file's text.
+    advice
+        What a person without a key is told.
+    ending
+        What people add to the address and the paths begin with.
+    """
+
+    api: str
+    key_variable: str
+    base_variable: str
+    file: Path
+    inside: Callable[[str], str]
+    advice: str
+    ending: str = ""
+
+    def find(self, environ: Mapping[str, str] | None = None) -> Access:
+        """The key and the address that hold now; a file read at most, no network.
+
+        Raises
+        ------
+        CloudError
+            `credentials` where there is no key, `bad_request` where the address would send the key in the clear.
+        """
+        env = os.environ if environ is None else environ
+        base = (env.get(self.base_variable) or self.api).rstrip("/").removesuffix(self.ending)
+        parts = urlsplit(base)
+        if parts.scheme != "https" and parts.hostname not in LOOPBACK:
+            words = f"{self.base_variable} must begin with https://: the API key travels with every request"
+            raise CloudError(Failure(Cause.BAD_REQUEST, words))
+        if key := env.get(self.key_variable, "").strip():
+            return Access(base, key, self.key_variable, base == self.api)
+        try:
+            key = self.inside(self.file.expanduser().read_text(encoding="utf-8")).strip()
+        except (OSError, UnicodeDecodeError, RuntimeError):
+            key = ""
+        if not key:
+            raise CloudError(Failure(Cause.CREDENTIALS, self.advice, "no-key"))
+        return Access(base, key, str(self.file), base == self.api)
+
+    def missing(self) -> Failure | None:
+        """Why the service cannot be asked; None where it can."""
+        try:
+            self.find()
+        except CloudError as error:
+            return error.failure
+        return None
