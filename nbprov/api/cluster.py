@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted, NotFound
-from nbprov.runtime.waiting import Waitable
+from nbprov.runtime.waiting import Waitable, wait_for
 
 from .errors import OtherCluster, readably
 
@@ -211,6 +211,22 @@ class Cluster:
         """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left."""
         engine = self._session.engine
         return self._begin(engine.lifecycle.down(self._row()), "ending")
+
+    def forget(self) -> str:
+        """Take it for ended though its cloud never confirmed it, where `down` was asked for and its account is out of reach for good.
+
+        Returns
+        -------
+        str
+            What to look for at the provider: the machine may be there, and billed.
+
+        Raises
+        ------
+        CannotForget
+            If it is not being ended, or its cloud lists machines of it.
+        """
+        engine = self._session.engine
+        return wait_for(engine.thread.call(readably(engine.lifecycle.forget(self._row()))))
 
     def stop(self) -> Done:
         """Stop it and keep its disks, where its cloud can. Returns at once."""

@@ -193,6 +193,12 @@ def _new_cloud_arguments(parser: MagicParser) -> None:
 
 def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here, started = session(), time.monotonic()
+    if arguments.forget:
+        for name in arguments.names:
+            print(f"{name}: forgotten. Look at the provider's console for {here.cluster(name).forget()}")
+        if not arguments.names:
+            raise UsageError("--forget needs the names of the clusters", hint="%clusters lists them")
+        return
     # All at once: what is asked for last would be billed while the first is being confirmed.
     asked = [(name, here.down(name)) for name in _names(arguments)]
     for _, done in asked:
@@ -285,6 +291,15 @@ def _clusters_argument(parser: MagicParser) -> None:
     parser.add_argument("--all", action="store_true", help="all of yours")
 
 
+def _down_arguments(parser: MagicParser) -> None:
+    _clusters_argument(parser)
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="for what has been ending for long and whose account is out of reach: take it for ended, unconfirmed",
+    )
+
+
 def _plan_arguments(parser: MagicParser) -> None:
     parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
     parser.add_argument("--relax", action="store_true", help="say too what one constraint less would open, and from what price")
@@ -319,7 +334,7 @@ COMMANDS: dict[str, Command] = {
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
     "start": Command("start stopped clusters", _start, _clusters_argument),
-    "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _clusters_argument),
+    "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _down_arguments),
     "sweep": Command(
         "list machines of yours that the ledger does not know",
         _sweep,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -12,6 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
 
 from .async_cloud import AsyncCloud, is_passing
@@ -25,13 +27,25 @@ __all__ = ["CONFIRM_SECONDS", "MOST_WATCH", "CannotStop", "ClusterBusy", "Lifecy
 
 log = logging.getLogger("nbprov.lifecycle")
 
+ASK_AGAIN: Seconds = 300.0
+"""A machine that its cloud has called ending for so long is asked to end once more: an end can be lost, and what is not ending is billed."""
+
 _OVER = (ClusterState.ENDING, ClusterState.ENDED)
+
+
+FORGOTTEN = "forgotten by you, not seen to end"
 
 
 class CannotStop(NbprovError):
     """The cluster's cloud or market has no stopped state, or something else has become of the cluster meanwhile."""
 
     code = "cluster.cannot-stop"
+
+
+class CannotForget(NbprovError):
+    """The cluster is not being ended, or its cloud lists its machines still."""
+
+    code = "cluster.cannot-forget"
 
 
 class Lifecycle(Watching):
@@ -56,7 +70,52 @@ class Lifecycle(Watching):
         if task is None or task.done():
             task = self._begin(self._down(cloud, row, reason))
             self._downs[row.cluster_id] = task
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled() or not self._has_ended(row):
+                raise  # it is this wait that was given up
+
+    async def forget(self, row: ClusterRow) -> str:
+        """Take a cluster that is being ended for ended, though its cloud never confirmed it: its account is out of reach for good.
+
+        Returns
+        -------
+        str
+            What a person has to look for at the provider.
+
+        Raises
+        ------
+        CannotForget
+            If it is not being ended, or its cloud lists machines of it.
+        """
+        engine, cloud = self._engine, self._engine.cloud(row.candidate.offer.cloud)
+        current = engine.ledger.cluster_of_run(row.run_id)
+        if current is None or current.state is not ClusterState.ENDING:
+            raise CannotForget(
+                f"only a cluster that is being ended can be forgotten, and {row.name} is not", hint=f"%nbprov down {row.name}"
+            )
+        with contextlib.suppress(CloudError):  # no list: then there is nothing against it
+            if [i for i in await cloud.list(engine.ledger.owner) if i.token == row.token and i.state is not InstanceState.GONE]:
+                raise CannotForget(
+                    f"{cloud.name} lists {row.name} still", hint="its end goes on, and needs no forgetting: %clusters shows it"
+                )
+        ids = ", ".join(engine.ledger.ids_of(row.token)) or f"made with token {row.token}"
+        of_account = f" of account {row.candidate.account}" if row.candidate.account else ""
+        words = f"{ids} on {cloud.name}{of_account}: if it is there, it costs {format_usd(row.candidate.hourly)} an hour until you end it"
+        with engine.ledger.together():
+            engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, FORGOTTEN)
+            engine.ledger.note(row.run_id, "cluster", f"{FORGOTTEN}; {words}", row.token)
+            engine.ledger.free_quota(row.candidate)
+        if (task := self._downs.get(row.cluster_id)) is not None:
+            task.cancel()
+        self._absences.forget(row.cluster_id)
+        engine.changed()
+        return words
+
+    def _has_ended(self, row: ClusterRow) -> bool:
+        current = self._engine.ledger.cluster_of_run(row.run_id)
+        return current is None or current.state is ClusterState.ENDED
 
     async def _down(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         pause = cloud.capabilities.poll_every
@@ -80,17 +139,23 @@ class Lifecycle(Watching):
         await engine.forget(row.run_id)
         pause = cloud.capabilities.poll_every
         told: set[str] = set()
+        asked = engine.clock.elapsed()
         while True:
             machines, _, unsure = await self._look(cloud, row)
+            if self._has_ended(row):
+                return  # it was forgotten, here or in another kernel
             rest = [i for i in machines if i.state is not InstanceState.GONE]
             if not rest and not unsure - told:
                 break
             told |= {i.id for i in rest if i.state is InstanceState.ENDING}
-            alive = [i.id for i in rest if i.state is not InstanceState.ENDING]
-            if alive and await self._ask(cloud.terminate, alive):
-                told |= set(alive)
-            elif alive:
-                pause = min(MOST_WATCH, pause * 2)
+            is_late = engine.clock.elapsed() - asked > ASK_AGAIN
+            alive = [i.id for i in rest if is_late or i.state is not InstanceState.ENDING]
+            if alive:
+                asked = engine.clock.elapsed()
+                if await self._ask(cloud.terminate, alive):
+                    told |= set(alive)
+                else:
+                    pause = min(MOST_WATCH, pause * 2)
             await asyncio.sleep(pause)
         with engine.ledger.together():
             if engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDED, reason):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import CloudError
+from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import SideObject
@@ -112,13 +113,33 @@ class Tidying:
             return Tidied()
         self._looked[name] = self._engine.clock.elapsed()
         over = ledger.side_over(name)  # read before: what the list lacks of these launches was not left, or is gone
-        listed = await cloud.side_objects(ledger.owner)
-        ledger.side_seen(name, [o for o in listed if o.cloud == name], over)
+        listed = await self._listed(cloud)
+        ledger.side_seen(name, listed, over, unseen=await self._of_other_accounts(cloud, listed))
         self._watch_late(name)
         found = self._nobodys(name)
         if found.asked:
             await self._remove(cloud, found.asked)
         return found
+
+    async def _listed(self, cloud: AsyncCloud) -> list[SideObject]:
+        try:
+            return [o for o in await cloud.side_objects(self._engine.ledger.owner) if o.cloud == cloud.name]
+        except CloudError as error:
+            # Who may not list them may not have made any: a key with fewer rights, which is asked at every look.
+            if error.failure.cause is Cause.PERMISSION and not self._engine.ledger.side_objects(cloud.name):
+                return []
+            raise
+
+    async def _of_other_accounts(self, cloud: AsyncCloud, listed: Collection[SideObject]) -> set[str]:
+        """Launches whose account is another than the one that was listed: what a list of that one lacks is not gone."""
+        shown = {thing.token for thing in listed}
+        accounts = {token: account for token, account in self._engine.ledger.side_accounts(cloud.name).items() if token not in shown}
+        foreign = {account for account in {*accounts.values()} if not await cloud.is_of(account)}
+        if foreign:
+            log.info(
+                "%s: what lies beside the machines of %s is not looked for: other credentials are in use", cloud.name, ", ".join(foreign)
+            )
+        return {token for token, account in accounts.items() if account in foreign}
 
     def _cloud(self, name: str) -> AsyncCloud | None:
         try:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from nbprov.model.causes import CloudError
+from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.launches import Launch, SideObject
 
@@ -97,13 +97,13 @@ def listed(api: Api, owner: str, *, seconds: Seconds) -> list[SideObject]:
     Raises
     ------
     CloudError
-        If they cannot be listed. A key that may not list secrets made none.
+        If they cannot be listed; `permission` where the key may not.
     """
     ours = _OURS.fullmatch(secret_name(owner, "0" * 32))
     try:
         found = _all(api, seconds=seconds)
     except CloudError as error:
-        if error.failure.code in NO_SECRETS:
+        if error.failure.code in NO_SECRETS and error.failure.cause is not Cause.PERMISSION:
             return []
         raise
     return [one for mark, one in found if ours is not None and mark == ours[1]]

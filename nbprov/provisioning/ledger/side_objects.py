@@ -71,13 +71,23 @@ class SideObjects(Leases):
         query = "SELECT token FROM launches WHERE cloud = ? AND state = 'absent' AND ended > ?"
         return {r[0] for r in self.store.rows(query, cloud, self.clock.now() - DOUBT_SECONDS)}
 
-    def side_seen(self, cloud: str, listed: Iterable[SideObject], over: Collection[str] = ()) -> None:
+    def side_accounts(self, cloud: str) -> dict[str, str]:
+        """The account of each launch, by token, that has or may have side objects not removed yet."""
+        query = (
+            "SELECT DISTINCT l.token, l.account FROM launches l JOIN side_objects s ON s.token = l.token"
+            " WHERE s.cloud = ? AND s.state <> 'removed'"
+        )
+        return {r["token"]: r["account"] for r in self.store.rows(query, cloud)}
+
+    def side_seen(self, cloud: str, listed: Iterable[SideObject], over: Collection[str] = (), *, unseen: Collection[str] = ()) -> None:
         """Store a whole listing of one cloud: what is new, what is there still, and what is there no more and so removed.
 
         Parameters
         ----------
         over
             Launches that were over when it was asked for (`side_over`): all that they left is in it.
+        unseen
+            Launches of which this listing tells nothing: it is of another account than theirs.
         """
         now, rows = self.clock.now(), {_key(o): o for o in listed}
         known = {_key(row.object): row for row in self._side_rows("WHERE cloud = ? AND state <> 'removed'", cloud)}
@@ -94,10 +104,13 @@ class SideObjects(Leases):
                     (*_key(thing), thing.token, thing.shared, now, now),
                 )
             for key, row in known.items():
-                if key not in rows:
+                if key not in rows and row.object.token not in unseen:
                     self._set_side(db, key, SideState.REMOVED, "")
                     self._note_removed(db, row.object)
-            db.executemany("DELETE FROM side_objects WHERE cloud = ? AND kind = '' AND token = ?", [(cloud, token) for token in over])
+            db.executemany(
+                "DELETE FROM side_objects WHERE cloud = ? AND kind = '' AND token = ?",
+                [(cloud, token) for token in over if token not in unseen],
+            )
             db.execute("DELETE FROM side_objects WHERE state = 'removed' AND seen < ?", (now - REMOVED_KEPT,))
 
     def side_tried(self, outcome: Mapping[SideObject, tuple[SideState, str]]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.causes import CloudError, Failure
-from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
+from nbprov.model.launches import CheckResult, Instance, InstanceState, Launch, Operation, SideObject
 
 
 class CloudWithSides(LocalCloud):
@@ -24,6 +24,12 @@ class CloudWithSides(LocalCloud):
         self.held: set[str] = set()
         self.removed: list[str] = []
         self.refusal: Failure | None = None
+        self.not_listed: Failure | None = None
+        self.account = ""
+
+    def check(self) -> CheckResult:
+        told = super().check()
+        return replace(told, account=self.account) if self.account else told
 
     def submit(self, launch: Launch) -> Operation:
         self.make(launch.owner, f"disk-{launch.token[:8]}", launch.token)
@@ -37,7 +43,9 @@ class CloudWithSides(LocalCloud):
         return made
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        return [thing for whose, thing in self.objects.values() if whose == owner]
+        if self.not_listed is not None:
+            raise CloudError(self.not_listed)
+        return [] if self.account else [thing for whose, thing in self.objects.values() if whose == owner]
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
         if self.refusal is not None:

@@ -72,6 +72,35 @@ def test_what_a_refused_launch_left_goes_at_the_end_of_the_run(world: EngineWorl
 
 
 @machine
+def test_the_list_of_another_account_tells_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
+    engine, cloud = _world(world)
+    driver = _up(world, engine)
+    disk = f"disk-{driver.attempts()[0].token[:8]}"
+    world.until(lambda: disk in _states(engine), "it is in the ledger")
+    cloud.account = "other"
+    world.do(engine, engine.tidying.look("local"))
+    assert _states(engine)[disk] is SideState.THERE
+    cloud.account = ""
+    cloud.objects.pop(disk)
+    world.do(engine, engine.tidying.look("local"))
+    assert _states(engine)[disk] is SideState.REMOVED
+
+
+@machine
+def test_who_may_not_list_them_has_none_or_is_told(world: EngineWorld) -> None:
+    engine, cloud = _world(world)
+    cloud.not_listed = Failure(Cause.PERMISSION, "not with this key")
+    assert world.do(engine, engine.tidying.look("local")).is_done
+    cloud.not_listed = None
+    _up(world, engine)
+    world.until(lambda: _states(engine), "they are in the ledger")
+    cloud.not_listed = Failure(Cause.PERMISSION, "not with this key")
+    with pytest.raises(CloudError, match="not with this key"):
+        world.do(engine, engine.tidying.look("local"))
+
+
+@machine
 def test_what_is_in_use_is_tried_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, cloud = _world(world)
     driver = _up(world, engine)

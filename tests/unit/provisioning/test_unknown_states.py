@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,13 @@ from engine_world import EngineWorld
 from odd_clouds import MistyCloud
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.launches import CheckResult, Instance, InstanceState
 from nbprov.provisioning import watching
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.lifecycle import CannotForget
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -252,4 +254,64 @@ def test_a_launch_is_not_given_up_for_the_list_of_another_account(world: EngineW
     assert not driver.finished.done()
     cloud.is_other = False
     assert world.finish(driver) is RunState.CANCELLED
+    assert world.alive() == []
+
+
+def test_what_is_being_ended_out_of_reach_can_be_forgotten(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
+    engine, cloud = _other(world)
+    assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
+    row = engine.cluster("dev")
+    with pytest.raises(CannotForget, match="not"):
+        world.do(engine, engine.lifecycle.forget(row))
+    cloud.is_other = True
+    down = engine.thread.call(engine.lifecycle.down(row))
+    world.until(lambda: _state(engine) is ClusterState.ENDING, "its end was asked for")
+    said = world.do(engine, engine.lifecycle.forget(row))
+    wait_for(down, 20)
+    (machine,) = engine.ledger.ids_of(row.token)
+    assert machine in said
+    assert _state(engine) is ClusterState.ENDED
+    assert any("not seen to end" in text and machine in text for _, _, text in engine.ledger.events(row.run_id))
+
+
+def test_what_its_cloud_lists_is_not_forgotten(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, cloud = _other(world)
+    assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
+    row = engine.cluster("dev")
+    monkeypatch.setattr(cloud, "terminate", lambda ids: (_ for _ in ()).throw(CloudError(Failure(Cause.PERMISSION, "no"))))
+    down = engine.thread.call(engine.lifecycle.down(row))
+    world.until(lambda: _state(engine) is ClusterState.ENDING, "its end was asked for")
+    with pytest.raises(CannotForget, match="lists"):
+        world.do(engine, engine.lifecycle.forget(row))
+    monkeypatch.undo()
+    wait_for(down, 60)
+    assert world.alive() == []
+
+
+class Lingering(LocalCloud):
+    """A cloud that calls a machine ending which is not: its end was lost."""
+
+    was_asked = False
+    is_lost = False
+
+    def list(self, owner: str) -> builtins.list[Instance]:
+        listed = super().list(owner)
+        is_lost = self.is_lost
+        return [replace(i, state=InstanceState.ENDING) if is_lost and i.state is InstanceState.RUNNING else i for i in listed]
+
+    def terminate(self, ids: Sequence[str]) -> None:
+        self.was_asked = True
+        super().terminate(ids)
+
+
+def test_what_has_been_ending_for_long_is_asked_to_end_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.provisioning.lifecycle.ASK_AGAIN", 0.5)
+    engine = world.engine(Lingering)
+    cloud = engine.cloud("local").adapter
+    assert isinstance(cloud, Lingering)
+    assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
+    cloud.is_lost = True
+    wait_for(engine.thread.call(engine.lifecycle.down(engine.cluster("dev"))), 60)
+    assert cloud.was_asked
     assert world.alive() == []
