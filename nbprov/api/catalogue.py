@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model import paths
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError, UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from nbprov.catalog.refreshing.results import Watch
 
 log = logging.getLogger("nbprov.catalog")
+
+
+BEHIND_SECONDS: Seconds = 1.0
+"""The automatic refresh waits so long: importing what it takes would hold up the table that a person is waiting for."""
 
 
 class Catalogue:
@@ -153,6 +159,7 @@ class Catalogue:
             return self._automatic
 
     def _refresh_what_is_due(self) -> None:
+        time.sleep(BEHIND_SECONDS)
         try:
             upkeep = self.upkeep()
             due = upkeep.due()

@@ -83,10 +83,10 @@ def _query(arguments: argparse.Namespace) -> Query:
 
 
 def _quantity(flag: str, text: str | None) -> Any:
-    from nbprov.spec import scalars
-
     if text is None:
         return None
+    from nbprov.spec import scalars
+
     try:
         return getattr(scalars, flag)(text.strip())
     except scalars.Bad as bad:

@@ -1,15 +1,22 @@
 """What a `%%provision` cell says: YAML text to a `Spec` and back, errors that show their place, and completion.
 
-Knows the language and nothing of any cloud or catalogue.
+Knows the language and nothing of any cloud or catalogue. What only some cells need is imported when it is first asked for.
 """
 
-from .completion import KeyContext, keys_at
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .fields import Field, Where, fields
 from .mounts import fill_paths
 from .problems import Problem, SpecError
-from .skypilot import SkyPilotTask, to_skypilot
 from .task import parse
-from .writer import to_yaml
+
+if TYPE_CHECKING:
+    from .completion import KeyContext, keys_at
+    from .skypilot import SkyPilotTask, to_skypilot
+    from .writer import to_yaml
 
 __all__ = [
     "Field",
@@ -25,3 +32,11 @@ __all__ = [
     "to_skypilot",
     "to_yaml",
 ]
+
+_LATER = {"KeyContext": "completion", "keys_at": "completion", "SkyPilotTask": "skypilot", "to_skypilot": "skypilot", "to_yaml": "writer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATER[name]}", __name__), name)
