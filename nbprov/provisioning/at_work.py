@@ -16,6 +16,7 @@ from nbprov.model.launches import Instance
 from .absence import Absences
 from .async_cloud import AsyncCloud
 from .ledger import ClusterRow
+from .silence import FOREIGN, SILENCE_AGAIN, Notes, foreign_words
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -41,6 +42,8 @@ class AtWork:
         self._downs: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._absences = Absences()
+        self._notes = Notes(engine.ledger, engine.clock, engine.changed)
+        self._foreign: set[str] = set()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -113,10 +116,11 @@ class AtWork:
         expected = self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())
         absent = set(expected) - {i.id for i in machines}
         if absent and not await cloud.is_of(row.candidate.account):
-            log.warning(
-                "%s: %s lists the machines of another account than %s, which it was made with", row.name, cloud.name, row.candidate.account
-            )
+            self._foreign.add(row.cluster_id)
+            self._notes.say(row, FOREIGN, foreign_words(row), again=SILENCE_AGAIN)
             return set(), absent
+        self._foreign.discard(row.cluster_id)
+        self._notes.over(row, FOREIGN)
         return self._absences.look(
             row.cluster_id,
             expected,

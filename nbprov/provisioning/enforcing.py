@@ -14,11 +14,12 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
-from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, GuardState
+from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, AgentStatus
 
 from .at_work import AtWork
 from .guards import STOP, guards_known
 from .ledger import ClusterRow
+from .silence import ATTEMPT_SECONDS, UNREACHED, UNREACHED_AGAIN, Unreached, answer_of, unreached_words
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
@@ -39,8 +40,13 @@ LIFETIME_HOOK_SECONDS: Seconds = 300.0
 HOOK_GRACE: Seconds = 30.0
 """Beyond what a hook is allowed, before it is cut off by ending its machine."""
 
-GUARD = "guard"
-"""The event of a guard that a kernel carries out."""
+GUARD = UNREACHED.kind
+"""The event of a guard that a kernel carries out, or cannot."""
+
+OTHER_RELEASE = "agent.other-release"
+"""The code of an agent that is in use by another release of nbprov: it cannot be asked, and its cluster is anything but idle."""
+
+BILLED = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
 class Enforcing(AtWork, ABC):
@@ -49,7 +55,8 @@ class Enforcing(AtWork, ABC):
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self._asking: set[str] = set()
-        self._silent: set[str] = set()
+        self._unreached: dict[str, Unreached] = {}
+        self._dark: set[str] = set()
         self._ending_since: dict[str, Seconds] = {}
 
     @abstractmethod
@@ -62,8 +69,12 @@ class Enforcing(AtWork, ABC):
 
     def _enforce(self, row: ClusterRow) -> None:
         """Carry out what is due by the ledger; else ask the agents, which alone know of idleness."""
-        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or self._busy[row.cluster_id]:
+        if row.state not in BILLED:
+            self._unreached.pop(row.cluster_id, None)
             return
+        if self._busy[row.cluster_id]:
+            return
+        self._is_seen(row)  # in every round, for a cloud that was out of reach between two attempts
         try:
             capabilities = self._engine.cloud(row.candidate.offer.cloud).capabilities
         except NotFound:  # its adapter is not installed here
@@ -101,25 +112,74 @@ class Enforcing(AtWork, ABC):
                 return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
         return None
 
+    def _is_seen(self, row: ClusterRow) -> bool:
+        """Whether this cluster's cloud could be asked of it the last time; else its silence counts for nothing, and the count starts anew."""
+        is_seen = row.candidate.offer.cloud not in self._dark and row.cluster_id not in self._foreign
+        if not is_seen and row.cluster_id in self._unreached:
+            self._unreached[row.cluster_id].paused()
+        return is_seen
+
     async def _ask_agents(self, row: ClusterRow) -> None:
         try:
-            live = await self._engine.attach(row.name)
-            ending: list[tuple[AgentClient, GuardState]] = []
-            for agent in [node.agent for node in live.nodes if node.agent is not None]:
-                async with asyncio.timeout(ASK_SECONDS):
-                    status = await agent.status()
-                if status.ending is not None:
-                    ending.append((agent, status.ending))
-            self._silent.discard(row.cluster_id)
+            told, trouble = await self._statuses(row)
+            statuses = [status for _, status in told]
+            ending = [(agent, status.ending) for agent, status in told if status.ending is not None]
+            if trouble is None:
+                self._unreached.setdefault(row.cluster_id, Unreached()).answered(answer_of(statuses, self._engine.clock.elapsed()))
+                self._notes.over(row, UNREACHED)
             if ending and all([await self._hook_is_over(row, agent, due.guard) for agent, due in ending]):
                 self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
-        except (CloudError, NbprovError, TimeoutError, OSError) as error:
-            # Said once a silence: it is asked in every round.
-            level = logging.INFO if row.cluster_id in self._silent else logging.WARNING
-            self._silent.add(row.cluster_id)
-            log.log(level, "%s: its guards cannot be asked now, and nothing else knows of its idle time: %s; tried again", row.name, error)
+            elif trouble is not None:
+                self._not_reached(row, trouble, is_active=any(status.active for status in statuses))
         finally:
             self._asking.discard(row.cluster_id)
+
+    async def _statuses(self, row: ClusterRow) -> tuple[list[tuple[AgentClient, AgentStatus]], Exception | None]:
+        """What the agents say, all asked at once, and why one of them, or all, said nothing."""
+
+        async def one(agent: AgentClient | None) -> tuple[AgentClient, AgentStatus]:
+            if agent is None:
+                raise NbprovError("the connection to it is closed", code="agent.closed")
+            async with asyncio.timeout(ASK_SECONDS):
+                return agent, await agent.status()
+
+        try:
+            async with asyncio.timeout(ATTEMPT_SECONDS):
+                live = await self._engine.attach(row.name)
+        except Exception as error:  # whatever it is, nobody knows of the machine's idle time
+            return [], error
+        answers = await asyncio.gather(*(one(node.agent) for node in live.nodes), return_exceptions=True)
+        told = [answer for answer in answers if not isinstance(answer, BaseException)]
+        if told and len(told) == len(answers):
+            return told, None
+        return told, next((a for a in answers if isinstance(a, Exception)), NbprovError("its machines did not answer", code="agent.silent"))
+
+    def _not_reached(self, row: ClusterRow, error: Exception, *, is_active: bool) -> None:
+        """Tell of a machine that does not answer, and carry out its idle guard once nobody reached it for long enough."""
+        ledger, clock = self._engine.ledger, self._engine.clock
+        if not isinstance(error, CloudError | NbprovError | TimeoutError | OSError):
+            log.error("%s: its guards could not be asked", row.name, exc_info=error)
+        log.info("%s: its guards cannot be asked now: %s; tried again", row.name, error)
+        current = ledger.cluster_of_run(row.run_id)
+        if current is None or current.state not in BILLED or not self._is_seen(row):
+            return
+        silence, now = self._unreached.setdefault(row.cluster_id, Unreached()), clock.elapsed()
+        silence.failed(now, is_active=is_active or getattr(error, "code", "") == OTHER_RELEASE)
+        # What began between the last answer and the silence is not idle, though that answer was.
+        if silence.answer is not None and any(
+            clock.now() - job["started"] < now - silence.answer.at for job in ledger.jobs(row.run_id) if job["started"]
+        ):
+            silence.at_work()
+        guards = guards_known(ledger, row.run_id)
+        autostop = guards.autostop if guards is not None else None
+        if silence.is_to_say:
+            since = clock.now() - (now - silence.told.first)
+            self._notes.say(row, UNREACHED, unreached_words(row, silence, error, since=since, autostop=autostop), again=UNREACHED_AGAIN)
+        due = silence.due(autostop) if autostop is not None else None
+        if due is not None and self._notes.is_over_since(row, UNREACHED, silence.ending.span):
+            silence.at_work()  # another kernel reaches it
+        elif due is not None:
+            self._carry_out(current, *due)
 
     async def _hook_is_over(self, row: ClusterRow, agent: AgentClient, guard: str) -> bool:
         """Whether a machine whose guard is due may be ended: its hook, which may save what was computed, has run or had its time."""
@@ -133,7 +193,7 @@ class Enforcing(AtWork, ABC):
         if now - since >= min(allowed, autostop.hook_timeout) + HOOK_GRACE:
             return True
         is_over = False
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, CloudError, NbprovError, OSError):
             async with asyncio.timeout(EVENTS_SECONDS):
                 async for event in agent.events():  # does not end by itself
                     what = event.content.get("what")

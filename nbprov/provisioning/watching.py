@@ -17,6 +17,7 @@ from .async_cloud import AsyncCloud
 from .enforcing import Enforcing
 from .guards import BUDGET, budget_words, guards_known, stopped_until
 from .ledger import ClusterRow
+from .silence import REFUSALS, SILENCE_AGAIN, UNASKED, Unasked, unasked_words
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -43,6 +44,7 @@ class Watching(Enforcing):
         self._watcher: asyncio.Task[None] | None = None
         self._left_ending: set[str] = set()
         self._unguarded: set[str] = set()
+        self._unasked: dict[str, Unasked] = {}
 
     def watch(self) -> None:
         """Look at live clusters regularly from now on, as long as there are any. On the engine thread."""
@@ -71,14 +73,43 @@ class Watching(Enforcing):
                 self._engine.tidying.now_and_then(name)
             except (CloudError, NbprovError) as error:
                 log.info("%s cannot be observed now: %s", name, error)
-            except Exception:
+                self._not_asked(name, error)
+            except Exception as error:
                 log.exception("%s could not be observed", name)
+                self._not_asked(name, error)
+            else:
+                self._asked(name)
         rows = self._engine.ledger.clusters(live_only=True)
+        self._keep_silences({row.cluster_id for row in rows}, clouds)
         self._take_care(rows)
         for row in rows:
             self._keep_money(row)
             self._enforce(row)
         return min(pauses, default=MOST_WATCH)
+
+    def _not_asked(self, name: str, error: Exception) -> None:
+        """Tell of a cloud that cannot be asked of its clusters: nobody sees what becomes of them, or can end them, meanwhile."""
+        self._dark.add(name)
+        clock, silence = self._engine.clock, self._unasked.setdefault(name, Unasked())
+        is_refusal = isinstance(error, CloudError) and error.failure.cause in REFUSALS
+        if silence.failed(clock.elapsed(), is_refusal=is_refusal):
+            for row in self._live_on(name):
+                self._notes.say(row, UNASKED, unasked_words(row, error, clock.now() - silence.span), again=SILENCE_AGAIN)
+
+    def _asked(self, name: str) -> None:
+        self._unasked.pop(name, None)
+        for row in self._live_on(name):
+            self._notes.over(row, UNASKED)
+
+    def _live_on(self, name: str) -> list[ClusterRow]:
+        return [row for row in self._engine.ledger.clusters(live_only=True) if row.candidate.offer.cloud == name]
+
+    def _keep_silences(self, cluster_ids: set[str], clouds: set[str]) -> None:
+        """Forget the silences of what has ended."""
+        self._notes.keep(cluster_ids)
+        self._foreign &= cluster_ids
+        self._unreached = {i: silence for i, silence in self._unreached.items() if i in cluster_ids}
+        self._unasked = {name: silence for name, silence in self._unasked.items() if name in clouds}
 
     def _keep_money(self, row: ClusterRow) -> None:
         """Warn of a budget that is nearly spent, and end what has been stopped for as long as the spec lets it be."""
@@ -139,7 +170,12 @@ class Watching(Enforcing):
         engine = self._engine
         before = {row.cluster_id: row for row in engine.ledger.clusters(live_only=True)}
         asked = engine.clock.elapsed()
-        listed = await cloud.list(engine.ledger.owner)
+        try:
+            listed = await cloud.list(engine.ledger.owner)
+        except CloudError:
+            self._dark.add(cloud.name)
+            raise
+        self._dark.discard(cloud.name)
         known_tokens = engine.ledger.tokens()
         engine.ledger.seen(i for i in listed if i.token in known_tokens)
         changed = False

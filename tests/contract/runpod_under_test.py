@@ -73,7 +73,8 @@ class RunPodUnderTest(CloudUnderTest):
         return replace(made, **changes)
 
     def refuse(self, cause: Cause) -> None:
-        self.double.add_fault(CODES[cause], seconds=3)
+        # A 5xx of a create leaves open what was made: passing faults are those of the look that comes before it.
+        self.double.add_fault(CODES[cause], call="listPods" if cause is Cause.TRANSIENT else "createPod", seconds=3)
 
     def lose_answer(self, call: str = "submit") -> None:
         self.double.add_fault("lose_answer", call={"submit": "createPod", "terminate": "deletePod", "list": "listPods"}.get(call, call))
