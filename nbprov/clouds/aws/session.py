@@ -28,6 +28,9 @@ AT_ONCE = 24
 REGIONS_SECONDS: Seconds = 3600.0
 """How long the list of enabled regions holds; a region is enabled by hand, and that takes minutes to hours."""
 
+CREDENTIALS_SECONDS: Seconds = 10.0
+"""How long a call waits for credentials that another call is reading: within every bound that the engine sets a call."""
+
 ASK, CREATE, QUICK = "ask", "create", "quick"
 _BOUNDS: Mapping[str, tuple[Seconds, Seconds, int]] = {
     # kind: connect, read, attempts. Two asks of 3 + 5 s and a pause between stay under LIST_SECONDS (20).
@@ -65,6 +68,19 @@ class Session:
         self._budget = threading.local()
         self._facts: dict[tuple[str, ...], tuple[float, Any]] = {}
 
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        # A credential process of the user's may hang under it: then its thread is lost, and no other is with it.
+        if not self._lock.acquire(timeout=CREDENTIALS_SECONDS):
+            words = (
+                f"the AWS credentials could not be read within {CREDENTIALS_SECONDS:g} s (a credential_process, or a sign-on, that hangs?)"
+            )
+            raise CloudError(Failure(Cause.TRANSIENT, words, "slow-credentials"))
+        try:
+            yield
+        finally:
+            self._lock.release()
+
     def boto(self) -> Any:
         """The boto3 session of the credentials that hold now.
 
@@ -73,12 +89,12 @@ class Session:
         CloudError
             `credentials` where there are none or they cannot be read; `bad_request` without boto3.
         """
-        with self._lock:
+        with self._held():
             return self._current()
 
     def client(self, service: str, region: str, kind: str = ASK) -> Any:
         """A client of a service in a region, with the bounds of its kind."""
-        with self._lock:
+        with self._held():
             session = self._current()
             key = (service, region, kind)
             if key not in self._clients:
@@ -175,7 +191,7 @@ class Session:
 
     def fact(self, key: tuple[str, ...], holds: Seconds = float("inf")) -> Any:
         """What `keep` was given under this key for the credentials that hold now, not longer ago than so many seconds; else None."""
-        with self._lock:
+        with self._held():
             self._current()
             at, value = self._facts.get(key, (0.0, None))
         # What seems to be from the future was kept before a clock was set back.
@@ -183,7 +199,7 @@ class Session:
 
     def keep(self, key: tuple[str, ...], value: Any) -> None:
         """Remember something of the account, until its credentials change."""
-        with self._lock:
+        with self._held():
             self._facts[key] = (time.time(), value)
 
     def _current(self) -> Any:

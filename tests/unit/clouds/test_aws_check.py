@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from aws_double_account import Account
 
 from nbprov.clouds.aws import checking, make, session
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause
+from nbprov.model.causes import Cause, CloudError
 
 pytest_plugins = ["aws_double_fixtures"]
 
@@ -131,3 +132,25 @@ def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.Monk
     told = make().check()
     assert told.problem is not None
     assert "pip install nbprov[aws]" in told.problem.message
+
+
+def test_credentials_that_hang_cost_one_thread_and_not_each_that_asks(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "CREDENTIALS_SECONDS", 0.1)
+    reading, go_on, opened = threading.Event(), threading.Event(), session._open
+
+    def hang() -> object:
+        reading.set()
+        go_on.wait(60)
+        return opened()
+
+    monkeypatch.setattr(session, "_open", hang)
+    ours = session.Session()
+    first = threading.Thread(target=ours.boto, daemon=True)
+    first.start()
+    assert reading.wait(30)
+    with pytest.raises(CloudError, match="could not be read within") as raised:
+        ours.boto()
+    assert raised.value.failure.cause is Cause.TRANSIENT
+    go_on.set()
+    first.join(30)
+    assert ours.boto() is not None
