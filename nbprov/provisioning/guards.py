@@ -18,6 +18,7 @@ from nbprov.model.spec import Autostop, Guards
 from nbprov.remote.agent.values import GuardConfig
 
 from .ledger import ClusterRow, Ledger
+from .silence import silence_notes
 
 LEAST_BUDGET_SECONDS: Seconds = 600.0
 """A budget that buys less than this of the first candidate is refused: the machine would be ended before it is of use."""
@@ -141,12 +142,12 @@ def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
 
 
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
-    """What the guards of a cluster have to say now: shares of the budget that are spent, and when a stopped one is ended."""
+    """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
     said = [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET] if guards.warn else []
     due = stopped_until(guards, row)
     if due is not None:
         said.append(f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill")
-    return tuple(said)
+    return (*said, *silence_notes(ledger, row))
 
 
 def guard_notes(guards: Guards) -> list[str]:

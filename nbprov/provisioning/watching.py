@@ -190,12 +190,13 @@ class Watching(Enforcing):
         ending = [i for i in machines if i.state is InstanceState.ENDING]
         if ending and row.state is not ClusterState.ENDING and row.cluster_id not in self._downs and not self._busy[row.cluster_id]:
             # It powered itself off, or its cloud takes it back: seen to its end at once, with the reason that a later list may no longer give.
-            self._begin(self.down(row, reason_of(ending) or "its cloud ends it"))
+            reason = reason_of(ending) or "its cloud ends it"
+            self._begin(self.down(row, _torn_words(reason) if _is_torn(machines, set()) else reason))
             return False
         gone, unsure = await self._missing(cloud, row, machines, asked)
         if row.state is not ClusterState.ENDING and _is_torn(machines, gone):
             reason = reason_of([i for i in machines if i.state in GOING]) or "it is not in its cloud's list any more"
-            self._begin(self.down(row, f"one of its machines is gone ({reason}), and the machines of a cluster end together"))
+            self._begin(self.down(row, _torn_words(reason)))
             return False
         if unsure:
             return False
@@ -246,6 +247,10 @@ def _is_torn(machines: list[Instance], gone: set[str]) -> bool:
     """Whether some machines of a gang are gone or going while others stay."""
     staying = [i for i in machines if i.state not in GOING]
     return bool(staying) and (bool(gone) or len(staying) < len(machines))
+
+
+def _torn_words(reason: str) -> str:
+    return f"one of its machines is gone ({reason}), and the machines of a cluster end together"
 
 
 def state_of(machines: Iterable[InstanceState]) -> ClusterState | None:
