@@ -63,7 +63,7 @@ verify-doubles: setup-test ## compare what the doubles know of RunPod's and Lamb
 	@$(PY) tests/doubles/verify_published.py
 
 clean: ## remove what make made: virtual environments, caches, build results
-	rm -rf $(VENV) .venv-* build dist .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-* build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 setup-demo:

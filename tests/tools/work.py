@@ -112,7 +112,7 @@ class Work:
                 self.absent(f"{place} holds no tests")
                 return
         command = [str(python or sys.executable), "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5"]
-        remembered = ["-p", "cacheprovider", "-o", f"cache_dir={self.scratch / f'cache-{self._reports}'}"]
+        remembered = ["-o", f"cache_dir={self.scratch / f'cache-{self._reports}'}"]
         command += [*remembered, *arguments, *(str(place) for place in places)]
         code, failed = self._tests(command, env)
         if code == NO_TESTS_COLLECTED:

@@ -108,6 +108,11 @@ def test_what_failed_once_and_passes_alone_is_named(tmp_path: Path) -> None:
     assert "the first time" in "".join(result.log)
 
 
+def test_pytest_runs_by_this_repositorys_own_settings(tmp_path: Path) -> None:
+    result = _ran(tmp_path, lambda work: work.pytest([Path(__file__)], "-n", "2", "--dist", "loadfile", "-k", "turns_lower_bounds"))
+    assert (result.passed, result.failed, result.absent) == (1, 0, [])
+
+
 def test_many_failures_get_no_second_look(tmp_path: Path) -> None:
     import work
 
