@@ -8,6 +8,10 @@ import pytest
 from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
 
+from nbprov.clouds.aws import checking, session, stock
+
+PLENTY = 60.0
+
 
 @pytest.fixture(scope="module")
 def aws_double() -> Iterator[AwsDouble]:
@@ -31,3 +35,12 @@ def aws(aws_double: AwsDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
     for name, value in aws_double.env.items():
         monkeypatch.setenv(name, value)
     account.cloud.terminate([i.id for i in account.cloud.list(account.owner)])
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All questions of a check or a look at the stock get their answer, however busy the machine is: what hurry leaves out has tests of its own."""
+    monkeypatch.setattr(checking, "CHECK_SECONDS", PLENTY)
+    monkeypatch.setattr(checking, "ZONES_SECONDS", PLENTY - 10)
+    monkeypatch.setattr(stock, "STOCK_SECONDS", PLENTY)
+    monkeypatch.setattr(session, "_BOUNDS", {**session._BOUNDS, session.QUICK: (PLENTY / 3, PLENTY / 3, 1)})

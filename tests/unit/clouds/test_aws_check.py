@@ -12,19 +12,11 @@ import pytest
 from aws_double import SECRET
 from aws_double_account import Account
 
-from nbprov.clouds.aws import checking, make, session
+from nbprov.clouds.aws import make, session
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.causes import Cause, CloudError
 
 pytest_plugins = ["aws_double_fixtures"]
-
-
-@pytest.fixture
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All the questions of a check get their answer, however busy the machine is: what is left out in a hurry has tests of its own."""
-    monkeypatch.setattr(checking, "CHECK_SECONDS", 60.0)
-    monkeypatch.setattr(checking, "ZONES_SECONDS", 50.0)
-    monkeypatch.setattr(session, "_BOUNDS", {**session._BOUNDS, session.QUICK: (20.0, 20.0, 1)})
 
 
 @pytest.mark.usefixtures("unhurried")
@@ -55,6 +47,7 @@ def test_the_package_itself_imports_nothing_heavy() -> None:
     assert said.stdout.strip() == "[]"
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_profile_is_named_and_a_new_one_taken_up_at_once(aws: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
@@ -73,6 +66,7 @@ def test_a_profile_is_named_and_a_new_one_taken_up_at_once(aws: Account, monkeyp
     assert "missing" in told.problem.message
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_key_that_is_refused_is_said(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAXXXXXXXXXXXXXXXX")
     told = aws.cloud.check()
@@ -81,6 +75,7 @@ def test_a_key_that_is_refused_is_said(aws: Account, monkeypatch: pytest.MonkeyP
     assert told.credential == "environment variables, key AKIA…XXXX"
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_missing_permission_is_named(aws: Account) -> None:
     aws.double.add_fault("RunInstances", "permission", dry=True)
     told = aws.cloud.check()
@@ -89,6 +84,7 @@ def test_a_missing_permission_is_named(aws: Account) -> None:
     assert told.problem.message.startswith("ec2:RunInstances is not allowed to this user in us-east-1")
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_refusal_that_is_not_of_ec2_does_not_shut_the_cloud(aws: Account) -> None:
     message = (
         "You are not authorized to perform this operation. User: arn:x is not authorized to perform: ssm:GetParameters on resource: arn:y"
@@ -99,6 +95,7 @@ def test_a_refusal_that_is_not_of_ec2_does_not_shut_the_cloud(aws: Account) -> N
     assert any("a trial of a create was refused: ssm:GetParameters" in line for line in told.details)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_quotas_that_may_not_be_read_are_said_and_no_more(aws: Account) -> None:
     aws.double.add_fault("GetServiceQuota", "error", code="AccessDeniedException", message="no", times=9)
     told = make().check()
@@ -110,7 +107,7 @@ def test_a_service_that_hangs_ends_the_check_in_time(aws: Account) -> None:
     aws.double.tell("settings", answer=30)
     began = time.monotonic()
     told = make().check()
-    assert time.monotonic() - began < CHECK_SECONDS + 1.0
+    assert time.monotonic() - began < 20, f"{CHECK_SECONDS:g} s and what a busy machine adds, and not the thirty that the answer takes"
     assert told.problem is not None
     assert told.problem.cause is Cause.TRANSIENT
 
@@ -119,14 +116,15 @@ def test_a_credential_process_that_hangs_ends_the_check_in_time(aws: Account, mo
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     file = tmp_path / "config"
-    file.write_text(f"[default]\ncredential_process = {sys.executable} -c 'import time; time.sleep(7)'\n")
+    file.write_text(f"[default]\ncredential_process = {sys.executable} -c 'import time; time.sleep(14)'\n")
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     began = time.monotonic()
     told = make().check()
-    assert time.monotonic() - began < CHECK_SECONDS + 1.0
+    assert time.monotonic() - began < 12, "and not the fourteen seconds that the process takes"
     assert not told.enabled
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbprov.clouds.aws.signs.sdk_is_there", lambda: False)
     told = make().check()
@@ -134,6 +132,7 @@ def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.Monk
     assert "pip install nbprov[aws]" in told.problem.message
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_credentials_that_hang_cost_one_thread_and_not_each_that_asks(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "CREDENTIALS_SECONDS", 0.1)
     reading, go_on, opened = threading.Event(), threading.Event(), session._open

@@ -21,6 +21,7 @@ SOLD, UNSOLD = "use1-az6", "use1-az3"
 """Zones of the double that sell g5, and that do not."""
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_zones_that_do_not_sell_a_type_have_none(aws: Account) -> None:
     offers = [offer("g5.xlarge", zone=zone, gpu="A10G", vcpus=4) for zone in (SOLD, UNSOLD)]
     told = aws.cloud.stock(offers, 1)
@@ -28,16 +29,19 @@ def test_zones_that_do_not_sell_a_type_have_none(aws: Account) -> None:
     assert all(time.time() - s.at < 10 for s in told)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_where_a_type_is_sold_is_asked_once_a_day(aws: Account) -> None:
     for _ in range(2):
         type(aws.cloud)().stock([offer("g5.xlarge", zone=UNSOLD, gpu="A10G")], 1)
     assert len(aws.sent("DescribeInstanceTypeOfferings")) == 1
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_type_that_ec2_hides_from_its_lists_is_not_called_sold_out(aws: Account) -> None:
     assert aws.cloud.stock([offer("p4de.24xlarge", zone="", gpu="A100-80GB", vcpus=96)], 1) == []
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_what_does_not_fit_into_the_quota_cannot_be_had(aws: Account) -> None:
     aws.double.tell("settings", quotas={quotas.ON_DEMAND["G and VT"]: 8, quotas.SPOT["G and VT"]: 0})
     here, spot = offer("g5.xlarge", gpu="A10G", vcpus=4), offer("g5.xlarge", gpu="A10G", vcpus=4, market=Market.SPOT)
@@ -51,6 +55,7 @@ def test_what_does_not_fit_into_the_quota_cannot_be_had(aws: Account) -> None:
     assert none(2) == {Pool.of(here), Pool.of(spot)}
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_spot_scores_are_asked_for_three_types_and_more(aws: Account) -> None:
     aws.double.tell("settings", scores={SOLD: 9, "use1-az1": 2, "use1-az2": 5})
     offers = [
@@ -68,20 +73,22 @@ def test_spot_scores_are_asked_for_three_types_and_more(aws: Account) -> None:
 
 
 def test_what_does_not_answer_in_time_is_left_out(aws: Account) -> None:
-    aws.double.add_fault("GetSpotPlacementScores", "slow", seconds=5)
+    aws.double.add_fault("GetSpotPlacementScores", "slow", seconds=15)
     offers = [offer(kind, zone=zone, gpu="A10G", vcpus=4, market=Market.SPOT) for kind in G5 for zone in (SOLD, UNSOLD)]
     began = time.monotonic()
     told = aws.cloud.stock(offers, 1)
-    assert time.monotonic() - began < STOCK_SECONDS + 1.0, "and not the five seconds that the answer takes"
+    assert time.monotonic() - began < 12, f"{STOCK_SECONDS:g} s and what a busy machine adds, and not the fifteen that the answer takes"
     assert {s.pool.zone for s in told} == {UNSOLD}
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_refusal_says_nothing_of_stock(aws: Account) -> None:
     for call in ("GetSpotPlacementScores", "DescribeInstanceTypeOfferings", "GetServiceQuota", "DescribeInstances"):
         aws.double.add_fault(call, "permission", times=9)
     assert aws.cloud.stock([offer(kind, gpu="A10G", market=Market.SPOT) for kind in G5], 1) == []
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_offers_of_other_clouds_are_no_concern_of_ours(aws: Account) -> None:
     assert aws.cloud.stock([], 1) == []
 
@@ -104,6 +111,7 @@ def test_sets_of_types_share_an_accelerator() -> None:
     assert stock.spot_sets([offer(kind, gpu="A10G") for kind in G5]) == []
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_scores_are_asked_once_in_ten_minutes_and_a_refusal_is_not_asked_again_either(aws: Account) -> None:
     offers = [offer(kind, gpu="A10G", vcpus=4, market=Market.SPOT) for kind in G5]
     first = aws.cloud.stock(offers, 1)
@@ -118,6 +126,7 @@ def test_scores_are_asked_once_in_ten_minutes_and_a_refusal_is_not_asked_again_e
     assert len(aws.sent("GetSpotPlacementScores")) == 2
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_spot_machines_with_newer_gpus_have_a_limit_of_their_own(aws: Account) -> None:
     aws.double.tell("settings", quotas={quotas.SPOT["P"]: 0, quotas.SPOT["P5"]: 192})
     old, new = (
