@@ -233,7 +233,7 @@ def test_one_silent_cloud_holds_plans_of_the_others_once(session: api.Session, s
     begun = time.monotonic()
     first = session.plan(A100S)
     waited = time.monotonic() - begun
-    assert CHECK_SECONDS - 0.1 <= waited < CHECK_SECONDS + 2 * PATIENCE
+    assert CHECK_SECONDS - 0.1 <= waited < CHECK_SECONDS * 3, "once, and not again for the prices"
     assert {c.offer.cloud for c in first.candidates} == {"aws"}
     assert any("gcp did not answer within 5 s" in d.words for d in first.dropped)
     begun = time.monotonic()
