@@ -70,11 +70,17 @@ provision = _verb(Session.provision)
 refresh_prices = _verb(Session.refresh_prices)
 relax = _verb(Session.relax)
 sweep = _verb(Session.sweep)
+tunnels = _verb(Session.tunnels)
 
 cancel_job = _cluster_verb(Cluster.cancel_job)
 guards = _cluster_verb(Cluster.guards)
 jobs = _cluster_verb(Cluster.jobs)
 logs = _cluster_verb(Cluster.logs)
+pull = _cluster_verb(Cluster.pull)
+push = _cluster_verb(Cluster.push)
+ssh_command = _cluster_verb(Cluster.ssh_command)
+sync = _cluster_verb(Cluster.sync)
+tunnel = _cluster_verb(Cluster.tunnel)
 wait_job = _cluster_verb(Cluster.wait_job)
 
 

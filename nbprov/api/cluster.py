@@ -11,7 +11,9 @@ from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted, NotFound
 from nbprov.runtime.waiting import Waitable, wait_for
 
+from .carrying import Carrying
 from .errors import OtherCluster, readably
+from .reaching import Reachable
 
 if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
@@ -75,7 +77,7 @@ class Done(Waitable[None]):
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
-class Cluster:
+class Cluster(Reachable, Carrying):
     """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
@@ -247,6 +249,7 @@ class Cluster:
         return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
+        work = self._session.with_tunnels(self.cluster_id, work)
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 
     def __repr__(self) -> str:

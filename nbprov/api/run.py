@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import AttemptState, ClusterState, RunState, RunView
+from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunState, RunView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
@@ -50,6 +50,7 @@ class Run(Waitable[Cluster]):
         self._lock = threading.Lock()
         self._launched = launched
         self._work = ""
+        self._ports: tuple[str, ...] = ()
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
@@ -175,6 +176,7 @@ class Run(Waitable[Cluster]):
             live = await asyncio.wrap_future(self._driver.ready)
             engine = self._session.engine
             engine.live[live.run_id] = live
+            self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
             note_set_up(engine.ledger, self.run_id)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
@@ -337,11 +339,14 @@ class Run(Waitable[Cluster]):
         view = replace(
             view,
             needs_launch=not self._launched and not self.done,
-            cluster=self._session.cluster_view(row) if row is not None else None,
+            cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),
             error=error,
         )
         return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
+
+    def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
+        return replace(cluster, notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports))
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""

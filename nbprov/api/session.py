@@ -26,7 +26,7 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
-from .planner import Planner
+from .reaching import Reaching
 from .run import Run
 from .underway import (
     Say,
@@ -58,7 +58,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(Planner):
+class Session(Reaching):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
@@ -134,7 +134,7 @@ class Session(Planner):
         folder = folder or os.getcwd()
         existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
         if existing is not None:
-            return existing
+            return self.with_ports(existing, spec.expose)
         given = collect(spec, env or {}, ask)
         driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
         run = Run(self, driver, given, folder)

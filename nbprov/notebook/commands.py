@@ -188,6 +188,42 @@ def _new_cloud_arguments(parser: MagicParser) -> None:
     arguments(parser)
 
 
+def _tunnel(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .tunnel_command import run
+
+    return run(shell, arguments, cell)
+
+
+def _tunnel_arguments(parser: MagicParser) -> None:
+    from .tunnel_command import arguments
+
+    arguments(parser)
+
+
+def _ssh(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .tunnel_command import run_ssh
+
+    run_ssh(shell, arguments, cell)
+
+
+def _ssh_arguments(parser: MagicParser) -> None:
+    from .tunnel_command import ssh_arguments
+
+    ssh_arguments(parser)
+
+
+def _sync(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .sync_command import run
+
+    run(shell, arguments, cell)
+
+
+def _sync_arguments(parser: MagicParser) -> None:
+    from .sync_command import arguments
+
+    arguments(parser)
+
+
 # ---------------------------------------------------------------- clusters
 
 
@@ -331,6 +367,9 @@ COMMANDS: dict[str, Command] = {
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
     "logs": Command("the output of a job", _logs, _logs_arguments),
+    "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
+    "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
+    "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
     "start": Command("start stopped clusters", _start, _clusters_argument),
@@ -348,8 +387,6 @@ COMMANDS: dict[str, Command] = {
 }
 
 LATER: dict[str, str] = {
-    "sync": "until then workdir and file_mounts copy at launch",
-    "tunnel": "until then %%on --bash reaches what listens on the machine",
     "history": "until then %nbprov costs and %nbprov attempts show the ledger",
     "dashboard": "until then %clusters is live",
     "watch": "until then run the %%provision cell again",

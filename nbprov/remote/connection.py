@@ -12,13 +12,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 
 from .copying import Copied, CopyPlan, plan_copy, send
 from .errors import RemoteError, SshCode, SshError
+from .forwarding import open_channel
 from .keys import ClusterKeys
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class Connection:
         SshError
             With its code: not up (yet), time out, foreign host key, login refused.
         """
-        made = cls(host, port, keys, user or _default_user(host))
+        made = cls(host, port, keys, user or default_user(host))
         await made._connect(deadline)
         return made
 
@@ -305,6 +306,23 @@ class Connection:
         except TimeoutError:
             raise SshError(SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s") from None
 
+    async def reach(self, port: int, session: Callable[[], Any]) -> None:
+        """Open a channel to a port of the machine's own 127.0.0.1, for a session as asyncssh calls it.
+
+        Cancelling this leaves the opening to its end: its session finds out, and closes the channel.
+
+        Raises
+        ------
+        SshError
+            The connection broke.
+        PortRefused
+            Nothing listens there, or the machine forwards no ports.
+        """
+        where = f"{self.host} port {self.port}"
+        if self._ssh is None or self._lost.is_set():
+            raise SshError(SshCode.LOST, f"the connection to {where} is closed")
+        await open_channel(self._ssh, port, session, where, self._lost)
+
     async def close(self) -> None:
         """Close the connection and its channels. What runs on the machine under the agent goes on."""
         if self._ssh is not None:
@@ -389,12 +407,17 @@ def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
     return Watcher()
 
 
-def _default_user(host: str) -> str:
+def is_here(host: str) -> bool:
+    """Whether an address is this computer's own loopback."""
     try:
-        is_here = ipaddress.ip_address(host).is_loopback
+        return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        is_here = host == "localhost"
-    return getpass.getuser() if is_here else "root"
+        return host == "localhost"
+
+
+def default_user(host: str) -> str:
+    """Whom to log in as where nothing says it."""
+    return getpass.getuser() if is_here(host) else "root"
 
 
 def _exports(env: Mapping[str, str]) -> bytes:

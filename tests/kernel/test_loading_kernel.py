@@ -65,7 +65,7 @@ def test_help_of_every_subcommand(shared: Kernel) -> None:
 
 
 def test_what_comes_later_says_so_and_what_to_do_until_then(shared: Kernel) -> None:
-    for name in ("sync", "tunnel", "history", "dashboard", "watch"):
+    for name in ("history", "dashboard", "watch"):
         assert "comes later; until then" in shared.run(f"%nbprov {name} dev").text
 
 

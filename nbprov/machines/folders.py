@@ -1,0 +1,204 @@
+"""Named folders of this computer and of a cluster's machines, brought into step."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from nbprov.model.errors import UsageError
+from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.remote.connection import Connection
+from nbprov.remote.sync_errors import shown
+from nbprov.remote.sync_plan import SyncPlan
+from nbprov.remote.syncing import Direction, Synced, Wanted, sync
+
+from .bringup import WORKDIR
+from .cells import TOUCH_EVERY, agent_of, chosen_nodes
+from .ssh_config import CannotSay, options_for, write_known_hosts
+
+MEMORY_FOLDER = "synced"
+"""Below our home: a file for each pair of folders, of names, sizes, times and digests."""
+NAMED = 3
+"""Names that stand for many in a summary."""
+LISTED = 50
+"""Names of what would be deleted; the rest is counted."""
+WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
+
+
+def place_there(here: str, there: str) -> str:
+    """The folder on the machine: the one that is named, else the last name of the local one below the home, and `sky_workdir` for `.`.
+
+    Examples
+    --------
+    >>> place_there("runs/one", ""), place_there(".", ""), place_there("x", "/data/x")
+    ('~/one', '~/sky_workdir', '/data/x')
+    """
+    if there:
+        return there
+    name = PurePosixPath(here.replace(os.sep, "/")).name
+    if name == "..":
+        raise UsageError(f"{here} says nothing of the folder on the machine", hint=f"name both: {here}:~/FOLDER")
+    return f"~/{WORKDIR if name in ('', '~') else name}"
+
+
+async def sync_folder(
+    live: LiveCluster,
+    wanted: Wanted,
+    home: Path,
+    *,
+    node: int = 0,
+    on_plan: Callable[[SyncPlan], object] = lambda plan: None,
+    progress: Callable[[int], None] = lambda sent: None,
+) -> Synced:
+    """Bring a folder here and one on a node into step.
+
+    Parameters
+    ----------
+    wanted
+        Its `memory` and `ssh` are filled in.
+    home
+        Our folder, where it is remembered what was found the same.
+
+    Raises
+    ------
+    SyncError
+        As `nbprov.remote.syncing.sync` does.
+    UsageError
+        If there is no such node.
+    """
+    machine = chosen_nodes(live, str(node))[0]
+    connection = await _open_line(machine)
+    key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
+    memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
+    full = replace(wanted, memory=memory, ssh=_ssh(live, machine))
+    async with _awake(live):
+        return await sync(connection, full, on_plan=on_plan, progress=progress)
+
+
+@asynccontextmanager
+async def _awake(live: LiveCluster) -> AsyncIterator[None]:
+    """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU."""
+
+    async def touch() -> None:
+        while True:
+            # One that cannot be reached now is told the next time.
+            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
+            await asyncio.sleep(TOUCH_EVERY)
+
+    task = asyncio.create_task(touch())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def _open_line(node: Node) -> Connection:
+    agent = agent_of(node)
+    if not agent.connection.is_open:
+        # Asking it anything makes a new line.
+        await agent.status()
+    return agent.connection
+
+
+def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
+    if shutil.which("rsync") is None or shutil.which("ssh") is None:
+        return ()
+    try:
+        options = options_for(node.instance, live.keys)
+    except CannotSay:
+        return ()
+    write_known_hosts(live.keys)
+    return (
+        "ssh",
+        "-F",
+        "none",
+        "-T",
+        "-o",
+        "BatchMode=yes",
+        *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = False) -> list[str]:
+    """What a sync will do, as lines: printed before anything moves.
+
+    Examples
+    --------
+    >>> from nbprov.remote.sync_plan import Direction, Entry, SyncPlan
+    >>> plan = SyncPlan(Direction.PUSH, up=(Entry("a", "f", 2_000_000, 0, 0, 0o644, ""),))
+    >>> summary(plan, "x", "~/x", "dev")
+    ['x to ~/x on dev: 1 file, 2.0 MB (1 new)', '  largest: a 2.0 MB']
+    """
+    head = f"{shown(here)} {WAYS[plan.direction]} {shown(there)} on {name}"
+    lines = [f"{head}: {_what(plan)}" + ("; a dry run, nothing is changed" if dry else "")]
+    largest = sorted(plan.files, key=lambda entry: -entry.size)[:NAMED]
+    if largest:
+        lines.append("  largest: " + ", ".join(f"{shown(entry.name)} {megabytes(entry.size)}" for entry in largest))
+    if plan.ignored_count:
+        lines.append(f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}")
+    by_reason: dict[str, list[str]] = {}
+    for skipped, why in plan.skipped:
+        by_reason.setdefault(shown(why), []).append(skipped)
+    lines += [f"  skipped, {why}: {_several(len(names), names)}" for why, names in list(by_reason.items())[:LISTED]]
+    if plan.conflicts:
+        lines.append(f"  left alone, changed on both sides: {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides")
+    for where, names in (("there", plan.delete_there), ("here", plan.delete_here)):
+        if names:
+            listed = ", ".join(map(shown, names[:LISTED]))
+            more = f", and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+            lines.append(f"  {'would be' if dry else 'is'} deleted {where}: {len(names):,} ({listed}{more})")
+    return lines + [f"  {note}" for note in plan.notes]
+
+
+def _what(plan: SyncPlan) -> str:
+    files = plan.files
+    same = f"{len(plan.same):,} {'is' if len(plan.same) == 1 else 'are'} the same" if plan.same else ""
+    if plan.is_empty:
+        return "nothing to move" + (f", {same}" if same else "")
+    replaced = len(plan.replaced)
+    parts = [f"{len(files) - replaced:,} new"] if len(files) > replaced else []
+    if replaced:
+        parts.append(f"{replaced:,} replaced" + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else ""))
+    ways = f"{_files(sum(e.kind == 'f' for e in plan.up))} up and {sum(e.kind == 'f' for e in plan.down):,} down"
+    count = ways if plan.direction is Direction.BOTH else _files(len(files))
+    return ", ".join(filter(None, [f"{count}, {megabytes(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""), same]))
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"
+
+
+def _several(count: int, names: Any) -> str:
+    first = ", ".join(shown(name) for name in tuple(names)[:NAMED])
+    return f"{count:,} ({first}{', …' if count > min(NAMED, len(names)) else ''})"
+
+
+def megabytes(count: int) -> str:
+    """Bytes as a person reads them.
+
+    Examples
+    --------
+    >>> megabytes(0), megabytes(1), megabytes(1_250_000), megabytes(12_500_000_000)
+    ('0 MB', '0.1 MB', '1.2 MB', '12,500 MB')
+    """
+    if not count:
+        return "0 MB"
+    return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{max(0.1, count / 1e6):.1f} MB"
+
+
+def ended(done: Synced) -> str:
+    """One line of what was done."""
+    if done.plan.is_empty:
+        return "in step"
+    gone = f", {done.deleted:,} deleted" if done.deleted else ""
+    return f"{_files(done.files)} moved and verified, {megabytes(done.bytes)} over the line{gone}, {done.seconds:.1f} s"

@@ -1,0 +1,269 @@
+"""The way in for other programs: an ssh command, and an ssh config file of our own. The user's own files are never touched."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import re
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NbprovError, NotFound, UsageError
+from nbprov.model.launches import Instance
+from nbprov.remote.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
+from nbprov.remote.keys import ClusterKeys
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.engine import Engine
+    from nbprov.provisioning.ledger import ClusterRow
+
+log = logging.getLogger("nbprov.machines")
+
+PREFIX = "nbprov-"
+"""Before a cluster's name, so that no host of the user's own is ever meant by it."""
+KNOWN_HOSTS = "known_hosts"
+RENEW_PAUSE: Seconds = 0.2
+"""Changes come in bursts while something is set up; the file follows them within this."""
+
+_ADDRESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,254}")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._-]{0,63}")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/:._-]+")
+_NOT_IN_A_PATH = re.compile(r'["*?\[\]\x00-\x1f\x7f]|\$\{')
+
+_HEAD = """\
+# Written by nbprov, and written anew whenever its clusters come up, end or move: what is changed here is lost.
+"""
+
+
+class CannotSay(NbprovError):
+    """Something of a cluster cannot stand in an ssh command or config: it would mean something else there."""
+
+    code = "ssh.cannot-say"
+
+
+def alias(name: str, node: int = 0) -> str:
+    """What a machine is called in the config file.
+
+    Examples
+    --------
+    >>> alias("dev"), alias("dev", 1), alias("a b* !c")
+    ('nbprov-dev', 'node1.nbprov-dev', 'nbprov-a-b-c-f8ac2bfe')
+    """
+    if not _PLAIN_NAME.fullmatch(name):
+        # No run makes such a name; should the ledger hold one all the same, it must not become a pattern or a line of its own.
+        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        name = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:60] + f"-{digest}"
+    return (f"node{node}." if node else "") + PREFIX + name.lstrip("-")
+
+
+def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
+    """The ssh options with which any ssh client reaches a machine as nbprov does: our key alone, its host key alone, nothing passed on.
+
+    Raises
+    ------
+    CannotSay
+        If its address, its user or our folder cannot stand in an ssh config.
+    """
+    host, user = instance.host, instance.user or default_user(instance.host)
+    if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:
+        raise CannotSay(f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command")
+    return {
+        "HostName": host,
+        "Port": str(instance.port),
+        "User": user,
+        "IdentityFile": _path(keys.client_private_file),
+        "IdentitiesOnly": "yes",
+        "IdentityAgent": "none",
+        "PreferredAuthentications": "publickey",
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        # The key is the cluster's, wherever its machines are: an address says nothing, and another cluster may have had it before.
+        "HostKeyAlias": _host_key_alias(keys),
+        "HostKeyAlgorithms": "ssh-ed25519",
+        "UserKnownHostsFile": _path(keys.folder / KNOWN_HOSTS),
+        "GlobalKnownHostsFile": os.devnull,
+        "StrictHostKeyChecking": "yes",
+        "CheckHostIP": "no",
+        "UpdateHostKeys": "no",
+        "ServerAliveInterval": f"{KEEPALIVE_SECONDS:.0f}",
+        "ServerAliveCountMax": str(KEEPALIVE_MISSES),
+    }
+
+
+def _host_key_alias(keys: ClusterKeys) -> str:
+    return "nbprov-" + hashlib.sha256(keys.host_public.split()[1].encode()).hexdigest()[:16]
+
+
+def _path(path: Path) -> str:
+    text = path.absolute().as_posix()
+    if _NOT_IN_A_PATH.search(text) or (os.name == "posix" and "\\" in text):
+        raise CannotSay(f"the path {text!r} cannot stand in an ssh config", hint="set NBPROV_HOME to a folder with a plain name")
+    text = text.replace("%", "%%")
+    return text if _PLAIN_PATH.fullmatch(text) else f'"{text}"'
+
+
+def write_known_hosts(keys: ClusterKeys) -> None:
+    """Put the cluster's host key where ssh looks for it."""
+    kind, key = keys.host_public.split()[:2]
+    _write_private(keys.folder / KNOWN_HOSTS, f"{_host_key_alias(keys)} {kind} {key}\n")
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file in one step, where it says something else; nobody else can read it at any moment."""
+    if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
+        return
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
+    """The words of an ssh command that logs in to a machine of a cluster. Any thread.
+
+    Raises
+    ------
+    NotFound
+        If no live cluster has this name, or it does not run.
+    UsageError
+        If it has no such node.
+    CannotSay
+        If something of it cannot stand in a command.
+    """
+    row = engine.cluster(name)
+    instances = _reachable(engine, row)
+    if not instances:
+        hint = f"start it: %nbprov start {name}" if row.state is ClusterState.STOPPED else "%clusters shows how far it is"
+        raise NotFound(f"{name} is {row.state.value}, and has no address now", hint=hint, code="cluster.not-running")
+    instance = next((i for i in instances if i.node == node), None)
+    if instance is None:
+        raise UsageError(f"{name} has no node {node}", hint=f"nodes: {', '.join(str(i.node) for i in instances)}")
+    keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
+    options = options_for(instance, keys)
+    write_known_hosts(keys)
+    user, host, port = (options.pop(option) for option in ("User", "HostName", "Port"))
+    words = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
+    return ["ssh", "-F", "none", *words, "-p", port, f"{user}@{host}"]
+
+
+def command_line(words: list[str]) -> str:
+    """The words as a terminal of this computer takes them.
+
+    Examples
+    --------
+    >>> command_line(["ssh", "-o", "A=x y"]) in ("ssh -o 'A=x y'", 'ssh -o "A=x y"')
+    True
+    """
+    return shlex.join(words) if os.name == "posix" else subprocess.list2cmdline(words)
+
+
+def _reachable(engine: Engine, row: ClusterRow) -> list[Instance]:
+    if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
+        return []
+    return [i for i in engine.ledger.instances(row.token) if i.host and i.port]
+
+
+class SshConfig:
+    """The config file, and keeping it true. It is made when somebody asks for it, and kept up from then on by every kernel.
+
+    Attributes
+    ----------
+    path
+        The file; 0600 in a folder of its own.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.path = engine.home / "ssh" / "config"
+        self._timer: asyncio.TimerHandle | None = None
+        self._ignore: Callable[[], None] = lambda: None
+        self._seen: list[object] | None = None
+
+    @property
+    def include(self) -> str:
+        """The line for the top of the user's own config.
+
+        Raises
+        ------
+        CannotSay
+            If the path of the file cannot stand in one.
+        """
+        return f"Include {_path(self.path)}"
+
+    def names(self) -> list[str]:
+        """The hosts that the file has now. Any thread."""
+        return [alias(row.name, i.node) for row in self._engine.ledger.clusters(live_only=True) for i in _reachable(self._engine, row)]
+
+    def write(self) -> None:
+        """Write the file anew. Any thread.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        text = _HEAD + "".join(self._blocks())
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write_private(self.path, text)
+
+    def _blocks(self) -> Iterator[str]:
+        for row in sorted(self._engine.ledger.clusters(live_only=True), key=lambda r: (r.name, r.run_id)):
+            instances = _reachable(self._engine, row)
+            if not instances:
+                yield f"\n# {alias(row.name)} is {row.state.value}\n"
+            for instance in instances:
+                name = alias(row.name, instance.node)
+                try:
+                    keys = ClusterKeys.load(self._engine.home / "keys" / row.run_id)
+                    options = options_for(instance, keys)
+                    write_known_hosts(keys)
+                except (NbprovError, OSError) as error:
+                    log.warning("%s is left out of %s: %s", name, self.path, error)
+                    yield f"\n# {name} is left out; nbprov's log says why\n"
+                    continue
+                yield f"\nHost {name}\n" + "".join(f"    {option} {value}\n" for option, value in options.items())
+
+    # ------------------------------------------------------------ keeping it true, on the engine's thread
+
+    def follow(self) -> None:
+        """From now on write the file anew after changes, as long as there is one."""
+        self._ignore()
+        self._ignore = self._engine.subscribe(self._changed)
+        self._changed()
+
+    def leave(self) -> None:
+        """Follow no more."""
+        self._ignore()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _changed(self) -> None:
+        if self._timer is None and self.path.exists():
+            self._timer = asyncio.get_running_loop().call_later(RENEW_PAUSE, self._renew)
+
+    def _renew(self) -> None:
+        self._timer = None
+        try:
+            rows = self._engine.ledger.clusters(live_only=True)
+            seen: list[object] = [(row.name, row.run_id, row.state, _reachable(self._engine, row)) for row in rows]
+            if seen != self._seen:
+                self.write()
+                self._seen = seen
+        except Exception:
+            log.exception("%s could not be renewed", self.path)

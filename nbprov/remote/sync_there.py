@@ -1,0 +1,157 @@
+"""The machine's end of a sync: answers, over one ssh channel, what the notebook's side asks of one folder. Runs on the machine.
+
+It reads frames from stdin and writes frames to stdout, one question after another, until stdin ends. Nothing stays behind.
+"""
+# Python 3.8 has its say: only annotations may use newer forms.
+# ruff: noqa: UP035
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import Any, Iterable, Iterator
+
+from .sync_receiver import Receiver
+from .sync_side import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Trouble, message
+
+STDIN, STDOUT = 0, 1
+GATHERED = 1024 * 1024
+"""Bytes sent at once: each piece costs a hop between threads at the notebook's end."""
+WAIT_SECONDS = 0.2
+"""Well below the time that either side waits for a byte, and what a progress line is renewed in."""
+
+
+def main() -> None:
+    """Serve until the other side has gone."""
+    _write(MARKER)
+    serving = Serving()
+    frames = Frames()
+    try:
+        while True:
+            data = os.read(STDIN, CHUNK)
+            if not data:
+                return
+            for answers in gathered(answer for frame in frames.feed(data) for answer in serving.answers(frame)):
+                _write(answers)
+    except BrokenPipeError:
+        return
+    except Trouble as trouble:
+        _write(message(trouble=trouble.code, why=trouble.why))
+    finally:
+        serving.close()
+
+
+def _write(data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(STDOUT, view) :]
+
+
+class Serving:
+    """One folder that is asked things."""
+
+    def __init__(self) -> None:
+        self._folder = Folder("~")
+        self._receiver: Receiver | None = None
+
+    def close(self) -> None:
+        """Let go of a file that is half received."""
+        if self._receiver is not None:
+            self._receiver.close()
+
+    def answers(self, frame: Any) -> Iterator[bytes]:
+        """Do what a frame asks."""
+        if self._receiver is not None:
+            if isinstance(frame, dict) and "stop" in frame:
+                self._receiver = None
+                yield message(received=True)
+                return
+            told = self._receiver.take(frame)
+            if told is not None:
+                yield message(**told)
+            return
+        if isinstance(frame, bytes) or frame.get("ask") not in _ASKS:
+            raise Trouble("foul", "what came is no message of a sync")
+        try:
+            yield from _ASKS[frame["ask"]](self, frame)
+        except Trouble as trouble:
+            yield message(trouble=trouble.code, why=trouble.why)
+
+    def _open(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        self._folder = folder = Folder(frame["folder"])
+        there = folder.path
+        exists = os.path.isdir(there)
+        if not exists and os.path.lexists(there):
+            raise Trouble("file", "is a file")
+        near = there
+        while not os.path.isdir(near):
+            near = os.path.dirname(near)
+        yield message(
+            path=there,
+            exists=exists,
+            home=folder.is_home_or_above(),
+            free=shutil.disk_usage(near).free,
+            rsync=shutil.which("rsync") is not None,
+        )
+
+    def _list(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        found = self._folder.survey(Rules(frame["rules"]))
+        for start in range(0, len(found.rows), ROWS):
+            yield message(rows=found.rows[start : start + ROWS])
+        yield message(
+            listed=len(found.rows),
+            skipped=found.skipped,
+            more_skipped=found.more_skipped,
+            ignored=found.ignored,
+            ignored_count=found.ignored_count,
+            is_whole=found.is_whole,
+        )
+
+    def _digests(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        for name in frame["names"]:
+            yield message(digest=self._folder.digest(name))
+
+    def _parts(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        for name in frame["names"]:
+            yield message(part=self._folder.part(name))
+
+    def _receive(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        self._folder.make()
+        self._receiver = Receiver(self._folder)
+        yield message(ready=True)
+
+    def _send(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        yield from gathered(self._folder.outgoing(frame["files"]))
+        yield message(sent=True)
+
+    def _delete(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        yield message(kept=list(self._folder.delete(frame["names"])))
+
+
+_ASKS = {
+    "open": Serving._open,
+    "list": Serving._list,
+    "digests": Serving._digests,
+    "parts": Serving._parts,
+    "receive": Serving._receive,
+    "send": Serving._send,
+    "delete": Serving._delete,
+}
+
+
+def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Small pieces joined to ones of about `GATHERED` bytes: each one sent has its price. None waits longer than `WAIT_SECONDS` for the next."""
+    waiting: list[bytes] = []
+    size, since = 0, time.monotonic()
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= GATHERED or time.monotonic() - since > WAIT_SECONDS:
+            yield b"".join(waiting)
+            waiting, size, since = [], 0, time.monotonic()
+    if waiting:
+        yield b"".join(waiting)
+
+
+__all__ = ["Serving", "gathered", "main"]

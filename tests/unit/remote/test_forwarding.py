@@ -1,0 +1,114 @@
+"""Opening a channel to a port of a machine: what is said where it cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import asyncssh
+import pytest
+
+from nbprov.remote.connection import Connection
+from nbprov.remote.errors import SshCode, SshError
+from nbprov.remote.forwarding import PortRefused
+from nbprov.remote.keys import ClusterKeys
+
+Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
+
+
+class Told:
+    """A session that remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.ended = asyncio.Event()
+
+    def connection_made(self, chan: Any) -> None:
+        self.channel = chan
+
+    def session_started(self) -> None:
+        pass
+
+    def data_received(self, data: bytes, datatype: int | None) -> None:
+        self.data += data
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.set()
+
+
+class Closed(asyncssh.SSHServer):
+    """What sshd is with AllowTcpForwarding no."""
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "open failed")
+
+
+async def test_a_server_that_forwards_nothing_is_named_as_such(keys: ClusterKeys) -> None:
+    key = asyncssh.import_private_key(keys.host_private)
+    login = asyncssh.import_authorized_keys(keys.client_public)
+    async with await asyncssh.listen("127.0.0.1", 0, server_factory=Closed, server_host_keys=[key], authorized_client_keys=login) as server:
+        connection = await Connection.open("127.0.0.1", server.get_port(), keys, 30)
+        with pytest.raises(PortRefused, match="forwards no ports"):
+            await connection.reach(80, Told)
+        await connection.close()
+
+
+@pytest.mark.machine
+async def test_it_leads_to_the_machines_own_loopback(shared_machine: Any, connected: Connected) -> None:
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello")
+        writer.close()
+
+    told = Told()
+    async with connected(shared_machine) as connection, await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        await connection.reach(port, lambda: told)
+        await told.ended.wait()
+        assert told.data == b"hello"
+    with pytest.raises(SshError) as raised:
+        await connection.reach(port, Told)
+    assert raised.value.code is SshCode.LOST
+
+
+@pytest.mark.machine
+async def test_a_connection_that_breaks_meanwhile_is_lost_and_no_refusal(shared_machine: Any, connected: Connected) -> None:
+    async with connected(shared_machine) as connection:
+        opening = asyncio.create_task(connection.reach(9, Told))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        connection.abort()
+        with pytest.raises(SshError) as raised:
+            await opening
+        assert raised.value.code is SshCode.LOST
+
+
+@pytest.mark.machine
+async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connected: Connected, until: Any) -> None:
+    visitors: list[asyncio.StreamWriter] = []
+    gone = asyncio.Event()
+
+    async def wait(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        visitors.append(writer)
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    class Nobody(Told):
+        def connection_made(self, chan: Any) -> None:
+            chan.abort()
+
+    async with connected(shared_machine) as connection, await asyncio.start_server(wait, "127.0.0.1", 0) as server:
+        opening = asyncio.create_task(connection.reach(server.sockets[0].getsockname()[1], Nobody))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        await gone.wait()
+        assert len(visitors) == 1
+        assert (await connection.run("echo fine")).stdout == "fine\n"

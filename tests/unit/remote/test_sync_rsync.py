@@ -1,0 +1,107 @@
+"""rsync where it is: its command, and that what it did not do well is done over the open connection."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nbprov.machines.ssh_config import options_for, write_known_hosts
+from nbprov.remote.sync_plan import Direction
+from nbprov.remote.sync_rsync import HOST, good_enough, rsync_words
+from nbprov.remote.sync_side import PART
+from nbprov.remote.syncing import Wanted, sync
+
+SIZE = 5_000_000
+
+
+def test_no_shell_and_no_option_comes_of_a_name() -> None:
+    words = rsync_words("rsync", ["ssh", "-o", 'UserKnownHostsFile="/it\'s here"'], "/here; rm -rf ~", "/-e evil $(x)", up=False)
+    assert words[-3:] == ["--", "nbprov:/-e evil $(x)/", "/here; rm -rf ~/"]
+    assert "--protect-args" in words
+    assert "--files-from=-" in words
+    assert "--rsh='ssh' '-o' 'UserKnownHostsFile=\"/it''s here\"'" in words
+    assert not any(word.startswith("--delete") for word in words)
+    assert f"--partial-dir={PART}rsync" in words
+
+
+def test_the_other_way_round() -> None:
+    assert rsync_words("r", ["ssh"], "/a", "/b/", up=True)[-2:] == ["/a/", "nbprov:/b/"]
+
+
+@pytest.mark.parametrize(
+    ("told", "push", "pull"),
+    [
+        ("rsync  version 3.4.1  protocol version 32\n", True, True),
+        ("rsync  version v3.4.0  protocol version 32\n", True, True),
+        ("rsync  version 3.2.7  protocol version 31\n", True, False),
+        ("rsync  version 2.6.9  protocol version 29\n", False, False),
+        ("openrsync: protocol version 29, rsync version 2.6.9 compatible\n", False, False),
+        ("", False, False),
+    ],
+)
+def test_only_versions_that_are_safe_are_used(told: str, push: bool, pull: bool) -> None:
+    assert (good_enough(told, up=True), good_enough(told, up=False)) == (push, pull)
+
+
+STAND_IN = """#!{python}
+import os, shlex, subprocess, sys
+if "--version" in sys.argv:
+    print("rsync  version 3.4.1  protocol version 32")
+    sys.exit()
+ssh = shlex.split(next(word for word in sys.argv if word.startswith("--rsh="))[6:])
+source, target = sys.argv[-2:]
+open({log!r}, "a").write(repr(sys.argv) + "\\n")
+for name in filter(None, sys.stdin.buffer.read().decode().split("\\0")):
+    if source.startswith("{host}:"):
+        data = subprocess.run([*ssh, "{host}", "cat " + shlex.quote(source[len("{host}:"):] + name)], stdout=subprocess.PIPE, check=True).stdout
+        open(target + name, "wb").write({changed})
+    else:
+        data = open(source + name, "rb").read()
+        subprocess.run([*ssh, "{host}", "cat > " + shlex.quote(target[len("{host}:"):] + name)], input={changed}, check=True)
+print("      5,000,000 100%   10.00MB/s    0:00:00")
+sys.exit({code})
+"""
+
+
+def _words(machine: Any) -> tuple[str, ...]:
+    instance: Any = SimpleNamespace(host="127.0.0.1", port=machine.port, user="")
+    write_known_hosts(machine.keys)
+    options = options_for(instance, machine.keys)
+    return ("ssh", "-F", "none", "-T", *(word for name, value in options.items() for word in ("-o", f"{name}={value}")))
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
+@pytest.mark.parametrize(
+    ("changed", "code"), [("data", 0), ("data[:-1] + b'!'", 0), ("data[:1000]", 12)], ids=["well", "damaged", "failed"]
+)
+async def test_rsync_brings_large_files_that_differ_and_is_not_believed(
+    machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direction: Direction, changed: str, code: int
+) -> None:
+    log = tmp_path / "log"
+    for folder in (tmp_path / "bin", Path(machine.folder) / "bin"):
+        folder.mkdir(exist_ok=True)
+        (folder / "rsync").write_text(STAND_IN.format(python=sys.executable, log=str(log), host=HOST, changed=changed, code=code))
+        (folder / "rsync").chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    here, there = tmp_path / "here", Path(machine.home) / "there"
+    source, target = (here, there) if direction is Direction.PUSH else (there, here)
+    source.mkdir()
+    target.mkdir()
+    content = os.urandom(SIZE)
+    (source / "big 'one'").write_bytes(content)
+    (target / "big 'one'").write_bytes(content[:-3] + b"old")
+    (source / "new").write_bytes(b"new")
+    async with connected(machine) as connection:
+        done = await sync(connection, Wanted(here, "~/there", direction, ssh=_words(machine)))
+    assert (target / "big 'one'").read_bytes() == content
+    assert (target / "new").read_bytes() == b"new"
+    assert done.files == 2
+    assert len(log.read_text().splitlines()) == 1, "rsync was asked once"
+    assert (done.bytes > 2 * SIZE) == (code != 0 or changed != "data"), "what it did not do well went over the open connection"
