@@ -45,7 +45,7 @@ class Tunnel:
     --------
     >>> with nbprov.cluster("dev").tunnel(6006) as board:  # doctest: +SKIP
     ...     print(board.url)
-    http://localhost:6006
+    http://127.0.0.1:6006
     """
 
     def __init__(self, session: Reaching, kept: Kept, *, is_new: bool) -> None:
@@ -73,7 +73,7 @@ class Tunnel:
 
     @property
     def url(self) -> str:
-        """`http://localhost:8080`, for a browser on this computer."""
+        """`http://127.0.0.1:8080`, for a browser on this computer."""
         return self.view().url
 
     @property
@@ -265,7 +265,7 @@ class Reachable:
         --------
         >>> board = nbprov.cluster("dev").tunnel(6006)  # doctest: +SKIP
         >>> board.url  # doctest: +SKIP
-        'http://localhost:6006'
+        'http://127.0.0.1:6006'
         """
         self._row()
         session, engine = self._session, self._session.engine

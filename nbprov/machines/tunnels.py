@@ -80,7 +80,7 @@ class TunnelView:
     @property
     def url(self) -> str:
         """For a browser on this computer."""
-        return f"http://localhost:{self.local}"
+        return f"http://127.0.0.1:{self.local}"
 
 
 class Kept:
@@ -340,12 +340,12 @@ def _check(live: LiveCluster, port: int, local: int | None, node: int) -> None:
 
 
 def in_words(views: Sequence[TunnelView]) -> list[str]:
-    """A line a tunnel: `http://localhost:8081 is port 8080 of dev`.
+    """A line a tunnel: `http://127.0.0.1:8081 is port 8080 of dev`.
 
     Examples
     --------
     >>> in_words([TunnelView("dev", "c1", 0, 8080, 8081)])
-    ['http://localhost:8081 is port 8080 of dev']
+    ['http://127.0.0.1:8081 is port 8080 of dev']
     """
     return [
         f"{v.url} is port {v.port} of {v.cluster}{f' node {v.node}' if v.node else ''}" + (f" ({v.paused})" if v.paused else "")

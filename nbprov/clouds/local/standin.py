@@ -73,9 +73,16 @@ async def serve(config: Path, host: str, port: int) -> None:
     async def session(process: Any) -> None:
         await handle(process, env)
 
+    class Server(asyncssh.SSHServer):
+        """Carries connections to this computer's own loopback, as tunnels want them."""
+
+        def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+            return dest_host == "127.0.0.1"
+
     await asyncssh.listen(
         host,
         port,
+        server_factory=Server,
         server_host_keys=[str(key)],
         authorized_client_keys=str(authorized),
         process_factory=session,

@@ -43,18 +43,18 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(shared: Served, shell:
     opened = _value(shell, f"%nbprov tunnel dev {port}")
     local = opened.data[0].local
     # The machine of the local cloud is this computer, so its own number is taken here.
-    assert opened.text().splitlines()[0] == f"http://localhost:{local} is port {port} of dev ({port} is taken here)"
+    assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {port} of dev ({port} is taken here)"
     assert get(local) == "page of dev"
     listed = _value(shell, "%nbprov tunnel")
-    assert f'<a href="http://localhost:{local}" target="_blank" rel="noopener noreferrer">http://localhost:{local}</a>' in listed.html()
+    assert f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener noreferrer">http://127.0.0.1:{local}</a>' in listed.html()
     assert "1 tunnel, on the loopback of the computer where this kernel runs" in listed.text()
-    assert f"http://localhost:{local}" in listed.text()
+    assert f"http://127.0.0.1:{local}" in listed.text()
     assert "in all" in listed.text()
     assert [view.local for view in _value(shell, "%nbprov tunnel dev").data] == [local]
     assert _value(shell, f"%nbprov tunnel dev {port} --node 0").data[0].local == local
     capsys.readouterr()
     assert _value(shell, f"%nbprov tunnel dev {port} --close") is None
-    assert capsys.readouterr().out == f"closed: http://localhost:{local} is port {port} of dev\n"
+    assert capsys.readouterr().out == f"closed: http://127.0.0.1:{local} is port {port} of dev\n"
     assert not listens(local)
     shell.run_cell("%nbprov tunnel")
     shell.run_cell("%nbprov tunnel dev")
@@ -72,7 +72,7 @@ def test_the_local_port_may_be_named(shared: Served, shell: TestingShell) -> Non
         with pytest.raises(Exception, match="cannot be had"):
             shell.run_cell(f"%nbprov tunnel dev {shared.port} --local {local}")
     opened = _value(shell, f"%nbprov tunnel dev {shared.port} --local {local}")
-    assert opened.text().splitlines()[0] == f"http://localhost:{local} is port {shared.port} of dev"
+    assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {shared.port} of dev"
     assert get(local) == "page of dev"
 
 
@@ -101,8 +101,8 @@ def test_remarks_are_in_the_table_and_what_pauses_is_no_link() -> None:
     assert "dev is stopped" in page
     assert "nothing listens &lt;there&gt;" in page
     assert "<b><" not in page
-    assert 'href="http://localhost:8080"' not in page
-    assert 'href="http://localhost:81"' in page
+    assert 'href="http://127.0.0.1:8080"' not in page
+    assert 'href="http://127.0.0.1:81"' in page
 
 
 def test_the_printed_ssh_command_logs_in(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:

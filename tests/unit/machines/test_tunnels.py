@@ -42,7 +42,7 @@ def _listeners() -> set[tuple[str, int]]:
 
 def test_a_page_of_the_machine_comes_through(shared: Served) -> None:
     with shared.cluster.tunnel(shared.port) as tunnel:
-        assert tunnel.url == f"http://localhost:{tunnel.local}"
+        assert tunnel.url == f"http://127.0.0.1:{tunnel.local}"
         assert (get(tunnel.local), get(tunnel.local)) == ("page of dev", "page of dev")
         view = until(lambda: v if (v := tunnel.view()).open_now == 0 else None, "the end of both connections")
         assert (view.carried, view.trouble) == (2, "")
@@ -311,7 +311,7 @@ def test_the_twins_that_do_not_block(shared: Served, monkeypatch: pytest.MonkeyP
         return [opened.url, await nbprov.aio.ssh_command("dev")]
 
     url, command = asyncio.run(all_of_it())
-    assert url.startswith("http://localhost:")
+    assert url.startswith("http://127.0.0.1:")
     assert command.startswith("ssh ")
 
 

@@ -82,16 +82,16 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     assert sorted(opened) == sorted([port, *range(20000, 20016)])
     assert get(opened[port].local) == "page of dev"
     said = run_text(run.view())
-    assert f"http://localhost:{opened[port].local} is port {port} of dev" in said
+    assert f"http://127.0.0.1:{opened[port].local} is port {port} of dev" in said
     assert "ports 30000-30016 are too many to open by themselves: %nbprov tunnel dev PORT opens one" in said
     # The same cell again, as in a kernel that has not opened them: it opens them and says so.
     world.session.close_tunnels(world.session.tunnels())
     again = world.session.provision(SPEC % f", ports: [{port}, 20000-20015, 30000-30016]", "dev")
     assert isinstance(again, api.Cluster)
-    assert f"http://localhost:{world.session.tunnels()[0].local} is port {min(port, 20000)} of dev" in again.remarks
+    assert f"http://127.0.0.1:{world.session.tunnels()[0].local} is port {min(port, 20000)} of dev" in again.remarks
     assert get(next(t.local for t in world.session.tunnels() if t.port == port)) == "page of dev"
     again.down().wait(60)
-    assert "localhost" not in run_text(run.view())
+    assert "http://127.0.0.1" not in run_text(run.view())
 
 
 def test_a_tunnel_needs_not_wait_for_the_setup(world: TunnelWorld) -> None:
