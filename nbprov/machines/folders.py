@@ -143,7 +143,7 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
     lines = [f"{head}: {_what(plan)}" + ("; a dry run, nothing is changed" if dry else "")]
     largest = sorted(plan.files, key=lambda entry: -entry.size)[:NAMED]
     if largest:
-        lines.append("  largest: " + ", ".join(f"{shown(entry.name)} {megabytes(entry.size)}" for entry in largest))
+        lines.append("  largest: " + ", ".join(f"{shown(entry.name)} {size_words(entry.size)}" for entry in largest))
     if plan.ignored_count:
         lines.append(f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}")
     by_reason: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def _what(plan: SyncPlan) -> str:
         parts.append(f"{replaced:,} replaced" + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else ""))
     ways = f"{_files(sum(e.kind == 'f' for e in plan.up))} up and {sum(e.kind == 'f' for e in plan.down):,} down"
     count = ways if plan.direction is Direction.BOTH else _files(len(files))
-    return ", ".join(filter(None, [f"{count}, {megabytes(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""), same]))
+    return ", ".join(filter(None, [f"{count}, {size_words(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""), same]))
 
 
 def _files(count: int) -> str:
@@ -183,17 +183,19 @@ def _several(count: int, names: Any) -> str:
     return f"{count:,} ({first}{', …' if count > min(NAMED, len(names)) else ''})"
 
 
-def megabytes(count: int) -> str:
+def size_words(count: int) -> str:
     """Bytes as a person reads them.
 
     Examples
     --------
-    >>> megabytes(0), megabytes(1), megabytes(1_250_000), megabytes(12_500_000_000)
-    ('0 MB', '0.1 MB', '1.2 MB', '12,500 MB')
+    >>> size_words(0), size_words(812), size_words(40_960), size_words(1_250_000), size_words(12_500_000_000)
+    ('0 B', '812 B', '41.0 kB', '1.2 MB', '12,500 MB')
     """
-    if not count:
-        return "0 MB"
-    return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{max(0.1, count / 1e6):.1f} MB"
+    if count < 1e3:
+        return f"{count} B"
+    if count < 1e6:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
 
 
 def ended(done: Synced) -> str:
@@ -201,4 +203,4 @@ def ended(done: Synced) -> str:
     if done.plan.is_empty:
         return "in step"
     gone = f", {done.deleted:,} deleted" if done.deleted else ""
-    return f"{_files(done.files)} moved and verified, {megabytes(done.bytes)} over the line{gone}, {done.seconds:.1f} s"
+    return f"{_files(done.files)} moved and verified, {size_words(done.bytes)} over the line{gone}, {done.seconds:.1f} s"

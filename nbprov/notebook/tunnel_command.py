@@ -9,6 +9,7 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.api.reaching import Tunnel
+from nbprov.machines.folders import size_words
 from nbprov.machines.tunnels import TunnelView, in_words
 from nbprov.model.errors import UsageError
 
@@ -26,7 +27,6 @@ _COLUMNS = (
     Column("to it", right=True),
     Column("remarks", flexible=True),
 )
-_STEP = 1000
 
 
 class TunnelSheet(Sheet):
@@ -112,20 +112,12 @@ def _rows(views: Sequence[TunnelView]) -> list[list[str]]:
             str(view.port),
             view.url,
             f"{view.open_now} open, {view.carried} in all" if view.carried else "none yet",
-            _size(view.received),
-            _size(view.sent),
+            size_words(view.received),
+            size_words(view.sent),
             view.paused or view.trouble,
         ]
         for view in views
     ]
-
-
-def _size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < _STEP or unit == "GB":
-            break
-        count /= _STEP
-    return f"{count:.3g} {unit}" if count < _STEP else f"{count:,.0f} {unit}"
 
 
 def ssh_arguments(parser: MagicParser) -> None:

@@ -21,7 +21,7 @@ def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     dry = shared_cluster.run("%nbprov sync dev runs --push --dry").text
     assert dry.splitlines()[:2] == [
         "runs to ~/runs on dev: 3 files, 2.0 MB (3 new); a dry run, nothing is changed",
-        "  largest: a 2.0 MB, b 0.1 MB, .nbprovignore 0.1 MB",
+        "  largest: a 2.0 MB, b 10 B, .nbprovignore 6 B",
     ]
     assert "ignored by the folder's ignore file, or .git: 1 (logs/)" in dry
     assert shared_cluster.run("%%on dev --bash\nls runs 2>/dev/null || echo none").text == "none\n"
@@ -29,7 +29,7 @@ def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     assert "\n  3 files moved and verified, 2.0 MB over the line, " in pushed
     assert shared_cluster.run("%%on dev --bash\nls runs; echo result > runs/out").text == "a\nb\n"
     both = shared_cluster.run("%nbprov sync dev runs").text
-    assert both.startswith("runs and ~/runs on dev: 0 files up and 1 down, 0.1 MB (1 new), 3 are the same\n")
+    assert both.startswith("runs and ~/runs on dev: 0 files up and 1 down, 7 B (1 new), 3 are the same\n")
     assert shared_cluster.value("open('runs/out').read()") == "result\n"
     again = shared_cluster.run("%nbprov sync dev runs:~/runs").text.splitlines()
     assert (again[0], again[-1]) == ("runs and ~/runs on dev: nothing to move, 4 are the same", "  in step")
