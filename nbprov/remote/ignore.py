@@ -46,7 +46,7 @@ class IgnoreRules:
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Whether a path (with `/`, relative to the folder) is left out. What lies below an ignored folder is not asked about."""
-        if path == ".git":
+        if path == ".git" or path.endswith("/.git"):
             return True
         verdict = False
         for rule in self.rules:

@@ -242,7 +242,7 @@ class There:
                 frame = await self._next()
         if frame.get("listed") != len(entries):
             raise Trouble("foul", "the machine's list of files is not whole")
-        taken, refused = await asyncio.to_thread(taken_here, entries, Rules(rules), windows=windows, folds=folds)
+        taken, refused = await asyncio.to_thread(taken_here, entries, Rules(rules, folds), windows=windows, folds=folds)
         skipped = [(str(name), str(why)) for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])] + refused
         more = max(0, len(skipped) - MOST_SKIPPED) + _count(frame.get("more_skipped"))
         ignored = tuple(str(name) for name in _list(frame.get("ignored"))[:3])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from .ignore import IGNORE_FILES
 from .sync_side import Rules, Survey, Trouble, why_not_link, why_not_name
 
 Stamp = tuple[int, int, int]
@@ -147,7 +148,10 @@ def taken_here(entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: 
         why = why_not_here(entry, windows=windows)
         if not why and is_ignored(entry.name, is_folder=entry.kind == "d"):
             why = "ignored here, and listed by the machine all the same"
-        key = unicodedata.normalize("NFC", entry.name).casefold() if folds else entry.name
+        above = entry.name.rpartition("/")[0]
+        if not why and above and (above not in taken or taken[above].kind != "d"):
+            why = "in a folder that is not listed, or does not come here"
+        key = _folded(entry.name) if folds else entry.name
         if not why and key in seen:
             why = "its name is that of another one here"
         if why:
@@ -156,6 +160,31 @@ def taken_here(entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: 
         seen[key] = entry.name
         taken[entry.name] = entry
     return taken, refused
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
+    """Two listings without what differs in letters' case alone, where this computer takes such names for one.
+
+    Either would be taken for new and the other for gone, and an ignore rule for `secrets/` would not know `Secrets/`.
+    """
+    mine = {_folded(name): name for name in here.entries}
+    gone = {one for name in there.entries if (own := mine.get(_folded(name), name)) != name for one in (name, own)}
+    if not gone:
+        return here, there
+    why = tuple((name, "differs from another name in the case of letters alone") for name in sorted(gone))
+
+    def is_kept(name: str) -> bool:
+        parts = name.split("/")
+        return not any("/".join(parts[: n + 1]) in gone for n in range(len(parts)))
+
+    def cut(listing: Listing) -> Listing:
+        return replace(listing, entries={n: e for n, e in listing.entries.items() if is_kept(n)}, skipped=listing.skipped + why)
+
+    return cut(here), cut(there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +287,7 @@ def decide(
         work.one(name)
     if delete:
         work.deletions()
+    work.keep_ignore_files()
     sources = [here] if direction is Direction.PUSH else [there] if direction is Direction.PULL else [here, there]
     skipped = [pair for source in sources for pair in source.skipped] + work.skipped
     more = sum(source.more_skipped for source in sources)
@@ -346,6 +376,18 @@ class _Deciding:
         self.replaced.append(name)
         if old.mtime > fresh.mtime:
             self.newer.append(name)
+
+    def keep_ignore_files(self) -> None:
+        """An ignore file says what never leaves this computer: no machine writes or removes one here."""
+        barred = {e.name for e in self.down if e.name.casefold() in IGNORE_FILES} | {
+            n for n in self.delete_here if n.casefold() in IGNORE_FILES
+        }
+        self.down = [e for e in self.down if e.name not in barred]
+        self.modes_down = [e for e in self.modes_down if e.name.casefold() not in IGNORE_FILES]
+        self.delete_here = [n for n in self.delete_here if n not in barred]
+        self.replaced = [n for n in self.replaced if n not in barred]
+        self.newer = [n for n in self.newer if n not in barred]
+        self.skipped += [(n, "an ignore file: it says what leaves this computer") for n in sorted(barred)]
 
     # ------------------------------------------------------------ what goes
 

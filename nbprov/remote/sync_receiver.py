@@ -87,6 +87,7 @@ class Receiver:
         self._part = self._folder.part_path(name, make=True)
         # The umask has its say, and nobody else may write whatever the sender says.
         mode = self._head["mode"] & 0o755 | 0o600
+        mode &= self._readers(name)
         self._fd = os.open(self._part, _OPEN, mode)
         _lock(self._fd)
         info = os.fstat(self._fd)
@@ -98,6 +99,14 @@ class Receiver:
         if info.st_size:
             os.ftruncate(self._fd, offset)
             os.lseek(self._fd, offset, os.SEEK_SET)
+
+    def _readers(self, name: str) -> int:
+        """What may be allowed: a file that is private stays so, whatever takes its place."""
+        try:
+            info = os.lstat(self._folder.place(name))
+        except OSError:
+            return 0o777
+        return info.st_mode & 0o777 | 0o700 if stat.S_ISREG(info.st_mode) else 0o777
 
     def _write(self, data: bytes) -> None:
         if not self._name or not 0 < len(data) <= self._left:
@@ -145,6 +154,7 @@ class Receiver:
             os.utime(self._part, ns=(mtime, mtime))
         else:
             os.utime(self._fd, ns=(mtime, mtime))
+        self._folder.must_stand(name, path)
         os.replace(self._part, path)
         self._part = ""
         return os.lstat(path)
@@ -189,6 +199,7 @@ class Receiver:
             raise Trouble("io", "a folder stands in its place")
         if os.path.lexists(part):
             os.unlink(part)
+        self._folder.must_stand(name, path)
         os.symlink(target, part)
         os.replace(part, path)
 

@@ -19,10 +19,9 @@ from .sync_side import PART
 
 LEAST_BYTES = 4_000_000
 """Of a file that rsync is asked for: below, its own login takes longer than sending the file."""
-LEAST_TO_PULL = (3, 4, 0)
-"""Older ones let a hostile machine write outside the folder (CVE-2024-12087, CVE-2024-12088) or read files of this computer (CVE-2024-12086)."""
-LEAST_TO_PUSH = (3, 0, 0)
-"""The first that hands its arguments over without a shell in between (`--protect-args`)."""
+LEAST_TO_PUSH = (3, 4, 1)
+"""Older ones can be overwhelmed by what a hostile machine answers, and would run its code here (CVE-2024-12084, CVE-2024-12085). A pull never goes by rsync:
+its receiver has had too many faults (CVE-2024-12086 to 12088), and knows no bound for what comes."""
 VERSION_SECONDS: Seconds = 5.0
 END_SECONDS: Seconds = 5.0
 """How long rsync may take to put its unfinished part aside once it was told to end."""
@@ -33,8 +32,8 @@ _VERSION = re.compile(r"rsync\s+version\s+v?(\d+)\.(\d+)\.(\d+)")
 _SENT = re.compile(rb"\s*([\d,.]+)\s+\d+%")
 
 
-def rsync_here(*, up: bool) -> str:
-    """The rsync to use, empty where there is none that is good enough. Blocks for some milliseconds."""
+def rsync_here() -> str:
+    """The rsync to push with, empty where there is none that is good enough. Blocks for some milliseconds."""
     found = shutil.which("rsync") if sys.platform != "win32" else None
     if found is None:
         return ""
@@ -42,22 +41,22 @@ def rsync_here(*, up: bool) -> str:
         told = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return found if good_enough(told, up=up) else ""
+    return found if good_enough(told) else ""
 
 
-def good_enough(told: str, *, up: bool) -> bool:
+def good_enough(told: str) -> bool:
     """Whether a version is one to use.
 
     Examples
     --------
-    >>> good_enough("rsync  version 3.2.7  protocol version 31", up=True), good_enough("rsync  version 3.2.7  protocol", up=False)
+    >>> good_enough("rsync  version 3.4.1  protocol version 32"), good_enough("rsync  version 3.2.7  protocol version 31")
     (True, False)
     """
     match = _VERSION.match(told)
-    return match is not None and tuple(map(int, match.groups())) >= (LEAST_TO_PUSH if up else LEAST_TO_PULL)
+    return match is not None and tuple(map(int, match.groups())) >= LEAST_TO_PUSH
 
 
-def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str, *, up: bool) -> list[str]:
+def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str) -> list[str]:
     """The command, which reads the names of the files from its stdin, each ended by a NUL. No shell reads any of it, on either side.
 
     Parameters
@@ -69,7 +68,7 @@ def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str, *, up: bo
 
     Examples
     --------
-    >>> words = rsync_words("rsync", ["ssh", "-p", "2222"], "/x y", "/data", up=True)
+    >>> words = rsync_words("rsync", ["ssh", "-p", "2222"], "/x y", "/data")
     >>> words[-4:]
     ["--rsh='ssh' '-p' '2222'", '--', '/x y/', 'nbprov:/data/']
     """
@@ -91,7 +90,8 @@ def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str, *, up: bo
         "--info=progress2",
         "--rsh=" + " ".join(_quoted(word) for word in ssh),
         "--",
-        *((near, far) if up else (far, near)),
+        near,
+        far,
     ]
 
 

@@ -158,14 +158,15 @@ def why_not_link(name: str, target: str) -> str:
 
 
 class Rules:
-    """Ignore rules as they travel: `[pattern, is negated, folders only]`; the last that fits decides."""
+    """Ignore rules as they travel: `[pattern, is negated, folders only]`; the last that fits decides. `folds` takes `A` and `a` for one."""
 
-    def __init__(self, rules: Iterable[list[Any]]) -> None:
-        self._rules = [(re.compile(pattern, re.DOTALL), negated, folders) for pattern, negated, folders in rules]
+    def __init__(self, rules: Iterable[list[Any]], folds: bool = False) -> None:
+        flags = re.DOTALL | (re.IGNORECASE if folds else 0)
+        self._rules = [(re.compile(pattern, flags), negated, folders) for pattern, negated, folders in rules]
 
     def ignores(self, name: str, is_folder: bool) -> bool:
-        """Whether this is left out; `.git` always is."""
-        verdict = name == ".git"
+        """Whether this is left out; a `.git` always is, wherever it lies."""
+        verdict = name == ".git" or name.endswith("/.git")
         for pattern, negated, folders in () if verdict else self._rules:
             if (is_folder or not folders) and pattern.match(name):
                 verdict = not negated
@@ -207,18 +208,34 @@ class Folder:
         self._real = {""}
         self._prefixes: dict[str, tuple[int, Any]] = {}
         self.is_over = False
+        self.standing: dict[str, tuple[int, int, int]] | None = None
+
+    def must_stand(self, name: str, path: str) -> None:
+        """Refuse where a file is not as it was listed: a person, or an editor that saves by itself, has been there meanwhile.
+
+        Only where `standing` has been set: the size and times of each file that was listed.
+        """
+        if self.standing is None:
+            return
+        try:
+            info = os.lstat(path)
+            now = (info.st_size, info.st_mtime_ns, info.st_ctime_ns) if stat.S_ISREG(info.st_mode) else None
+        except FileNotFoundError:
+            now = None
+        if now != self.standing.get(name):
+            raise Trouble("kept", "changed here meanwhile, and was left alone")
 
     def is_home_or_above(self) -> bool:
         """Whether it holds the whole home: keys, settings and all."""
         home = os.path.realpath(os.path.expanduser("~"))
         return home == self.path or home.startswith(self.path.rstrip(os.sep) + os.sep)
 
-    def make(self) -> None:
-        """Make it, with the folders above it; outside the home that may take root, and it is the person's afterwards."""
+    def make(self, *, as_root: bool = False) -> None:
+        """Make it, with the folders above it; `as_root` where that is not allowed otherwise, and it is the person's afterwards."""
         try:
             os.makedirs(self.path, exist_ok=True)
         except PermissionError as error:
-            if not self._make_as_root():
+            if not (as_root and self._make_as_root()):
                 raise trouble_of(error) from None
         except (FileExistsError, FileNotFoundError, NotADirectoryError):
             raise Trouble("permission", "may not be made") from None
@@ -366,6 +383,7 @@ class Folder:
                     os.rmdir(path)
                     self._real.discard(name)
                 else:
+                    self.must_stand(name, path)
                     os.unlink(path)
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):

@@ -117,7 +117,7 @@ class Serving:
             yield message(part=self._folder.part(name))
 
     def _receive(self, frame: dict[str, Any]) -> Iterator[bytes]:
-        self._folder.make()
+        self._folder.make(as_root=True)
         self._receiver = Receiver(self._folder)
         yield message(ready=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import sys
@@ -21,9 +22,11 @@ from .copying import remote_path
 from .ignore import IgnoreRules
 from .sync_channel import Moved, Progress, There, folder_there
 from .sync_errors import SyncError, shown
-from .sync_plan import Direction, Entry, Known, Listing, SyncPlan, decide, to_compare
+from .sync_plan import Direction, Entry, Known, Listing, SyncPlan, apart, decide, to_compare
 from .sync_rsync import LEAST_BYTES, carry, rsync_here, rsync_words
 from .sync_side import KEEP_FROM, MOST_ENTRIES, Folder, Rules, Trouble
+
+log = logging.getLogger("nbprov.machines")
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -136,11 +139,16 @@ async def sync(
             if wanted.dry:
                 return Synced(plan)
             await asyncio.to_thread(_room, run, plan)
+            folder.standing = {name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"}
             files = await _move(run, plan)
             deleted = await _delete(run, plan)
             save(wanted.memory, run.known, {*here.entries, *there.entries})
     except Trouble as trouble:
         raise _error(trouble, wanted) from None
+    except (KeyError, ValueError, TypeError, TimeoutError) as error:
+        # What nobody foresaw a machine to say ends here too, without a wall of text.
+        log.info("a sync with %s: %s: %s", wanted.there, type(error).__name__, error)
+        raise _error(Trouble("foul", "the machine's answer is malformed, or did not come in time"), wanted) from None
     finally:
         folder.is_over = True
     if run.failed:
@@ -176,9 +184,11 @@ async def _look(run: _Run) -> tuple[Listing, Listing]:
     def mine() -> Listing:
         return Listing.of(run.folder.survey(Rules(rules))) if exists else Listing()
 
-    there = asyncio.ensure_future(far.listing(rules, windows=windows, folds=windows or sys.platform == "darwin"))
+    folds = windows or sys.platform == "darwin"
+    there = asyncio.ensure_future(far.listing(rules, windows=windows, folds=folds))
     try:
-        return await asyncio.to_thread(mine), await there
+        listed = await asyncio.to_thread(mine), await there
+        return apart(*listed) if folds and wanted.direction is not Direction.PUSH else listed
     finally:
         there.cancel()
 
@@ -224,7 +234,7 @@ async def _move(run: _Run, plan: SyncPlan) -> int:
     for entries, modes, up in ((plan.up, plan.modes_up, True), (plan.down, plan.modes_down, False)):
         if not entries and not modes:
             continue
-        brought = await _by_rsync(run, plan, entries, up=up)
+        brought = await _by_rsync(run, plan, entries) if up else set()
         count += len(brought)
         entries = tuple(entry for entry in entries if entry.name not in brought)
         moved = await _one_way(run, entries, modes, up=up)
@@ -245,11 +255,11 @@ async def _move(run: _Run, plan: SyncPlan) -> int:
     return count
 
 
-async def _by_rsync(run: _Run, plan: SyncPlan, entries: Sequence[Entry], *, up: bool) -> set[str]:
-    """Let rsync bring large files of which the target has another content; the names of those that are the same now, by digest."""
+async def _by_rsync(run: _Run, plan: SyncPlan, entries: Sequence[Entry]) -> set[str]:
+    """Let rsync take there large files of which the target has another content; the names of those that are the same now, by digest."""
     replaced = set(plan.replaced)
     names = [e.name for e in entries if e.kind == "f" and e.size >= LEAST_BYTES and e.name in replaced]
-    rsync = await asyncio.to_thread(rsync_here, up=up) if names and run.wanted.ssh and run.far.has_rsync else ""
+    rsync = await asyncio.to_thread(rsync_here) if names and run.wanted.ssh and run.far.has_rsync else ""
     if not rsync:
         return set()
     before = run.bytes
@@ -259,7 +269,7 @@ async def _by_rsync(run: _Run, plan: SyncPlan, entries: Sequence[Entry], *, up: 
         run.progress(run.bytes)
 
     # However it ends: what it did not bring is sent over the open connection.
-    await carry(rsync_words(rsync, run.wanted.ssh, run.folder.path, run.far.path, up=up), names, progress)
+    await carry(rsync_words(rsync, run.wanted.ssh, run.folder.path, run.far.path), names, progress)
     mine, theirs = await asyncio.gather(asyncio.to_thread(_digests, run.folder, names), run.far.digests(names))
     return {name for name in names if mine[name] and mine[name] == theirs.get(name)}
 

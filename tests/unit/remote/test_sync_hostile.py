@@ -80,20 +80,38 @@ def test_what_windows_cannot_have_and_git_folders_are_left() -> None:
 
 def test_git_folders_that_only_look_otherwise_are_left() -> None:
     names = [".g\u200cit/config", "a/.Git/x", ".git /x", ".gitignore", "git", ".github/x"]
-    assert list(taken_here(map(_entry, names), NO_RULES, windows=False, folds=False)[0]) == names[3:]
+    assert list(taken_here([_folder(".github"), *map(_entry, names)], NO_RULES, windows=False, folds=False)[0]) == [".github", *names[3:]]
 
 
 def test_what_is_ignored_here_is_not_taken_from_a_machine_that_lists_it_all_the_same() -> None:
     rules = Rules([[rule.matcher.pattern, rule.is_negated, rule.folders_only] for rule in IgnoreRules.parse("build/\n.env\n").rules])
-    taken, refused = taken_here(map(_entry, [".env", "build/deep/x", "a/.env", "a/build", "b"]), rules, windows=False, folds=False)
-    assert list(taken) == ["a/build", "b"]
+    listed = [_folder("a"), *map(_entry, [".env", "build/deep/x", "a/.env", "a/build", "b"])]
+    taken, refused = taken_here(listed, rules, windows=False, folds=False)
+    assert list(taken) == ["a", "a/build", "b"]
     assert {why for _, why in refused} == {"ignored here, and listed by the machine all the same"}
+
+
+def test_what_lies_in_no_listed_folder_is_not_taken() -> None:
+    taken, refused = taken_here(
+        [_entry("a/b/c"), _entry("f"), _entry("f/x"), _folder("d"), _entry("d/e")], NO_RULES, windows=False, folds=False
+    )
+    assert list(taken) == ["f", "d", "d/e"]
+    assert [name for name, _ in refused] == ["a/b/c", "f/x"]
+
+
+def test_rules_know_a_name_in_other_letters_where_this_computer_does() -> None:
+    rules = [[rule.matcher.pattern, rule.is_negated, rule.folders_only] for rule in IgnoreRules.parse("secrets/\n").rules]
+    listed = [_folder("Secrets"), _entry("Secrets/k")]
+    for folds in (True, False):
+        taken, _ = taken_here(listed, Rules(rules, folds), windows=False, folds=folds)
+        assert list(taken) == ([] if folds else ["Secrets", "Secrets/k"])
 
 
 def test_names_made_of_folders_alone_are_refused_or_cost_a_line(tmp_path: Path) -> None:
     deep, long = "/".join("a" * 2000), "/".join(["b" * 255] * 15)
-    taken, refused = taken_here([_entry(deep), _entry(long)], NO_RULES, windows=False, folds=True)
-    assert (list(taken), refused) == ([long], [(deep, "a name that is too long")])
+    parents = ["/".join(["b" * 255] * n) for n in range(1, 15)]
+    taken, refused = taken_here([_entry(deep), *map(_folder, parents), _entry(long)], NO_RULES, windows=False, folds=True)
+    assert (list(taken), refused) == ([*parents, long], [(deep, "a name that is too long")])
     answers = _fed(Receiver(Folder(str(tmp_path)), {long: 1}), _put(long, 1), b"x", {"end": long, "digest": _digest(b"x")})
     assert len(answers) == 1
 
@@ -113,6 +131,10 @@ def test_what_is_shown_holds_no_controls() -> None:
     text = shown("a\x1b]0;t\x07\r\n\u202egnp.exe\x9b\udcff" + "x" * 500)
     assert text.isprintable()
     assert len(text) <= 100
+
+
+def _folder(name: str) -> Entry:
+    return Entry(name, "d", 0, 0, 0, 0o755, "")
 
 
 def _entry(name: str, size: int = 1) -> Entry:

@@ -404,3 +404,29 @@ async def test_two_syncs_at_once_do_not_mix_their_files(machine: Any, connected:
         ends = await asyncio.gather(*jobs, return_exceptions=True)
     assert all(isinstance(end, Synced) or (isinstance(end, SyncError) and end.code == "sync.busy") for end in ends), ends
     assert set((there / "big").read_bytes()) in ({ord("a")}, {ord("b")})
+
+
+async def test_what_was_changed_here_meanwhile_is_neither_replaced_nor_deleted(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
+    write(here, edited="old", gone="old", same="s")
+    write(there, edited="from the machine", same="s", new="n")
+
+    def autosave(plan: Any) -> None:
+        assert [entry.name for entry in plan.down] == ["edited", "new"]
+        write(here, edited="by hand", gone="by hand")
+
+    async with connected(machine) as connection:
+        with pytest.raises(SyncError, match="changed here meanwhile"):
+            await sync(connection, wanted(tmp_path, Direction.PULL, delete=True), on_plan=autosave)
+    assert tree(here) == {"edited": "by hand", "gone": "by hand", "same": "s", "new": "n"}
+
+
+async def test_a_private_file_stays_private(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+    write(here, key="old")
+    (here / "key").chmod(0o600)
+    write(there, key="new")
+    (there / "key").chmod(0o644)
+    async with connected(machine) as connection:
+        await sync(connection, wanted(tmp_path, Direction.PULL))
+    assert ((here / "key").read_text(), (here / "key").stat().st_mode & 0o777) == ("new", 0o600)

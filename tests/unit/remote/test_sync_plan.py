@@ -19,7 +19,7 @@ from nbprov.model.errors import UsageError
 from nbprov.notebook.sync_command import split_path
 from nbprov.remote.ignore import IgnoreRules
 from nbprov.remote.sync_channel import PROGRAM
-from nbprov.remote.sync_plan import Direction, Entry, Known, Listing, SyncPlan, decide, to_compare
+from nbprov.remote.sync_plan import Direction, Entry, Known, Listing, SyncPlan, apart, decide, to_compare
 from nbprov.remote.sync_side import STALE_SECONDS, Folder, Frames, Rules
 from nbprov.remote.syncing import Synced, load, save
 
@@ -227,3 +227,32 @@ def test_a_file_that_changes_while_it_is_read_is_whole_or_says_so(tmp_path: Path
     assert frames[-1].get("code", "") == ("" if ends else "changed")
     if ends:
         assert sum(len(frame) for frame in frames if isinstance(frame, bytes)) == 600_000
+
+
+@pytest.mark.parametrize("direction", [Direction.PULL, Direction.BOTH])
+def test_no_machine_writes_or_removes_an_ignore_file_here(direction: Direction) -> None:
+    ours, theirs = file(".gitignore"), file("sub/.GITIGNORE")
+    base = known(ours, ours) if direction is Direction.BOTH else {}
+    plan = decide(direction, listing(ours, file("a")), listing(file(".nbprovignore"), theirs), base, [], delete=True)
+    assert [entry.name for entry in plan.down] == ["sub/.GITIGNORE"], "only the ones at the top decide"
+    assert ".gitignore" not in plan.delete_here
+    assert {name for name, why in plan.skipped if "ignore file" in why} == {".nbprovignore", ".gitignore"}
+
+
+def test_names_that_differ_in_case_alone_are_left_alone_on_both_sides() -> None:
+    here, there = apart(listing(file("Data.csv"), file("a")), listing(file("data.csv"), file("a"), file("b")))
+    assert (list(here.entries), list(there.entries)) == (["a"], ["a", "b"])
+    plan = decide(Direction.PULL, here, there, {}, ["a"], delete=True)
+    assert ([entry.name for entry in plan.down], plan.delete_here) == (["b"], ())
+    assert {name for name, _ in plan.skipped} == {"Data.csv", "data.csv"}
+
+
+def test_what_lies_below_names_that_differ_in_case_stays_with_them() -> None:
+    here, there = apart(listing(file("Logs", kind="d"), file("Logs/x")), listing(file("logs", kind="d"), file("logs/x")))
+    assert (dict(here.entries), dict(there.entries)) == ({}, {})
+
+
+def test_a_git_folder_is_left_out_wherever_it_lies() -> None:
+    assert Rules([]).ignores("sub/.git", True)
+    assert IgnoreRules().ignores("sub/deep/.git", is_folder=True)
+    assert not Rules([]).ignores("sub/.github", True)
