@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.connection import Connection
@@ -24,6 +26,8 @@ from .cells import TOUCH_EVERY, agent_of, chosen_nodes
 from .ssh_config import CannotSay, options_for, write_known_hosts
 
 MEMORY_FOLDER = "synced"
+MOST_AWAKE: Seconds = 12 * 3600.0
+"""How long a sync holds off the idle guards of its nodes: a machine that sends a byte now and then must not keep them on the bill for ever."""
 """Below our home: a file for each pair of folders, of names, sizes, times and digests."""
 NAMED = 3
 """Names that stand for many in a summary."""
@@ -87,7 +91,8 @@ async def _awake(live: LiveCluster) -> AsyncIterator[None]:
     """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU."""
 
     async def touch() -> None:
-        while True:
+        end = time.monotonic() + MOST_AWAKE
+        while time.monotonic() < end:
             # One that cannot be reached now is told the next time.
             await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
             await asyncio.sleep(TOUCH_EVERY)
