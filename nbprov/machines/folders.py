@@ -26,9 +26,9 @@ from .cells import TOUCH_EVERY, agent_of, chosen_nodes
 from .ssh_config import CannotSay, options_for, write_known_hosts
 
 MEMORY_FOLDER = "synced"
+"""Below our home: a file for each pair of folders, of names, sizes, times and digests."""
 MOST_AWAKE: Seconds = 12 * 3600.0
 """How long a sync holds off the idle guards of its nodes: a machine that sends a byte now and then must not keep them on the bill for ever."""
-"""Below our home: a file for each pair of folders, of names, sizes, times and digests."""
 NAMED = 3
 """Names that stand for many in a summary."""
 LISTED = 50
