@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from abc import ABC, abstractmethod
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbprov.clouds import registry
-from nbprov.clouds.base import Capabilities
+from nbprov.clouds.base import CHECK_SECONDS, Capabilities
 from nbprov.model.causes import Cause
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NotFound
@@ -19,6 +18,7 @@ from nbprov.model.launches import CheckResult
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
+from nbprov.runtime.workers import Workers
 
 from .checks import Checks
 
@@ -71,7 +71,8 @@ class Standing(ABC):
         engine = self.engine
         with self._making:
             if self._checks is None:
-                self._checks = Checks(lambda name: _asked(engine, name), engine.clock)
+                looks = Workers("looks")
+                self._checks = Checks(lambda name: _asked(engine, looks, name), engine.clock)
             return self._checks
 
     def close(self) -> None:
@@ -154,8 +155,8 @@ class Standing(ABC):
         """The plan of a run's further pass, called in a worker thread."""
 
 
-async def _asked(engine: Engine, name: str) -> CheckResult:
+async def _asked(engine: Engine, looks: Workers, name: str) -> CheckResult:
     """A cloud's check, without its adapter where it is not set up: a plan asks this of every cloud, for people without an account as well."""
-    # In a thread: the files it looks for may lie on a drive that hangs.
-    lacking = await asyncio.to_thread(registry.missing, name)
+    # In a worker: the files it looks for may lie on a drive that hangs.
+    lacking = await looks.run(registry.missing, name, seconds=CHECK_SECONDS)
     return CheckResult(name, enabled=False, problem=lacking) if lacking else await engine.cloud(name).check()
