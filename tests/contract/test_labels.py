@@ -1,7 +1,8 @@
 """The corpora as a whole: labels given by somebody who had not read the tables, and every cause of the design.
 
-A row's `label` is the cause that a reader gave it from the message, the provider's documentation and the meaning of the causes alone;
-`cause` is what the adapter has to make of it. Where the two differ, `because` says why.
+A row's `label` is the cause that readers of the message gave it who had not seen the tables: first from the provider's documentation and the
+meaning of the causes, then looked through again with what follows from each cause and the project's own facts about codes. `cause` is what
+the adapter has to make of it; where the two differ, `because` says why. AWS's row without a code was added later and labelled with the table known.
 """
 
 from __future__ import annotations
