@@ -74,9 +74,10 @@ def kernel(work: Work) -> None:
 
 
 def chaos(work: Work) -> None:
-    """Kills at every state transition, the short form; before it the harness's own tests, where it has some."""
+    """Kills at every state transition, the short form; before it the harness's own tests, and a short soak."""
     if any((ROOT / "tests" / "chaos").glob("test_*.py")):
         work.pytest(["tests/chaos"])
+    work.pytest(["tests/soak"])
     if not CHAOS.exists():
         work.absent("tests/chaos/run.py does not exist")
         return
