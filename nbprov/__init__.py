@@ -2,7 +2,7 @@
 
 The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `relax`, `refresh_prices`,
 `sweep`;
-and as coroutines in `nbprov.aio`.
+and as coroutines in `nbprov.aio`. What goes wrong is a `nbprov.NbprovError`.
 Importing this package imports nothing heavy; each part is imported when first used.
 """
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from nbprov.api import aio, session
+    from nbprov.model.errors import NbprovError
 
     # What `__getattr__` finds at run time, for type checkers and editors.
     _of = session()
@@ -53,7 +54,7 @@ _VERBS = frozenset(
     }
 )
 
-__all__ = ["__version__", "aio", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
+__all__ = ["NbprovError", "__version__", "aio", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
@@ -83,6 +84,10 @@ def __getattr__(name: str) -> Any:
         from nbprov.api import aio
 
         return aio
+    if name == "NbprovError":
+        from nbprov.model.errors import NbprovError
+
+        return NbprovError
     raise AttributeError(f"module 'nbprov' has no attribute {name!r}")
 
 

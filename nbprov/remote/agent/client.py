@@ -12,9 +12,10 @@ from nbprov.model.clock import Seconds
 from nbprov.remote.connection import Connection
 from nbprov.remote.errors import SshError
 
+from .frames import AgentError, understood
 from .install import command, install, launch, program
-from .link import AgentAbsent, AgentError, Link, LinkLost
-from .values import AgentConfig, AgentStatus, Environment, GuardConfig, GuardState, Output, TaskInfo, guard_state, plain_environment
+from .link import AgentAbsent, Followed, Link, LinkLost
+from .values import AgentConfig, AgentStatus, Environment, GuardConfig, GuardState, Output, TaskInfo, guard_states, plain_environment
 
 PROTOCOL = 1
 REQUEST_SECONDS: Seconds = 30.0
@@ -224,17 +225,19 @@ class AgentClient:
     async def _follow(self, id: str, since: int) -> AsyncIterator[Output]:
         while True:
             link = await self._linked()
-            name, queue = uuid.uuid4().hex[:12], asyncio.Queue[dict[str, Any] | None]()
-            link.follows[name] = queue
+            name, followed = uuid.uuid4().hex[:12], Followed()
+            link.follows[name] = followed
             try:
                 await link.ask("follow", task=id, since=since, follow=name)
-                while (frame := await queue.get()) is not None:
+                while (frame := await followed.get()) is not None:
                     for entry in frame["entries"]:
                         if entry["n"] > since:
                             since = entry["n"]
                             yield Output.of(entry)
                     if frame.get("over"):
                         return
+                if link.foul is not None:
+                    raise link.foul
             except LinkLost:
                 pass
             finally:
@@ -244,7 +247,7 @@ class AgentClient:
 
     async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> TaskInfo:
         answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
-        return TaskInfo.of(answer["task"])
+        return understood(TaskInfo.of, answer.get("task"))
 
     # -- the machine
 
@@ -256,12 +259,12 @@ class AgentClient:
 
     async def status(self) -> AgentStatus:
         """What the agent says of itself and its machine."""
-        return AgentStatus.of(await self._ask("status"))
+        return understood(AgentStatus.of, await self._ask("status"))
 
     async def set_guards(self, guards: GuardConfig) -> tuple[GuardState, ...]:
         """Replace the guards. Age and running time go on; the idle clock and the budget's count start anew only where their rule changed."""
         answer = await self._ask("guards", config=guards.to_json())
-        return tuple(map(guard_state, answer["guards"]))
+        return understood(guard_states, answer.get("guards"))
 
     def events(self, since: int = 0) -> Following:
         """What the agent itself noted: started, guards, warning, guard (one is due), hook, poweroff. Does not end by itself."""
@@ -296,8 +299,11 @@ class AgentClient:
 
     async def jobs(self) -> tuple[TaskInfo, ...]:
         """All jobs the agent remembers, oldest first."""
+        return tuple(task for task in await self._tasks() if task.kind == "job")
+
+    async def _tasks(self) -> list[TaskInfo]:
         answer = await self._ask("tasks")
-        return tuple(TaskInfo.of(row) for row in answer["tasks"] if row["kind"] == "job")
+        return understood(lambda rows: [TaskInfo.of(row) for row in rows], answer.get("tasks"))
 
     async def task(self, id: str) -> TaskInfo:
         """One job, shell or cell.
@@ -307,9 +313,9 @@ class AgentClient:
         AgentError
             `agent.no-task`, if the agent does not know it (any more).
         """
-        for row in (await self._ask("tasks"))["tasks"]:
-            if row["id"] == id:
-                return TaskInfo.of(row)
+        for task in await self._tasks():
+            if task.id == id:
+                return task
         raise AgentError(f"the agent knows no task {id}", code="agent.no-task")
 
     def job_output(self, id: str, since: int = 0) -> Following:
@@ -318,7 +324,7 @@ class AgentClient:
 
     async def cancel_job(self, id: str) -> TaskInfo:
         """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output."""
-        return TaskInfo.of((await self._ask("cancel", task=id))["task"])
+        return understood(TaskInfo.of, (await self._ask("cancel", task=id)).get("task"))
 
     async def shell(
         self, command: str, *, env: Environment | None = None, cwd: str | None = None, name: str = "shell", id: str | None = None
@@ -355,7 +361,7 @@ class AgentClient:
 
     async def interrupt(self, kernel: str = "main") -> bool:
         """Interrupt the running cell of a kernel (KeyboardInterrupt); False if none ran."""
-        return bool((await self._ask("interrupt", kernel=kernel))["interrupted"])
+        return bool((await self._ask("interrupt", kernel=kernel)).get("interrupted"))
 
     async def restart_kernel(self, kernel: str = "main") -> None:
         """End a kernel and its variables; the next cell starts a new one."""

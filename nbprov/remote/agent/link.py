@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
-import struct
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.remote.connection import Connection
-from nbprov.remote.errors import RemoteError
+
+from .frames import FOLLOW_LIMIT, AgentError, foul, pack, size_of, unpack, word
 
 if TYPE_CHECKING:
     import asyncssh
 
-FRAME_LIMIT = 64 * 1024 * 1024
 HELLO_SECONDS: Seconds = 15.0
 """From opening the channel to the agent's first frame: a Python start and a socket, on a machine that may still be busy booting."""
 NOT_RUNNING = 3
@@ -31,10 +29,31 @@ class AgentAbsent(Exception):
     """The machine answers, but no agent runs on it."""
 
 
-class AgentError(RemoteError):
-    """The agent refused what it was asked, or is no longer there."""
+class Followed:
+    """What has come of one task and was not read yet."""
 
-    code = "agent"
+    def __init__(self) -> None:
+        self._frames: asyncio.Queue[tuple[dict[str, Any], int] | None] = asyncio.Queue()
+        self.waiting = 0
+        self.closed = asyncio.Event()
+
+    def put(self, frame: dict[str, Any], size: int) -> None:
+        """Add a frame of so many bytes."""
+        self.waiting += size
+        self._frames.put_nowait((frame, size))
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.closed.set()
+        self._frames.put_nowait(None)
+
+    async def get(self) -> dict[str, Any] | None:
+        """The next frame; None where nothing more comes over this line: what is missing is to be asked for again."""
+        found = await self._frames.get()
+        if found is None:
+            return None
+        self.waiting -= found[1]
+        return found[0]
 
 
 class Link:
@@ -44,8 +63,9 @@ class Link:
         self._process, self._stack = process, stack
         self._numbers = itertools.count(1)
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self.follows: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
+        self.follows: dict[str, Followed] = {}
         self.hello: dict[str, Any] = {}
+        self.foul: AgentError | None = None
         self.is_up = True
         self._reader: asyncio.Task[None] | None = None
 
@@ -57,6 +77,8 @@ class Link:
         ------
         AgentAbsent
             If no agent runs there.
+        AgentError
+            If what answers is no agent.
         LinkLost, SshError
             If the connection does not carry it.
         """
@@ -65,7 +87,7 @@ class Link:
             link = cls(process, stack)
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
-                    frame = await link._read()
+                    frame, _ = await link._read()
                     if frame is None:
                         await process.wait_closed()
             except TimeoutError:
@@ -74,55 +96,67 @@ class Link:
                 if process.returncode == NOT_RUNNING:
                     raise AgentAbsent
                 raise LinkLost("the channel ended")
+            if frame.get("ev") != "hello":
+                raise foul("no greeting")
             link.hello = frame
             link._reader = asyncio.create_task(link._listen())
             link._stack = stack.pop_all()
             return link
 
-    async def _read(self) -> dict[str, Any] | None:
+    async def _read(self) -> tuple[dict[str, Any] | None, int]:
         import asyncssh
 
         try:
-            (size,) = struct.unpack(">I", await self._process.stdout.readexactly(4))
-            if size > FRAME_LIMIT:
-                return None
-            frame: dict[str, Any] = json.loads(await self._process.stdout.readexactly(size))
-        except (asyncio.IncompleteReadError, OSError, asyncssh.Error, ValueError):
-            return None
-        return frame
+            size = size_of(await self._process.stdout.readexactly(4))
+            body = await self._process.stdout.readexactly(size)
+        except (asyncio.IncompleteReadError, OSError, asyncssh.Error):
+            return None, 0
+        return unpack(body), size
 
     async def _listen(self) -> None:
         try:
-            while (frame := await self._read()) is not None:
+            while True:
+                frame, size = await self._read()
+                if frame is None:
+                    return
                 if "re" in frame:
                     answer = self._answers.pop(frame["re"], None)
                     if answer is not None and not answer.done():
                         answer.set_result(frame)
-                elif frame.get("ev") == "out" and (queue := self.follows.get(frame["follow"])) is not None:
-                    queue.put_nowait(frame)
+                elif frame.get("ev") == "out":
+                    self._take(frame, size)
+        except AgentError as error:
+            self.foul = error
         finally:
             self._down()
+
+    def _take(self, frame: dict[str, Any], size: int) -> None:
+        followed = self.follows.get(frame["follow"])
+        if followed is None:
+            return
+        followed.put(frame, size)
+        if followed.waiting > FOLLOW_LIMIT:
+            # Its reader is slow: it asks again from where it will be, and the agent keeps the rest until then.
+            del self.follows[frame["follow"]]
+            followed.close()
+            self.tell(op="unfollow", follow=frame["follow"])
 
     def _down(self) -> None:
         self.is_up = False
         for answer in self._answers.values():
             if not answer.done():
-                answer.set_exception(LinkLost("the channel ended"))
+                answer.set_exception(self.foul or LinkLost("the channel ended"))
                 answer.exception()
         self._answers.clear()
-        for queue in self.follows.values():
-            queue.put_nowait(None)
+        for followed in self.follows.values():
+            followed.close()
 
     def tell(self, **frame: Any) -> None:
         """Send a frame that wants no answer."""
         if self.is_up:
-            body = json.dumps(frame, separators=(",", ":")).encode()
-            if len(body) > FRAME_LIMIT:
-                raise AgentError(
-                    f"{len(body) >> 20} MB in one message are too many", hint="copy large data as files", code="agent.too-large"
-                )
+            data = pack(frame)
             try:
-                self._process.stdin.write(struct.pack(">I", len(body)) + body)
+                self._process.stdin.write(data)
             except OSError as error:
                 raise LinkLost(str(error)) from error
 
@@ -146,8 +180,8 @@ class Link:
             frame = await answer
         finally:
             self._answers.pop(number, None)
-        if "error" in frame:
-            raise AgentError(frame["error"]["message"], code=f"agent.{frame['error']['code']}")
+        if frame.get("error"):
+            raise AgentError(word(str(frame["error"]["message"])), code=f"agent.{word(str(frame['error']['code']))}")
         return frame
 
     async def close(self) -> None:

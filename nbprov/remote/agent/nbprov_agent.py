@@ -332,6 +332,7 @@ class Task:
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
         self.save()
+        self.cancel = self.cancel_queued  # what it held of its process is let go
         self.done.set()
 
     @property

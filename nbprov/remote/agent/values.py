@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.money import Micros
 from nbprov.model.spec import Guards, Secret
+
+from .frames import number, word
 
 BUDGET_RESERVE_SECONDS: Seconds = 180.0
 """Kept back of a budget: what a hook, a poweroff and the cloud's own stop take, so that the cap holds once all has ended."""
@@ -197,7 +199,18 @@ class TaskInfo:
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
         """Read the agent's answer, newer agents' further fields aside."""
-        return cls(**{name: data[name] for name in cls.__dataclass_fields__ if name in data})
+        return cls(
+            word(data["id"]),
+            word(data["kind"]),
+            word(data["name"]),
+            word(data["state"]),
+            status=word(data.get("status") or ""),
+            exit_code=_count(data.get("exit_code")),
+            created=number(data.get("created", 0.0)),
+            started=_moment(data.get("started")),
+            ended=_moment(data.get("ended")),
+            last=_count(data.get("last")) or 0,
+        )
 
     @property
     def is_over(self) -> bool:
@@ -263,32 +276,50 @@ class AgentStatus:
         """Read the agent's answer."""
         kernels = [
             KernelState(
-                name, row["state"], row["cells"], row["queued"], {k: v for k, v in row.items() if k not in ("state", "cells", "queued")}
+                word(name),
+                word(row["state"]),
+                int(number(row["cells"])),
+                int(number(row["queued"])),
+                {word(k): word(str(v)) for k, v in row.items() if k not in ("state", "cells", "queued")},
             )
             for name, row in data["kernels"].items()
         ]
         return cls(
-            version=data["version"],
-            python=data["python"],
-            platform=data["platform"],
-            uptime=data["uptime"],
-            age=data["age"],
-            idle=data["idle"],
-            active=tuple(data["active"]),
-            guards=tuple(map(guard_state, data["guards"])),
+            version=word(data["version"]),
+            python=word(data["python"]),
+            platform=word(data["platform"]),
+            uptime=number(data["uptime"]),
+            age=number(data["age"]),
+            idle=number(data["idle"]),
+            active=tuple(map(word, data["active"])),
+            guards=guard_states(data["guards"]),
             kernels=tuple(kernels),
             tasks=tuple(map(TaskInfo.of, data["tasks"])),
-            gpus=tuple(data["gpus"]),
-            cpus=data["cpus"] or 0,
-            disk_free=data["disk_free"],
-            disk_total=data["disk_total"],
+            gpus=tuple(map(word, data["gpus"])),
+            cpus=int(number(data["cpus"] or 0)),
+            disk_free=int(number(data["disk_free"])),
+            disk_total=int(number(data["disk_total"])),
             ending=guard_state(data["ending"]) if data["ending"] else None,
         )
 
 
+def _moment(value: object) -> Instant | None:
+    return None if value is None else number(value)
+
+
+def _count(value: object) -> int | None:
+    return None if value is None else int(number(value))
+
+
 def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
-    return GuardState(data["guard"], data["left"], data["mode"], data["reason"])
+    left = data["left"]
+    return GuardState(word(data["guard"]), None if left is None else number(left), word(data["mode"]), word(data["reason"]))
+
+
+def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:
+    """Read the guards of the agent's answer."""
+    return tuple(map(guard_state, rows))
 
 
 def plain_environment(env: Environment | None) -> dict[str, str]:

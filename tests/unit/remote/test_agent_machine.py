@@ -15,7 +15,7 @@ import pytest
 
 from nbprov.model.spec import Secret
 from nbprov.remote.agent.client import AgentClient, Following
-from nbprov.remote.agent.link import AgentError
+from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.nbprov_agent import TASK_JOURNAL_BYTES
 from nbprov.remote.agent.values import AgentConfig, Output
 from nbprov.remote.connection import Connection

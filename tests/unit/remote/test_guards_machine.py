@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from nbprov.model.money import usd
-from nbprov.remote.agent.link import AgentError
+from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import GuardConfig
 
 pytestmark = pytest.mark.machine
