@@ -207,6 +207,8 @@ class Errands:
             candidate = run.machine.attempts[token].candidate
             guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
+            for note in run.clusters[token].notes:
+                run.runlog.line(f"attempt {run.machine.attempts[token].number}  {note}")
             await run.books.persist(lambda: self._write_guards(candidate.count, guards))
 
     async def recount(self) -> None:

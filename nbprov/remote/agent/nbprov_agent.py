@@ -937,7 +937,7 @@ class Gang(asyncio.DatagramProtocol):
         self.own = idle_since
         self.nonce, self.number = os.urandom(8).hex(), 0
         self.transport: asyncio.DatagramTransport | None = None
-        self.told_at, self.trouble = -math.inf, ""
+        self.told_at, self.told_own, self.trouble = -math.inf, -math.inf, ""
         saved = read_json(self.path)
         try:
             self.take(check_gang(saved) if saved else {})
@@ -973,8 +973,8 @@ class Gang(asyncio.DatagramProtocol):
             self.transport, _ = await made
 
     async def speak(self, pause: float) -> None:
-        """Tell the others if the last time is `pause` ago. The network may come up after the agent, and go."""
-        if not self.peers or boottime() - self.told_at < pause:
+        """Tell the others if the last time is `pause` ago, or at once after a silence. The network may come up after the agent, and go."""
+        if not self.peers or (boottime() - self.told_at < pause and self.own - self.told_own < pause):
             return
         try:
             await self.open()
@@ -987,7 +987,7 @@ class Gang(asyncio.DatagramProtocol):
                 print(f"the cluster's other machines cannot be told: {error}", file=sys.stderr, flush=True)
 
     def tell_all(self) -> None:
-        self.told_at = boottime()
+        self.told_at, self.told_own = boottime(), self.own
         for rank, peer in self.peers.items():
             self.tell(rank, peer, peer.nonce)
 
@@ -1444,6 +1444,8 @@ class Agent:
             self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
         else:
             keep(asyncio.ensure_future(self.run_job(task, frame)))
+        if self.gang.peers:
+            self.retick.set()  # the others may be about to end for want of work
         return {"task": task.info()}
 
     async def run_job(self, task: Task, frame: Json) -> None:
