@@ -239,4 +239,3 @@ def slots_of(accelerators: float, vcpus: float) -> int:
     """
     whole = int(-(-accelerators // 1))
     return whole or max(1, int(vcpus))
-

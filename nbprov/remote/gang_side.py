@@ -45,7 +45,7 @@ def let_in(login: str, mark: str) -> None:
 
 def include(config: str) -> None:
     """Make the machine's own ssh heed a config of ours, before all that is written in its user's."""
-    path, line = os.path.expanduser("~/.ssh/config"), 'Include "%s"\n' % config
+    path, line = os.path.expanduser("~/.ssh/config"), f'Include "{config}"\n'
     before = text_of(path)
     if line not in before:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)

@@ -14,7 +14,18 @@ from nbprov.remote.errors import SshError
 
 from .install import command, install, launch, program
 from .link import AgentAbsent, AgentError, Link, LinkLost
-from .values import AgentConfig, AgentStatus, Environment, GuardConfig, GuardState, Output, PeerState, TaskInfo, guard_state, plain_environment
+from .values import (
+    AgentConfig,
+    AgentStatus,
+    Environment,
+    GuardConfig,
+    GuardState,
+    Output,
+    PeerState,
+    TaskInfo,
+    guard_state,
+    plain_environment,
+)
 
 PROTOCOL = 1
 REQUEST_SECONDS: Seconds = 30.0

@@ -42,7 +42,9 @@ else:
             time.sleep(0.05)
 """
 
-NAMES = "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
+NAMES = (
+    "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
+)
 SHOW = f"import json, os; print(json.dumps({{k: v for k, v in os.environ.items() if k.startswith({NAMES})}}))"
 
 
@@ -72,7 +74,9 @@ def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) ->
     assert "PET_RDZV_ENDPOINT" not in told
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(told)
     hosts = pair.bash("cat $NBPROV_HOSTFILE $HYDRA_HOST_FILE", timeout=WAIT_SECONDS).text.splitlines()
-    assert hosts == [f"{ip} slots=2" for ip in told["NBPROV_NODE_IPS"].splitlines()] + [f"{ip}:2" for ip in told["NBPROV_NODE_IPS"].splitlines()]
+    assert hosts == [f"{ip} slots=2" for ip in told["NBPROV_NODE_IPS"].splitlines()] + [
+        f"{ip}:2" for ip in told["NBPROV_NODE_IPS"].splitlines()
+    ]
     _reach(pair)
     # What the notebook logs in with is nowhere on the machines.
     key = (world.session.engine.home / "keys" / _live(world).run_id / CLIENT_KEY).read_text().splitlines()[2]
@@ -97,7 +101,9 @@ def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(world:
     before = [pair.bash(write, nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")]
     pair.stop().wait(WAIT_SECONDS)
     pair.start().wait(WAIT_SECONDS)
-    after = [pair.bash("[ $(cat who) = $(hostname) ] && cat $NBPROV_HOSTFILE", nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")]
+    after = [
+        pair.bash("[ $(cat who) = $(hostname) ] && cat $NBPROV_HOSTFILE", nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")
+    ]
     assert before[0] == before[1] != after[0] == after[1], "this cloud gives new addresses"
     assert pair.bash("echo $NODE_RANK", nodes="1", timeout=WAIT_SECONDS).text == "1\n"
     _reach(pair)
@@ -107,7 +113,10 @@ def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(world:
 
 def test_one_machine_has_a_hosts_file_and_no_key(world: TunnelWorld) -> None:
     one = world.up("one")
-    assert one.bash("cat $NBPROV_HOSTFILE; ls -d ~/.ssh ~/.nbprov/gang 2>&1 | grep -c 'No such'", timeout=WAIT_SECONDS).text == "localhost slots=2\n2\n"
+    assert (
+        one.bash("cat $NBPROV_HOSTFILE; ls -d ~/.ssh ~/.nbprov/gang 2>&1 | grep -c 'No such'", timeout=WAIT_SECONDS).text
+        == "localhost slots=2\n2\n"
+    )
     told = _environment(one.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text)
     assert (told["NNODES"], told["NODE_RANK"]) == ("1", "0")
     assert not [name for name in told if name.startswith(("PET_", "OMPI_", "HYDRA_"))]

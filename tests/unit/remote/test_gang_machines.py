@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from nbprov.remote.agent.values import GuardConfig
 
 pytestmark = pytest.mark.machine
@@ -31,9 +32,13 @@ async def _joined(stack: contextlib.AsyncExitStack, machines: list[Any], agent_o
     nodes = [("127.0.0.1", _quiet_port()) for _ in machines]
     await asyncio.gather(*(client.join_gang(rank, nodes, SECRET) for rank, client in enumerate(clients)))
     for client in clients:
-        while any(peer.heard is None for peer in await client.gang()):
-            await asyncio.sleep(0.02)
+        await _heard(client)
     return clients
+
+
+async def _heard(client: Any) -> None:
+    while any(peer.heard is None for peer in await client.gang()):  # noqa: ASYNC110
+        await asyncio.sleep(0.02)
 
 
 def _off(machine: Any) -> Path:

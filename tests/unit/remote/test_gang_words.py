@@ -139,7 +139,9 @@ def test_a_word_to_another_node_is_not_ours() -> None:
 @given(
     st.one_of(
         st.binary(max_size=600),
-        st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda x: st.lists(x, max_size=3)).map(json.dumps).map(str.encode),
+        st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda x: st.lists(x, max_size=3))
+        .map(json.dumps)
+        .map(str.encode),
         st.fixed_dictionaries(
             {},
             optional={
