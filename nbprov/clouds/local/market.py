@@ -100,6 +100,7 @@ FAULT_PHASES = {
     "refuse": "submit",
     "slow_start": "submit",
     "refuse_later": "decision",
+    "partial": "partial",
     "lose_answer": "answer",
     "slow_answer": "answer",
     "no_ssh": "boot",
@@ -119,7 +120,8 @@ class Fault(Where):
     Attributes
     ----------
     do
-        `refuse` (at once), `refuse_later` (when the operation is decided), `lose_answer` (carried out, then the connection is
+        `refuse` (at once), `refuse_later` (when the operation is decided), `partial` (what
+        stock is short of is left out, and made when the same create comes again and there is more), `lose_answer` (carried out, then the connection is
         closed), `slow_start` and `slow_answer` (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
         sshd never comes up), `die` (ends `seconds` into its boot), `slow_boot` (takes `seconds` longer to boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs
         does not answer), `preempt` (taken back `seconds` after it runs).
