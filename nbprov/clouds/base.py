@@ -49,6 +49,9 @@ class Capabilities:
     replayable
         A repeated `submit` with the same token returns the first one's result (EC2, GCE); where it is False an unknown
         outcome is resolved by listing.
+    fills
+        A create for which there are too few machines is accepted with those there are; the same one again makes of the rest what it can, unless
+        machines of it were ended meanwhile. Elsewhere a create is all or none.
     settle
         Seconds after which a create that was sent surely shows in a listing.
     own_timer
@@ -88,6 +91,7 @@ class Capabilities:
     local_disk: bool = False
     accelerator_args: bool = False
     replayable: bool = False
+    fills: bool = False
     settle: Seconds = 120.0
     own_timer: bool = False
     zones: bool = True
@@ -132,7 +136,7 @@ class Cloud(ABC):
 
     @abstractmethod
     def submit(self, launch: Launch) -> Operation:
-        """Send one create for `launch.count` machines, all or none. At most `CALL_SECONDS`.
+        """Send one create for `launch.count` machines, all or none (but see `Capabilities.fills`). At most `CALL_SECONDS`.
 
         Raises
         ------

@@ -83,7 +83,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
     if spec.setup:
         report("setup is running")
         ledger.set_job(live.run_id, SETUP, SETUP, spec.setup, "running")
-        begun = [await _start(live, node, SETUP, spec.setup, env, cwd) for node in live.nodes]
+        begun = await asyncio.gather(*(_start(live, node, SETUP, spec.setup, env, cwd) for node in live.nodes))
         if spec.run and len(live.nodes) == 1:
             # Handed over together, so that run follows setup even if this kernel is gone by then.
             await _start(live, live.head, RUN, spec.run, env, cwd, after=[SETUP])
@@ -99,8 +99,8 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
             )
     if spec.run:
         report("starting run")
-        for node in live.nodes:
-            await _start(live, node, RUN, spec.run, env, cwd, after=[SETUP] if spec.setup else [])
+        after = [SETUP] if spec.setup else []
+        await asyncio.gather(*(_start(live, node, RUN, spec.run, env, cwd, after=after) for node in live.nodes))
         ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
 
 

@@ -20,7 +20,7 @@ Message = dict[str, Any]
 OnOutput = Callable[[Message], None] | None
 
 TOUCH_EVERY: Seconds = 60.0
-"""A node that looks on while another one works is told so this often, so that its own idle guard does not end it."""
+"""A node that looks on while another one works, and does not hear of it by itself, is told so this often: its idle guard must not end it."""
 
 INTERRUPT_SECONDS: Seconds = 5.0
 """How long a remote interrupt may take to be delivered before the local wait ends anyway."""
@@ -141,7 +141,8 @@ def agent_of(node: Node) -> AgentClient:
 
 @asynccontextmanager
 async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[None]:
-    others = [node for node in live.nodes if node not in chosen]
+    # Agents that hear of each other need nobody for this, nor does it end with this kernel.
+    others = [node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen]
 
     async def touch() -> None:
         while True:

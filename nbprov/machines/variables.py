@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.environment import env_for
+from nbprov.remote.gang import launcher_files
 
 
 def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> dict[str, str]:
     """The variables that setup, run and cells find on a node."""
-    offer = live.candidate.offer
+    offer, gang = live.candidate.offer, live.gang
     return env_for(
-        node_rank=node.instance.node,
-        node_ips=[n.instance.private_host or n.instance.host for n in live.nodes],
+        # The place among those that are there: a machine that was lost leaves no gap.
+        node_rank=next(rank for rank, other in enumerate(live.nodes) if other is node),
+        node_ips=gang.addresses,
         num_gpus=offer.accelerator_count,
         task_id=f"nbprov-{live.run_id}",
         cluster_info={"cluster_name": live.name, "cloud": offer.cloud, "region": offer.region, "zone": offer.zone},
         setup=setup,
+        port=gang.port,
+        files=launcher_files(node.folder, len(live.nodes)) if node.folder else None,
     )

@@ -24,6 +24,7 @@ from .door import Door
 from .failover import MOST_HEEDED
 from .guards import LEAST_BUDGET_SECONDS, check_budget, guard_config, kept
 from .health import check_health
+from .holding import hold
 from .launching import make_launch
 from .ledger import LaunchRow
 from .live import LiveCluster, Node
@@ -163,6 +164,9 @@ class Errands:
         cloud = self._cloud(token)
         while True:
             result = await self._poll(cloud, operation)
+            if isinstance(result, Accepted) and len(result.ids) < self._run.rows[token].candidate.count and cloud.capabilities.fills:
+                self._run.post(await hold(self, token, cloud, operation, result.ids))
+                return
             if not isinstance(result, Pending):
                 self._run.post(signals.Polled(token, result))
                 return
@@ -207,6 +211,8 @@ class Errands:
             candidate = run.machine.attempts[token].candidate
             guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
+            for note in run.clusters[token].notes:
+                run.runlog.line(f"attempt {run.machine.attempts[token].number}  {note}")
             await run.books.persist(lambda: self._write_guards(candidate.count, guards))
 
     async def recount(self) -> None:
@@ -385,10 +391,11 @@ class Errands:
         row = self._run.rows[token]
         if row.operation is None or self._run.clock.now() > _given_up(row):
             return False
-        result = await self._poll(cloud, row.operation)
+        result, before = await self._poll(cloud, row.operation), len(made)
         if isinstance(result, Accepted):
             made.update(result.ids)
-        return not isinstance(result, Refused)
+        # One that was accepted with fewer machines than asked for is decided too: after that, only what is new has to settle.
+        return isinstance(result, Pending) or len(made) > before
 
 
 def _late_failure(instance: Instance) -> Failure:

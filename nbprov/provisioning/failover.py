@@ -118,6 +118,8 @@ class Failover:
                 self._refused(self._open(token), failure, now, elapsed, actions)
             case signals.Polled(token, result):
                 self._polled(self._open(token), result, now, elapsed, actions)
+            case signals.Partial(token, ids, failure):
+                self._partial(self._open(token), ids, failure, now, actions)
             case signals.Resolved(token, ids):
                 self._resolved(self._open(token), ids, now, elapsed, actions)
             case signals.PhaseDone(token, phase):
@@ -180,10 +182,23 @@ class Failover:
         if self.is_unwanted(attempt.token):
             self._end(attempt, actions)
         elif len(ids) != attempt.candidate.count:
-            self._broken(attempt, Failure(Cause.UNHEALTHY, f"{len(ids)} of {attempt.candidate.count} machines were made"), now, actions)
+            cause = Cause.CAPACITY if len(ids) < attempt.candidate.count else Cause.UNHEALTHY
+            self._broken(attempt, Failure(cause, f"{len(ids)} of {attempt.candidate.count} machines were made"), now, actions)
         else:
             attempt.failure = None
             self._enter(attempt, AttemptState.BOOTING, elapsed, actions)
+
+    def _partial(
+        self, attempt: Attempt | None, ids: tuple[str, ...], failure: Failure, now: Instant, actions: list[signals.Action]
+    ) -> None:
+        if attempt is None or attempt.state is not AttemptState.SENT:
+            return
+        attempt.ids = ids
+        attempt.state = AttemptState.ACCEPTED
+        if self.is_unwanted(attempt.token):
+            self._end(attempt, actions)
+        else:
+            self._broken(attempt, failure, now, actions)
 
     def _resolved(
         self, attempt: Attempt | None, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[signals.Action]

@@ -11,10 +11,13 @@ from nbprov.model.clock import Seconds
 from nbprov.model.launches import Instance
 from nbprov.model.offers import Candidate
 
+from .tying import tie
+
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
     from nbprov.remote.agent.values import GuardConfig
     from nbprov.remote.connection import Connection
+    from nbprov.remote.gang import Gang
     from nbprov.remote.keys import ClusterKeys
 
     from .door import Door
@@ -22,11 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Node:
-    """One machine with its connection and agent; node 0 is the head."""
+    """One machine with its connection and agent; node 0 is the head.
+
+    Attributes
+    ----------
+    folder
+        Where our files lie on it; empty until they are there.
+    """
 
     instance: Instance
     connection: Connection | None = None
     agent: AgentClient | None = None
+    folder: str = ""
 
     async def close(self) -> None:
         """Close the connection; the machine and everything on it go on."""
@@ -45,6 +55,10 @@ class LiveCluster:
     ----------
     door
         What is done about machines that do not answer; None where nothing can be.
+    unheard
+        Nodes whose agents do not hear of all others: while one works, somebody must keep these awake.
+    notes
+        What could not be done for the machines as a gang, in words.
     """
 
     run_id: str
@@ -53,6 +67,17 @@ class LiveCluster:
     keys: ClusterKeys
     nodes: list[Node] = field(default_factory=list)
     door: Door | None = None
+    unheard: set[int] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def gang(self) -> Gang:
+        """The machines as those who reach each other, in the order of their ranks."""
+        from nbprov.remote.gang import Gang, slots_of
+
+        offer = self.candidate.offer
+        slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
+        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots)
 
     @property
     def head(self) -> Node:
@@ -102,7 +127,7 @@ class LiveCluster:
             raise
 
     async def start_agents(self, guards: GuardConfig | None, seconds: Seconds) -> None:
-        """Start the agent of every node and hand it its guards; None leaves those it has.
+        """Start the agent of every node, hand it its guards (None leaves those it has), and make the nodes known to each other.
 
         Raises
         ------
@@ -118,6 +143,7 @@ class LiveCluster:
             node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
 
         await all_of(*(one(node) for node in self.nodes))
+        await tie(self)
 
     async def close(self) -> None:
         """Close every connection; the machines go on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from .live import LiveCluster, Node
 
 if TYPE_CHECKING:
     from .engine import Engine
+
+log = logging.getLogger("nbprov.provisioning")
 
 
 async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
@@ -48,4 +51,6 @@ async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
     # A start may have lost what the agent was told; the same values again do not begin a count anew.
     guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
     await live.start_agents(guards, AGENT_SECONDS)
+    for note in live.notes:
+        log.warning("%s: %s", row.name, note)
     return live

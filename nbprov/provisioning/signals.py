@@ -51,6 +51,15 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
+class Partial:
+    """Fewer machines were made than asked for, they were held, and the rest did not come."""
+
+    token: str
+    ids: tuple[str, ...]
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
 class Resolved:
     """The cloud's own list says what became of an unknown outcome: the ids it made, or none."""
 
@@ -116,6 +125,7 @@ Event = (
     | SubmitFailed
     | Withdrawn
     | Polled
+    | Partial
     | Resolved
     | PhaseDone
     | PhaseFailed

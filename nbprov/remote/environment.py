@@ -21,8 +21,10 @@ def env_for(
     cluster_info: Mapping[str, str],
     user: str = "",
     setup: bool = False,
+    port: int = 0,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The variables of one node, each under both prefixes.
+    """The variables of one node, each under both prefixes; and, by their own names, what torchrun and MPI look for.
 
     Parameters
     ----------
@@ -38,6 +40,10 @@ def env_for(
         `cluster_name`, `cloud`, `region`, `zone`.
     setup
         Whether the variables are for `setup`, which has names of its own besides.
+    port
+        Where the head may be met; 0 leaves out what launchers look for.
+    files
+        Variables that name files on this node, taken as they are.
 
     Examples
     --------
@@ -60,4 +66,20 @@ def env_for(
     }
     if setup:
         named |= {"SETUP_NODE_RANK": rank, "SETUP_NODE_IPS": ips, "SETUP_NUM_GPUS_PER_NODE": gpus}
-    return {prefix + name: value for prefix in (FOREIGN_PREFIX, OWN_PREFIX) for name, value in named.items()}
+    ours = {prefix + name: value for prefix in (FOREIGN_PREFIX, OWN_PREFIX) for name, value in named.items()}
+    return ours | (_meeting(rank, node_ips, max(1, int(gpus)), port) if port else {}) | dict(files or {})
+
+
+def _meeting(rank: str, node_ips: Sequence[str], processes: int, port: int) -> dict[str, str]:
+    """What launchers look for. Not `RANK`, `LOCAL_RANK` and `WORLD_SIZE`: whoever finds those takes itself for one that was launched already."""
+    named = {
+        "NNODES": str(len(node_ips)),
+        "NODE_RANK": rank,
+        "NPROC_PER_NODE": str(processes),
+        "MASTER_ADDR": node_ips[0],
+        "MASTER_PORT": str(port),
+    }
+    if len(node_ips) == 1:
+        return named
+    # torchrun takes what it is not told from PET_*. Its rendezvous endpoint is left to it: that would win over a --master_addr of the user's.
+    return named | {f"PET_{name}": value for name, value in named.items()}

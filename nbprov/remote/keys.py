@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from nbprov.model.errors import NbprovError
 
 CLIENT_KEY = "client_ed25519"
 HOST_KEY = "host_ed25519"
+INNER_KEY = "inner_ed25519"
 
 
 class KeyMaterialError(NbprovError):
@@ -91,6 +94,43 @@ class ClusterKeys:
         """The host key's fingerprint as OpenSSH shows it, `SHA256:…`."""
         blob = base64.b64decode(self.host_public.split()[1])
         return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+def inner_pair(folder: Path) -> tuple[str, str]:
+    """The pair by which a cluster's machines log in to each other, private and public; made when it is first asked for.
+
+    It is apart from the pair that this computer logs in with, which never leaves it.
+
+    Raises
+    ------
+    KeyMaterialError
+        If a file is unreadable or not what it should be.
+    """
+    path = folder / INNER_KEY
+    if not path.exists():
+        fresh = path.with_name(f"{INNER_KEY}.{uuid.uuid4().hex}")
+        try:
+            _make_pair(fresh, "nbprov-gang")
+            # Of two kernels that come at once one is first, and both go on with its key. The public one is read from the private.
+            with suppress(FileExistsError):
+                try:
+                    os.link(fresh, path)
+                except OSError as error:
+                    if isinstance(error, FileExistsError):
+                        raise
+                    fresh.replace(path)  # a file system without hard links
+        finally:
+            for draft in (fresh, fresh.with_name(fresh.name + ".pub")):
+                draft.unlink(missing_ok=True)
+    private = _read(path, "-----BEGIN OPENSSH PRIVATE KEY-----")
+    return private, _public_of(private)
+
+
+def _public_of(private: str) -> str:
+    from cryptography.hazmat.primitives import serialization
+
+    key = serialization.load_ssh_private_key(private.encode(), None)
+    return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
 
 
 def _make_pair(path: Path, comment: str) -> str:

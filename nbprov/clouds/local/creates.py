@@ -9,7 +9,8 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +78,10 @@ class Creates:
         if earlier is not None and not (earlier["state"] == "refused" and earlier["code"] in PASSING):
             if earlier["fingerprint"] != mark:
                 raise Refusal("IdempotentParameterMismatch", "the token was used with other parameters")
+            if earlier["state"] == "accepted" and not _is_late(arguments):
+                await self._fill(earlier, str(arguments["user_data"]))
             return {"id": earlier["operation"]}
-        if arguments["answer_by"] and time.time() > arguments["answer_by"]:
+        if _is_late(arguments):
             raise Refusal("TooLate", "the request was read after the instant until which it was wanted")
         market = self.market.read()
         self._limit_rate(market)
@@ -185,18 +188,47 @@ class Creates:
         later = self.faults.strike("submit", "decision", row)
         if later is not None:
             raise refusal(later)
-        self.require(self.market.read(), row, request["count"])
-        records = [self._record(operation, row, node) for node in range(request["count"])]
-        script = self._script(operation).read_text()
+        count = request["count"]
+        if self._most(row, count) in range(1, count) and self.faults.strike("submit", "partial", row) is not None:
+            count = self._most(row, count)
+        self.require(self.market.read(), row, count)
+        await self._make(operation, row, range(count), self._script(operation).read_text())
+        self._script(operation).unlink(missing_ok=True)
+
+    async def _make(self, operation: Record, row: Row, nodes: Iterable[int], script: str) -> None:
+        records = [self._record(operation, row, node) for node in nodes]
         for record in records:
             shape = Shape(record["id"], record["name"], record["node"], record["gpus"], record["gpu_memory_mib"])
-            await asyncio.to_thread(Machine(self.root, record["id"]).create, shape, script, request["public_key"])
-        operation.update(state="accepted", ids=[r["id"] for r in records])
+            await asyncio.to_thread(Machine(self.root, record["id"]).create, shape, script, operation["request"]["public_key"])
+        operation.update(state="accepted", ids=[*operation["ids"], *(r["id"] for r in records)])
         self.store.put(*(("machine", r) for r in records), ("operation", operation))
-        self._script(operation).unlink(missing_ok=True)
         log.info("create %s is accepted: %s", operation["operation"], ", ".join(operation["ids"]))
         for record in records:
             self.machines.boot(record)
+
+    async def _fill(self, operation: Record, script: str) -> None:
+        """Make what a create was short of, as far as there is stock now; nothing once any machine of it is on its way out."""
+        async with self._deciding:
+            made = [m for m in self.store.all("machine") if m["token"] == operation["id"]]
+            missing = [n for n in range(operation["request"]["count"]) if n not in {m["node"] for m in made}]
+            row = self.market.row_of(operation["request"])
+            if (
+                row is None
+                or len(operation["ids"]) >= operation["request"]["count"]
+                or any(m["state"] not in (State.PENDING, State.RUNNING) for m in made)
+                or not made
+            ):
+                return
+            if more := self._most(row, len(missing)):
+                await self._make(operation, row, missing[:more], script)
+
+    def _most(self, row: Row, wanted: int) -> int:
+        """How many machines stock and quota allow, of so many."""
+        for count in range(wanted, 0, -1):
+            with suppress(Refusal):
+                self.require(self.market.read(), row, count)
+                return count
+        return 0
 
     def require(self, market: Market, row: Row, count: int) -> None:
         """Refuse what stock or quota do not allow."""
@@ -251,6 +283,10 @@ class Creates:
             "end_at": now + request["terminate_after"] if request["terminate_after"] is not None else None,
             "fault": {"do": fault.do, "seconds": fault.seconds} if fault is not None else {},
         }
+
+
+def _is_late(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments["answer_by"]) and time.time() > arguments["answer_by"]
 
 
 def _fingerprint(arguments: Mapping[str, Any]) -> str:

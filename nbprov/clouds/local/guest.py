@@ -151,6 +151,16 @@ esac
 exec env "$@"
 """
 
+SSH = r"""#!/bin/sh
+# Stands in for ssh where this machine shares its account with the computer: ssh goes by the account's home, and would read the computer's config.
+here="${0%/*}"
+PATH=$(printf '%s\n' "$PATH" | tr : '\n' | grep -vxF "$here" | paste -sd: -)
+real=$(command -v ssh) || { echo "ssh: not found" >&2; exit 127; }
+own="$HOME/.ssh/config"
+[ "$(getent passwd "$(id -u)" | cut -d: -f6)" != "$HOME" ] && [ -f "$own" ] || exec "$real" "$@"
+exec "$real" -F "$own" "$@"
+"""
+
 PIP = """#!/bin/sh
 exec "$NBPROV_MACHINE/venv/bin/python3" -m pip "$@"
 """
@@ -203,7 +213,7 @@ done
 
 def scripts(gpus: str) -> dict[str, str]:
     """What is in a machine's `bin`, by name."""
-    found = {"nbprov-poweroff": POWEROFF, "sudo": SUDO, **dict.fromkeys(POWER_NAMES, POWER)}
+    found = {"nbprov-poweroff": POWEROFF, "sudo": SUDO, "ssh": SSH, **dict.fromkeys(POWER_NAMES, POWER)}
     return found | {"nvidia-smi": NVIDIA_SMI} if gpus else found
 
 

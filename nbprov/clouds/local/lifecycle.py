@@ -76,7 +76,9 @@ class Lifecycle:
 
     def boot(self, record: Record) -> None:
         """Boot a machine that is pending, after the market's boot delay."""
-        self._spawn(self._boot(record, self.timing().boot))
+        fault = record["fault"]
+        longer = fault["seconds"] if fault.get("do") == "slow_boot" else 0.0
+        self._spawn(self._boot(record, self.timing().boot + longer))
 
     def terminate(self, record: Record, reason: str) -> None:
         """End a machine and remove its disk. One that is ending or gone is passed over."""

@@ -100,10 +100,12 @@ FAULT_PHASES = {
     "refuse": "submit",
     "slow_start": "submit",
     "refuse_later": "decision",
+    "partial": "partial",
     "lose_answer": "answer",
     "slow_answer": "answer",
     "no_ssh": "boot",
     "die": "boot",
+    "slow_boot": "boot",
     "stuck": "boot",
     "broken_gpus": "boot",
     "preempt": "life",
@@ -118,9 +120,10 @@ class Fault(Where):
     Attributes
     ----------
     do
-        `refuse` (at once), `refuse_later` (when the operation is decided), `lose_answer` (carried out, then the connection is
+        `refuse` (at once), `refuse_later` (when the operation is decided), `partial` (what
+        stock is short of is left out, and made when the same create comes again and there is more), `lose_answer` (carried out, then the connection is
         closed), `slow_start` and `slow_answer` (wait `seconds` before reading the request, or before answering it), `no_ssh` (runs, but
-        sshd never comes up), `die` (ends `seconds` into its boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs
+        sshd never comes up), `die` (ends `seconds` into its boot), `slow_boot` (takes `seconds` longer to boot), `stuck` (never leaves pending), `broken_gpus` (one of its GPUs
         does not answer), `preempt` (taken back `seconds` after it runs).
     call
         Which call `refuse`, the slow ones and `lose_answer` strike; patterns over rows apply to `submit` only.

@@ -27,6 +27,7 @@ CAPABILITIES = Capabilities(
     ports=True,
     docker=False,
     replayable=True,
+    fills=True,
     settle=1.0,
     own_timer=True,
     zones=True,

@@ -60,6 +60,12 @@ class Launches(Leases):
             )
             self._begin_attempt(db, token)
 
+    def prolong(self, token: str, launch: Launch) -> None:
+        """Commit that a launch which made fewer machines than asked for is sent once more for the rest, with a new `answer_by`."""
+        with self.store.transaction() as db:
+            self._hold(db, self._run_of(db, token))
+            db.execute("UPDATE launches SET launch = ?, deadline = ? WHERE token = ?", (dump(launch), launch.answer_by, token))
+
     def _begin_attempt(self, db: sqlite3.Connection, token: str) -> None:
         db.execute("INSERT INTO attempts (token, sent) VALUES (?, ?)", (token, self.clock.now()))
 

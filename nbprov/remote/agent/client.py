@@ -15,7 +15,18 @@ from nbprov.remote.errors import SshError
 from .frames import AgentError, understood
 from .install import command, install, launch, program
 from .link import AgentAbsent, Followed, Link, LinkLost
-from .values import AgentConfig, AgentStatus, Environment, GuardConfig, GuardState, Output, TaskInfo, guard_states, plain_environment
+from .values import (
+    AgentConfig,
+    AgentStatus,
+    Environment,
+    GuardConfig,
+    GuardState,
+    Output,
+    PeerState,
+    TaskInfo,
+    guard_states,
+    plain_environment,
+)
 
 PROTOCOL = 1
 REQUEST_SECONDS: Seconds = 30.0
@@ -269,6 +280,29 @@ class AgentClient:
     def events(self, since: int = 0) -> Following:
         """What the agent itself noted: started, guards, warning, guard (one is due), hook, poweroff. Does not end by itself."""
         return Following(self, "agent", since)
+
+    async def join_gang(self, rank: int, nodes: Sequence[tuple[str, int]], secret: bytes) -> None:
+        """Tell the agent who the machines of its cluster are, so that they tell each other when they were last active.
+
+        Parameters
+        ----------
+        rank
+            Which of `nodes` this machine is.
+        nodes
+            Address and UDP port of every machine's agent, head first.
+        secret
+            Of this cluster alone; the agents know each other by it.
+
+        Raises
+        ------
+        AgentError
+            `agent.unknown-op` from an agent of an older release; `agent.gang` where the machine cannot listen at its address.
+        """
+        await self._ask("gang", config={"rank": rank, "nodes": [list(node) for node in nodes], "secret": secret.hex()})
+
+    async def gang(self) -> tuple[PeerState, ...]:
+        """The other machines of the cluster, as far as this one has heard of them."""
+        return tuple(PeerState(row["node"], row["heard"], row["idle"]) for row in (await self._ask("gang"))["peers"])
 
     # -- jobs and shells
 

@@ -21,7 +21,10 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import hmac
+import ipaddress
 import json
+import math
 import os
 import platform
 import re
@@ -93,6 +96,12 @@ RETURN_SECONDS = 180.0
 """After a start at boot: how long a limit reached before still waits, for whoever started the machine to raise it; a budget keeps as much back."""
 SAVE_SECONDS = 5.0
 READY_SECONDS = 15.0
+GANG_SECONDS = 60.0
+"""Between two words to the cluster's other machines, at most."""
+GANG_SHARE = 10.0
+"""So many words go within the idle time: nine in a row may be lost before a machine takes the others for idle that are not."""
+GANG_BYTES = 512
+MOST_NODES = 4096
 
 Json = Dict[str, Any]  # noqa: UP006
 
@@ -842,6 +851,15 @@ class Guards:
         if now - self.saved_at >= SAVE_SECONDS:
             self.save()
 
+    def heed(self, others_active: float) -> None:
+        """Count what the cluster's other machines did as activity of the instant at which they did it."""
+        self.idle_since = max(self.idle_since, min(self.now, others_active))
+
+    def gang_pause(self) -> float:
+        """Seconds between two words to the cluster's other machines."""
+        idle = self.config.get("idle_seconds") or math.inf
+        return max(SHORTEST_TICK, min(GANG_SECONDS, idle / GANG_SHARE))
+
     def states(self) -> list[Json]:
         """Every guard that is on, with the seconds it leaves: negative or zero means it is due."""
         found = []
@@ -890,6 +908,154 @@ def since_boot(folder: Path, now: float, wall: float) -> float:
         return min(now, max(0.0, wall - (folder / "boot.id").stat().st_mtime))
     except OSError:
         return 0.0  # in a container the uptime is the host's and says nothing
+
+
+# ---------------------------------------------------------------- the gang: the cluster's other machines
+
+
+class Peer:
+    """Another machine of the cluster, as far as it was heard of. Times are of this machine's own clock."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = (host, port)
+        self.nonce, self.number = "", 0
+        self.past: set[str] = set()
+        self.active: float | None = None
+        self.heard: float | None = None
+
+
+class Gang(asyncio.DatagramProtocol):
+    """Tells the agents of the cluster's other machines how long this one has been idle, and hears the same of them.
+
+    So a machine that waits while another one computes is not idle, and all of them become idle at the same instant, with no laptop in
+    between. What goes round is when a machine itself was last active, never what it heard: two idle machines cannot keep each other awake,
+    and one that died ages like any other. A word is a datagram under a secret of the cluster's. It repeats what the hearer last called
+    itself (a random name for each start of an agent) and has a number, so that an old word counts for nothing; no clock is compared.
+    """
+
+    def __init__(self, folder: Path, idle_since: float) -> None:
+        self.path = folder / "gang.json"
+        self.own = idle_since
+        self.nonce, self.number = os.urandom(8).hex(), 0
+        self.transport: asyncio.DatagramTransport | None = None
+        self.told_at, self.told_own, self.trouble = -math.inf, -math.inf, ""
+        saved = read_json(self.path)
+        try:
+            self.take(check_gang(saved) if saved else {})
+        except (Refused, KeyError, TypeError, ValueError) as error:
+            print(f"{self.path} is of no use: {error}", file=sys.stderr, flush=True)
+            self.take({})
+
+    def take(self, config: Json) -> None:
+        self.close()
+        self.rank, self.secret = int(config.get("rank", 0)), bytes.fromhex(config.get("secret", ""))
+        nodes = [Peer(host, port) for host, port in config.get("nodes", [])]
+        self.here = nodes[self.rank].address if nodes else None
+        self.peers = {rank: node for rank, node in enumerate(nodes) if rank != self.rank}
+
+    def set(self, config: Json) -> None:
+        """Take the addresses of now; what was heard of machines that are still there stays."""
+        before = self.peers
+        self.take(check_gang(config))
+        for rank, peer in self.peers.items():
+            if rank in before and before[rank].address == peer.address:
+                self.peers[rank] = before[rank]
+        write_json(self.path, config)
+
+    def close(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+            self.transport = None
+
+    async def open(self) -> None:
+        """Listen at this machine's own address, where there is anybody to hear."""
+        if self.transport is None and self.peers:
+            made = asyncio.get_event_loop().create_datagram_endpoint(lambda: self, local_addr=self.here)
+            self.transport, _ = await made
+
+    async def speak(self, pause: float) -> None:
+        """Tell the others if the last time is `pause` ago, or at once after a silence. The network may come up after the agent, and go."""
+        if not self.peers or (boottime() - self.told_at < pause and self.own - self.told_own < pause):
+            return
+        try:
+            await self.open()
+            self.tell_all()
+            self.trouble = ""
+        except OSError as error:
+            self.told_at = boottime()
+            if str(error) != self.trouble:
+                self.trouble = str(error)
+                print(f"the cluster's other machines cannot be told: {error}", file=sys.stderr, flush=True)
+
+    def tell_all(self) -> None:
+        self.told_at, self.told_own = boottime(), self.own
+        for rank, peer in self.peers.items():
+            self.tell(rank, peer, peer.nonce)
+
+    def tell(self, rank: int, peer: Peer, echo: str) -> None:
+        if self.transport is None:
+            return
+        self.number += 1
+        word = {"from": self.rank, "to": rank, "i": self.nonce, "you": echo, "n": self.number, "idle": round(boottime() - self.own, 3)}
+        body = json.dumps(word, separators=(",", ":")).encode()
+        self.transport.sendto(self.sign(body) + body, peer.address)
+
+    def sign(self, body: bytes) -> bytes:
+        return hmac.new(self.secret, body, hashlib.sha256).digest()
+
+    def error_received(self, error: Exception) -> None:
+        """A machine that does not listen yet, or any more: the next word may reach it."""
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        """Hear a word. What is not under the secret is not looked at, and gets no answer."""
+        if len(data) > GANG_BYTES or not hmac.compare_digest(data[:32], self.sign(data[32:])):
+            return
+        try:
+            word = json.loads(data[32:])
+            rank, name, number, idle = int(word["from"]), str(word["i"]), int(word["n"]), float(word["idle"])
+            is_mine, is_fresh = word["to"] == self.rank, word["you"] == self.nonce
+        except (KeyError, TypeError, ValueError):
+            return
+        peer = self.peers.get(rank)
+        if peer is None or not is_mine or not 0 <= idle < math.inf:
+            return
+        if not is_fresh:
+            # Its agent does not know who we are now, or this is an old word: say it, and believe what comes then.
+            self.tell(rank, peer, name)
+        elif name != peer.nonce and name not in peer.past:
+            peer.past.add(peer.nonce)
+            peer.nonce, peer.number = name, 0
+        if is_fresh and name == peer.nonce and number > peer.number:
+            first, peer.number, peer.heard = peer.heard is None, number, boottime()
+            peer.active = max(peer.heard - idle, -math.inf if peer.active is None else peer.active)
+            if first:
+                self.tell(rank, peer, peer.nonce)
+
+    def last_active(self) -> float:
+        """When any of the others was last active, as far as was heard."""
+        return max([peer.active for peer in self.peers.values() if peer.active is not None], default=-math.inf)
+
+    def info(self) -> list[Json]:
+        now = boottime()
+        seen = [(rank, peer.heard, peer.active) for rank, peer in self.peers.items()]
+        return [
+            {"node": rank, "heard": None if heard is None else now - heard, "idle": None if active is None else now - active}
+            for rank, heard, active in seen
+        ]
+
+
+def check_gang(config: Json) -> Json:
+    """Refuse addresses that are none: what is not an address would be looked up, which takes its time."""
+    nodes, rank = config["nodes"], config["rank"]
+    if not isinstance(rank, int) or not isinstance(nodes, list) or not 0 <= rank < len(nodes) <= MOST_NODES:
+        raise Refused("gang", f"rank {rank!r} is none of the nodes")
+    for host, port in nodes:
+        ipaddress.ip_address(host)
+        if not isinstance(port, int) or not 0 < port < 65536:
+            raise Refused("gang", f"{port!r} is not a port")
+    if len(bytes.fromhex(config["secret"])) < 16:
+        raise Refused("gang", "the secret is too short")
+    return config
 
 
 def check_guards(config: Json) -> Json:
@@ -954,6 +1120,7 @@ class Agent:
         self.activity = Activity()
         is_boot = bool(os.environ.pop(AT_BOOT, "")) and not is_restart
         self.guards = Guards(folder, boottime(), time.time(), self.identity, is_restart, is_boot)
+        self.gang = Gang(folder, self.guards.idle_since)
         self.active: list[str] = []
         self.ending: Json | None = None
         self.python: str | None = None
@@ -1003,6 +1170,7 @@ class Agent:
         watcher = keep(asyncio.ensure_future(self.watch()))
         await self.stopped.wait()
         watcher.cancel()
+        self.gang.close()
         server.close()
         await self.wind_up()
 
@@ -1039,6 +1207,9 @@ class Agent:
         self.activity.look({client.session for client in self.clients})
         self.active = self.what_is_active()
         self.guards.tick(boottime(), time.time(), self.active)
+        if self.active:
+            self.gang.own = self.guards.now
+        self.guards.heed(self.gang.last_active())
 
     async def watch(self) -> None:
         """The guards' loop: needs nobody but the machine itself."""
@@ -1054,6 +1225,7 @@ class Agent:
 
     async def watch_once(self) -> None:
         self.observe()
+        await self.gang.speak(self.guards.gang_pause())
         keep(asyncio.ensure_future(self.activity.look_at_gpus()))
         for near in self.guards.warnings():
             self.event("warning", **near)
@@ -1239,6 +1411,7 @@ class Agent:
             "active": self.active,
             "guards": self.guards.states(),
             "ending": self.ending,
+            "peers": self.gang.info(),
             "kernels": {k.name: {"state": k.state, "cells": k.count, "queued": k.queue.qsize(), **k.info} for k in self.kernels.values()},
             "tasks": [task.info() for task in self.tasks.values() if task.meta["kind"] != "cell" or task.is_live],
             "gpus": self.activity.gpus,
@@ -1272,6 +1445,8 @@ class Agent:
             self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
         else:
             keep(asyncio.ensure_future(self.run_job(task, frame)))
+        if self.gang.peers:
+            self.retick.set()  # the others may be about to end for want of work
         return {"task": task.info()}
 
     async def run_job(self, task: Task, frame: Json) -> None:
@@ -1369,6 +1544,17 @@ class Agent:
         self.retick.set()
         return {"guards": self.guards.states()}
 
+    async def op_gang(self, client: Client, frame: Json) -> Json:
+        """Learn who the cluster's other machines are (with `config`), and say who of them was heard of."""
+        if frame.get("config") is not None:
+            self.gang.set(frame["config"])
+            try:
+                await self.gang.open()
+            except OSError as error:
+                raise Refused("gang", f"this machine cannot listen for the others: {error}") from None
+            self.gang.tell_all()
+        return {"peers": self.gang.info()}
+
     async def op_shutdown(self, client: Client, frame: Json) -> Json:
         """End the agent; with `if_idle` only where no kernel holds variables and nothing runs."""
         busy = [task.id for task in self.tasks.values() if task.is_live] + [k.name for k in self.kernels.values() if k.host is not None]
@@ -1389,6 +1575,7 @@ class Agent:
         "interrupt": op_interrupt,
         "restart": op_restart,
         "guards": op_guards,
+        "gang": op_gang,
         "shutdown": op_shutdown,
     }
 

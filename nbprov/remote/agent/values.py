@@ -229,6 +229,15 @@ class GuardState:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerState:
+    """Another machine of the cluster as an agent knows it: its node, seconds since it was heard of and since it was active; None if never."""
+
+    node: int
+    heard: Seconds | None
+    idle: Seconds | None
+
+
+@dataclass(frozen=True, slots=True)
 class KernelState:
     """A kernel: `none`, `starting`, `idle`, `busy`, `unresponsive` or `dead`."""
 

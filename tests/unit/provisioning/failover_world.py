@@ -28,6 +28,7 @@ from nbprov.provisioning.signals import (
     Follow,
     Gone,
     HandOver,
+    Partial,
     PhaseDone,
     PhaseFailed,
     Polled,
@@ -80,6 +81,9 @@ class Deed:
     def is_on_the_bill(self) -> bool:
         """Whether a machine of it exists or may yet exist."""
         return bool(self.alive) or not self.decided
+
+
+HELD = Failure(Cause.CAPACITY, "some of the machines were made, and held for 90 s ($0.05)")
 
 
 class World:
@@ -186,7 +190,11 @@ class World:
         if task in ("booting", "ssh", "agent", "health"):
             self.late += [PhaseDone(token, AttemptState(task)), PhaseFailed(token, Failure(Cause.TIMEOUT, "late"))]
         elif task == "follow":
-            self.late += [Polled(token, Accepted(self.deeds[token].ever)), Polled(token, Refused(Failure(Cause.CAPACITY, "late")))]
+            self.late += [
+                Partial(token, self.deeds[token].ever, HELD),
+                Polled(token, Accepted(self.deeds[token].ever)),
+                Polled(token, Refused(Failure(Cause.CAPACITY, "late"))),
+            ]
 
     def _submit(self, action: Submit) -> None:
         assert not self.restored, "a run that is wound up creates nothing"
@@ -320,7 +328,9 @@ class World:
         if task in ("follow", "resolve", "end") and not deed.decided:
             return  # the run goes on asking
         deed.task = ""
-        if task == "follow":
+        if task == "follow" and len(deed.ever) < deed.candidate.count and len(deed.ever) % 2:
+            self.tell(Partial(token, deed.ever, HELD))
+        elif task == "follow":
             self.tell(Polled(token, Accepted(deed.ever)))
         elif task == "resolve":
             self.tell(Resolved(token, deed.ever))

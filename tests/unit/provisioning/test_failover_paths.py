@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from failover_world import World
+from failover_world import HELD, World
 from provisioning_samples import DEADLINES, candidate, zones
 
 from nbprov.model.causes import MINUTE, Cause, Failure
@@ -179,6 +179,21 @@ def test_half_a_gang_is_ended() -> None:
     assert failure.message == "2 of 3 machines were made"
     world.answer(FIRST)
     assert _tried(world) == ["a", "b"]
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_part_of_a_gang_that_was_held_in_vain_is_ended_with_its_cause(cancelled: bool) -> None:
+    world = _started([candidate(0, zone="a", count=3), candidate(1, zone="b", count=3)])
+    world.take_note(FIRST)
+    world.make(FIRST, 1)
+    if cancelled:
+        world.cancel()
+    world.answer(FIRST)
+    assert world.deeds[FIRST].task == "end"
+    assert world.machine.attempts[FIRST].failure == (Failure(Cause.CANCELLED, "you cancelled the launch") if cancelled else HELD)
+    assert bool(world.blocks) is not cancelled
+    world.answer(FIRST)
+    assert _tried(world) == (["a"] if cancelled else ["a", "b"])
 
 
 @pytest.mark.parametrize("arrived", [True, False])

@@ -129,6 +129,19 @@ def machine(tmp_path: Path, keys: ClusterKeys) -> Iterator[Machine]:
         made.end()
 
 
+@pytest.fixture
+def three(tmp_path: Path, keys: ClusterKeys) -> Iterator[list[Machine]]:
+    """Three machines with one cluster's keys."""
+    made = [Machine(tmp_path / f"machine{number}", keys) for number in range(3)]
+    try:
+        for one in made:
+            one.start()
+        yield made
+    finally:
+        for one in made:
+            one.end()
+
+
 @pytest.fixture(scope="module")
 def shared_machine(tmp_path_factory: pytest.TempPathFactory, keys: ClusterKeys) -> Iterator[Machine]:
     """One machine for the tests of a module that leave it as they found it."""

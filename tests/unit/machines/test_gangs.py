@@ -1,0 +1,169 @@
+"""Clusters of several machines on the `local` cloud: they know, reach and meet each other, stay while one works, and end together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
+
+from nbprov import api
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.machines import cells
+from nbprov.machines.cells import agent_of
+from nbprov.model.launches import InstanceState
+from nbprov.provisioning.live import LiveCluster
+from nbprov.remote.agent.link import AgentError
+from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.keys import CLIENT_KEY
+
+pytestmark = pytest.mark.machine
+
+MEET = """
+import os, socket, time
+rank, nodes = int(os.environ["NODE_RANK"]), int(os.environ["NNODES"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    with socket.create_server(place) as server:
+        server.settimeout(60)
+        print("met", sorted(server.accept()[0].recv(9).decode() for _ in range(nodes - 1)), flush=True)
+else:
+    end = time.monotonic() + 60
+    while True:
+        try:
+            with socket.create_connection(place, 5) as caller:
+                caller.sendall(f"node {rank}".encode())
+            break
+        except ConnectionRefusedError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+"""
+
+NAMES = (
+    "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
+)
+SHOW = f"import json, os; print(json.dumps({{k: v for k, v in os.environ.items() if k.startswith({NAMES})}}))"
+
+
+def _environment(text: str) -> dict[str, str]:
+    found = json.loads(next(line for line in text.splitlines() if line.startswith("{")))
+    assert isinstance(found, dict)
+    return found
+
+
+def _live(world: TunnelWorld) -> LiveCluster:
+    (live,) = world.session.engine.live.values()
+    return live
+
+
+def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) -> None:
+    pair = world.up("pair", rest=f"\nnum_nodes: 2\nrun: |\n  python3 - <<'END'\n{_indented(MEET)}\n  END\n  python3 -c \"{SHOW}\"")
+    assert _live(world).notes == []
+    assert pair.wait_job("run", WAIT_SECONDS) == 0
+    log = pair.logs("run")
+    assert "met ['node 1']" in log
+    # A job, a script and Python see the same.
+    told = _environment(log)
+    assert _environment(pair.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text) == told
+    assert _environment(pair.cell(SHOW, timeout=WAIT_SECONDS).text) == told
+    assert told["PET_MASTER_ADDR"] == told["MASTER_ADDR"] == told["NBPROV_NODE_IPS"].splitlines()[0]
+    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_NPROC_PER_NODE"]) == ("2", "0", "1")
+    assert "PET_RDZV_ENDPOINT" not in told
+    assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(told)
+    hosts = pair.bash("cat $NBPROV_HOSTFILE $HYDRA_HOST_FILE", timeout=WAIT_SECONDS).text.splitlines()
+    assert hosts == [f"{ip} slots=2" for ip in told["NBPROV_NODE_IPS"].splitlines()] + [
+        f"{ip}:2" for ip in told["NBPROV_NODE_IPS"].splitlines()
+    ]
+    _reach(pair)
+    # What the notebook logs in with is nowhere on the machines.
+    key = (world.session.engine.home / "keys" / _live(world).run_id / CLIENT_KEY).read_text().splitlines()[2]
+    assert pair.bash(f"grep -rlF '{key}' $HOME $NBPROV_MACHINE/boot || echo nowhere", timeout=WAIT_SECONDS).text == "nowhere\n"
+
+
+def _reach(pair: api.Cluster) -> None:
+    """Each node logs in to the other, by name and by address, and runs there."""
+    for here, there in ((0, 1), (1, 0)):
+        by_address = f"ssh -n $(echo \"$NBPROV_NODE_IPS\" | sed -n {there + 1}p) 'echo $NBPROV_NODE'"
+        said = pair.bash(f"ssh -n node{there} 'echo $NBPROV_NODE'; {by_address}", nodes=str(here), timeout=WAIT_SECONDS)
+        assert said.text == f"{there}\n{there}\n"
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.strip().splitlines())
+
+
+def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(world: TunnelWorld) -> None:
+    pair = world.up("pair", rest="\nnum_nodes: 2")
+    write = "hostname >who; cat $NBPROV_HOSTFILE"
+    before = [pair.bash(write, nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")]
+    pair.stop().wait(WAIT_SECONDS)
+    pair.start().wait(WAIT_SECONDS)
+    after = [
+        pair.bash("[ $(cat who) = $(hostname) ] && cat $NBPROV_HOSTFILE", nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")
+    ]
+    assert before[0] == before[1] != after[0] == after[1], "this cloud gives new addresses"
+    assert pair.bash("echo $NODE_RANK", nodes="1", timeout=WAIT_SECONDS).text == "1\n"
+    _reach(pair)
+    lines = pair.bash("grep -c nbprov-gang $NBPROV_AUTHORIZED_KEYS; grep -c Include ~/.ssh/config", timeout=WAIT_SECONDS).text
+    assert lines == "1\n1\n", "nothing of ours piles up"
+
+
+def test_one_machine_has_a_hosts_file_and_no_key(world: TunnelWorld) -> None:
+    one = world.up("one")
+    assert (
+        one.bash("cat $NBPROV_HOSTFILE; ls -d ~/.ssh ~/.nbprov/gang 2>&1 | grep -c 'No such'", timeout=WAIT_SECONDS).text
+        == "localhost slots=2\n2\n"
+    )
+    told = _environment(one.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text)
+    assert (told["NNODES"], told["NODE_RANK"]) == ("1", "0")
+    assert not [name for name in told if name.startswith(("PET_", "OMPI_", "HYDRA_"))]
+
+
+def test_with_no_kernel_a_job_on_one_node_keeps_the_cluster_and_after_it_all_nodes_end(world: TunnelWorld) -> None:
+    run = world.session.provision(SPEC % "" + "\nnum_nodes: 2", "pair")
+    assert isinstance(run, api.Run)
+    run.launch().wait(WAIT_SECONDS)
+    idle, owner, cloud = 2.0, world.session.engine.ledger.owner, LocalCloud(world.home / "local")
+    poweroff = world.session.engine.cloud("local").capabilities.poweroff
+
+    async def begin(live: LiveCluster) -> None:
+        await agent_of(live.nodes[1]).run_job(f"sleep {2 * idle}; touch done")
+        await asyncio.gather(*(agent_of(n).set_guards(GuardConfig(poweroff, idle_seconds=idle)) for n in live.nodes))
+
+    world.session.wait_remote("pair", begin, WAIT_SECONDS)
+    world.session.close()  # the laptop is closed
+    ended: dict[str, float] = {}
+    worked = None
+
+    def all_ended() -> bool:
+        nonlocal worked
+        if worked is None and list((world.home / "local" / "i").glob("*/home/done")):
+            worked = time.monotonic()
+            assert not ended
+        for machine in cloud.list(owner):
+            if machine.state in (InstanceState.ENDING, InstanceState.GONE):
+                assert "idle" in machine.reason
+                ended.setdefault(machine.id, time.monotonic())
+        return len(ended) == 2
+
+    until(all_ended, "the end of both")
+    assert worked is not None
+    assert max(ended.values()) - min(ended.values()) < idle
+
+
+def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def deaf(*_: Any) -> None:
+        raise AgentError("this agent does not know 'gang'", code="agent.unknown-op")
+
+    monkeypatch.setattr("nbprov.remote.agent.client.AgentClient.join_gang", deaf)
+    monkeypatch.setattr(cells, "TOUCH_EVERY", 0.2)
+    pair = world.up("pair", rest="\nnum_nodes: 2")
+    live = _live(world)
+    assert live.unheard == {0, 1}
+    assert "do not hear of all others" in live.notes[-1]
+    pair.bash("sleep 0.5", nodes="1", timeout=WAIT_SECONDS)
+    tasks = world.session.wait_remote("pair", lambda live: agent_of(live.nodes[0])._ask("tasks"), WAIT_SECONDS)["tasks"]
+    assert "touch" in {task["name"] for task in tasks}
