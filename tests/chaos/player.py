@@ -24,6 +24,7 @@ from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import RunState
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Race, Request, Spec, Wait
+from nbprov.provisioning import holding
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
@@ -34,6 +35,7 @@ NAME = "dev"
 STEP_SECONDS = 60.0
 LOCK_SECONDS = 0.5
 HEDGE_SECONDS = 1.0
+HOLD_SECONDS = 1.5
 
 
 def capabilities(order: dict[str, Any]) -> Capabilities:
@@ -78,6 +80,7 @@ def _plan(order: dict[str, Any], engine: Engine, spec: Spec | None = None, block
 
 def play(order: dict[str, Any]) -> None:
     """Play the story; returns only where it was not cut."""
+    holding.HOLD_SECONDS = HOLD_SECONDS
     trap = Trap(order["transition"], order["when"], order["nth"], Path(order["mark"]))
     engine = make_engine(order, trap)
     if order["takes_up"]:

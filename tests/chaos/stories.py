@@ -58,6 +58,7 @@ PASSES: dict[str, tuple[str, ...]] = {
     "hedge": ("intend", "cloud.submit", "sent", "accepted", "failed(ending)", "set_launch(gone)", "hand_over"),
     "wait": ("remember", "set_run(waiting)", "set_run(launching)", "note", *LAUNCH, *UP),
     "gang": (*LAUNCH, "set_guard", "hand_over", "set_launch(agent)"),
+    "partial": ("prolong", "cloud.submit", "cloud.poll", "failed(ending)", *END, "hand_over"),
     "down": ("set_cluster(ending)", "set_cluster(ended)", "cloud.terminate", "free_quota", "hand_over"),
     "stop-start": (
         *("set_cluster(stopping)", "set_cluster(stopped)", "set_cluster(starting)", "set_cluster(running)", "reprice", "resume_prices"),
@@ -71,8 +72,8 @@ PASSES: dict[str, tuple[str, ...]] = {
 }
 """Which transitions a story passes.
 
-`hedge`: the first place does not answer for a while, and a second joins. `wait`: nothing is in stock in the first pass; the person clears
-the blocks, and a later pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
+`partial`: the first place makes one machine of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
+joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
 provision log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by
 the kernel that takes it up.
 """
@@ -158,6 +159,8 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
             return _fault(number, do="slow_start", seconds=dice.choice([0.6, 1.2]), first=1)
         case "half-made":
             return _fault(number, **dice.choice([{"do": "die", "first": 1}, {"do": "no_ssh", "first": 1}]))
+        case "partial":
+            return f'[[stock]]\nzone = "{ZONES[0]}"\nleft = 1\n' + _fault(number, do="partial", zone=ZONES[0])
         case "cancel" if dice.random() < 0.3:
             return _fault(number, do="slow_answer", seconds=0.3, first=1)
         case _:
@@ -196,7 +199,7 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         when=when,
         nth=dice.choice([2, 3]) if transition in ("note", "cloud.list", "cloud.poll") and dice.random() < 0.5 else 1,
         market=market + _faults(kind, number, transition, dice),
-        count=2 if kind == "gang" else 1,
+        count=2 if kind in ("gang", "partial") else 1,
         race=dice.choice([2, 3]) if kind == "race" else 1,
         earlier=earlier,
         cancel_at=_cancel_at(kind, transition, earlier, dice),

@@ -20,7 +20,7 @@ NAMED_BY_STATE = {"set_launch": 1, "failed": 2, "set_run": 1, "set_cluster": 1}
 
 WRITES = (
     *("open_run", "set_run", "request_cancel", "renew", "take", "release", "release_all"),
-    *("intend", "intend_again", "sent", "accepted", "failed", "set_launch"),
+    *("intend", "intend_again", "prolong", "sent", "accepted", "failed", "set_launch"),
     *("hand_over", "set_cluster", "reprice", "resume_prices", "seen"),
     *("remember", "clear_blocks", "free_quota", "note", "set_guard"),
 )
