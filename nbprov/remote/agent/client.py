@@ -294,6 +294,56 @@ class AgentClient:
         """
         return await self._begin("job", script, id, env, name=name, cwd=cwd, after=list(after))
 
+    async def submit_job(
+        self,
+        script: str,
+        id: str,
+        nonce: str,
+        *,
+        name: str = "job",
+        env: Environment | None = None,
+        cwd: str | None = None,
+        after: Sequence[str] = (),
+        gpus: float | None = None,
+        gpus_told: int = 0,
+        nodes: int = 1,
+        held: bool = False,
+    ) -> TaskInfo:
+        """Queue a bash script as a job that begins once the GPUs it asks for are free, in the order of submission.
+
+        Parameters
+        ----------
+        nonce
+            Says that it is the same request again: with another one, an id that is taken is refused (`agent.taken`).
+        gpus
+            All by default (without GPUs: the machine to itself); 0 for none, and no waiting; below 1 a share of one.
+        gpus_told
+            How many GPUs the machine was got with, for where it cannot see for itself.
+        nodes
+            How many nodes have a part of this job.
+        held
+            Keep its place, and begin after `release_job` only; it is given up after a minute.
+        """
+        answer = await self._ask(
+            "submit",
+            task=id,
+            nonce=nonce,
+            code=script,
+            env=plain_environment(env),
+            name=name,
+            cwd=cwd,
+            after=list(after),
+            gpus="all" if gpus is None else gpus,
+            gpus_told=gpus_told,
+            nodes=nodes,
+            held=held,
+        )
+        return TaskInfo.of(answer["task"])
+
+    async def release_job(self, id: str) -> TaskInfo:
+        """Let a job that was submitted held begin when it is its turn."""
+        return TaskInfo.of((await self._ask("release", task=id))["task"])
+
     async def jobs(self) -> tuple[TaskInfo, ...]:
         """All jobs the agent remembers, oldest first."""
         answer = await self._ask("tasks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,6 +181,14 @@ class TaskInfo:
         Of a job or a shell that ran; negative where a signal ended it.
     last
         The number of its last output so far.
+    gpus
+        What a submitted job asks for: `all`, a number, a share of one; None for others.
+    devices
+        The GPUs that it was given.
+    nodes
+        How many nodes have a part of it.
+    position
+        In the queue; 1 is the next one to begin.
     """
 
     id: str
@@ -193,6 +201,10 @@ class TaskInfo:
     started: Instant | None = None
     ended: Instant | None = None
     last: int = 0
+    gpus: str | float | None = None
+    devices: Sequence[int] = ()
+    nodes: int = 1
+    position: int | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
