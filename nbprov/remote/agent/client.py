@@ -28,6 +28,9 @@ LAST_PAUSE: Seconds = 5.0
 SHUTDOWN_SECONDS: Seconds = 15.0
 """How long an old agent may take to go when a new one replaces it."""
 
+END_ONLY = 10**9
+"""Follow a task from here on to learn of its end alone."""
+
 Reconnect = Callable[[], Awaitable[Connection]]
 
 
@@ -87,6 +90,8 @@ class AgentClient:
         self._lock = asyncio.Lock()
         self._is_closed = False
         self._pings: asyncio.Task[None] | None = None
+        self.on_ending: set[Callable[[], None]] = set()
+        """Called when the agent says that its guards end the machine now; nobody is called while the line is down."""
 
     @classmethod
     async def start(cls, connection: Connection, config: AgentConfig, *, reconnect: Reconnect | None = None) -> AgentClient:
@@ -171,7 +176,9 @@ class AgentClient:
             try:
                 if not self.connection.is_open:
                     self.connection = await self._reconnect()
-                return await Link.open(self.connection, command(self.config, "connect"))
+                link = await Link.open(self.connection, command(self.config, "connect"))
+                link.on_event = self._hear
+                return link
             except AgentAbsent:
                 await install(self.connection, self.config)
                 await launch(self.connection, self.config)
@@ -246,7 +253,17 @@ class AgentClient:
         answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
         return TaskInfo.of(answer["task"])
 
+    def _hear(self, frame: dict[str, Any]) -> None:
+        if frame["ev"] == "ending":
+            for tell in tuple(self.on_ending):
+                tell()
+
     # -- the machine
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the line was up when it was last used; asking over one that is not begins by looking for the machine."""
+        return self._link is not None and self._link.is_up
 
     @property
     def previous_end(self) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import struct
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,7 @@ class Link:
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self.follows: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
         self.hello: dict[str, Any] = {}
+        self.on_event: Callable[[dict[str, Any]], None] = lambda frame: None
         self.is_up = True
         self._reader: asyncio.Task[None] | None = None
 
@@ -100,6 +102,8 @@ class Link:
                         answer.set_result(frame)
                 elif frame.get("ev") == "out" and (queue := self.follows.get(frame["follow"])) is not None:
                     queue.put_nowait(frame)
+                elif frame.get("ev") in ("warning", "ending"):
+                    self.on_event(frame)
         finally:
             self._down()
 

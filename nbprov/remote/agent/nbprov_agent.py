@@ -68,6 +68,8 @@ PARTIAL_SECONDS = 0.2
 """How long a line without an end waits for it before it is shown: progress bars have none."""
 CANCEL_SECONDS = 5.0
 """Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
+END_ONLY = 10**9
+"""Who follows a task from this number on wants to know of its end alone: nothing is read for it."""
 HOLD_SECONDS = 60.0
 """How long one node's part of a job waits for those of the other nodes to be there: a few round trips, over a line that may break in between."""
 WAITING_JOBS = 2000
@@ -1520,6 +1522,8 @@ class Agent:
         cursor, changed = Cursor(task.journal, since), asyncio.Event()
         task.journal.waiters.add(changed)
         try:
+            if since >= END_ONLY:
+                await task.done.wait()
             while True:
                 changed.clear()
                 entries = cursor.read()
