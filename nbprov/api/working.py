@@ -7,9 +7,11 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
@@ -413,11 +415,18 @@ class JobDesk(Reaching):
     # ------------------------------------------------------------ to the end
 
     async def end_of(self, row: ClusterRow, job: Job) -> Job:
-        """Wait for the end of a job; its log is kept by then where it can be."""
-        from nbprov.machines.jobs import job_end
+        """Wait for the end of a job; `lost` where its machine ended first."""
+        from nbprov.machines.jobs import job_end, named
 
-        live = await self.engine.attach(row.name)
-        ended = await job_end(live, job)
+        try:
+            ended = await job_end(await self.engine.attach(row.name), job)
+        except (NbprovError, CloudError):
+            current = self.engine.ledger.cluster_of_run(row.run_id)
+            if current is None or current.state in _UP:
+                raise
+            # Its machine was stopped or ended; what became of it is kept.
+            kept = named(self.keeper.store.jobs(row.run_id, is_over=True), job.id)
+            return kept or replace(job, state="lost", position=None)
         self.keeper.soon()
         return ended
 

@@ -26,7 +26,7 @@ KEPT_SECONDS: Seconds = 90 * 86400.0
 KEPT_BYTES = 2 * 1024**3
 """How much all of them may take; the oldest cluster's go first."""
 
-_SAFE = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
 class KeptJobs:
@@ -86,7 +86,7 @@ class KeptJobs:
     def log(self, run_id: str, job_id: str, node: int = 0) -> str | None:
         """The log of a job on a node; None where none is kept."""
         try:
-            return self.path(run_id, job_id, node).read_text(encoding="utf-8", errors="replace")
+            return self.path(run_id, job_id, node).read_bytes().decode("utf-8", "replace")
         except (OSError, ValueError):
             return None
 

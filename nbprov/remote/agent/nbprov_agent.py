@@ -99,6 +99,8 @@ LIFETIME_HOOK_SECONDS = 300.0
 """What a hook may take where the lifetime is over: a cap that ends an hour late is none."""
 RETURN_SECONDS = 180.0
 """After a start at boot: how long a limit reached before still waits, for whoever started the machine to raise it; a budget keeps as much back."""
+LAST_WORDS_SECONDS = 5.0
+"""How long an end leaves to a client that listens, to fetch the logs of jobs: what most logs take, and less than a cent."""
 SAVE_SECONDS = 5.0
 READY_SECONDS = 15.0
 
@@ -1227,7 +1229,9 @@ class Agent:
         config = self.guards.config
         self.event("guard", **due)
         await self.tell({"ev": "ending", **due})
-        hook = await self.run_hook(due, config)
+        has_jobs = any(task.meta["kind"] == "job" for task in self.tasks.values())
+        last_words = asyncio.sleep(LAST_WORDS_SECONDS if self.clients and has_jobs else 0.0)
+        hook, _ = await asyncio.gather(self.run_hook(due, config), last_words)
         write_json(self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION})
         self.guards.save()
         command = config["poweroff"].replace("{mode}", due["mode"]).replace("{reason}", shlex.quote(due["reason"]))
