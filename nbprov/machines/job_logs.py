@@ -22,8 +22,8 @@ SHOWN_LINES = 1000
 """What is shown of a log unless asked otherwise: as much as a person scrolls through, and a browser draws without a pause."""
 SHOWN_BYTES = 1024 * 1024
 """And no more than this, however long its lines are."""
-ENTRIES_A_LINE = 4
-"""The last N lines are looked for in so many times N outputs: progress bars write one line in pieces."""
+MORE = 8
+"""The last N lines are looked for in the last N outputs, and where they are not all there in so many times as many."""
 
 DROPPED = "nbprov: {} outputs before this were dropped: a machine keeps the last 32 MB of a job\n"
 
@@ -68,41 +68,45 @@ class Writer:
 
 
 class Tail:
-    """The last lines of a text that comes in pieces, within a number of lines and of bytes."""
+    """The last lines of a text that comes in pieces, within a number of lines and of characters. Pieces are taken apart at the end alone."""
 
     def __init__(self, lines: int | None, size: int) -> None:
         self._most, self._size = lines, size
-        self._kept: deque[str] = deque()
-        self._part: list[str] = []
-        self._held = 0
-        self.earlier = 0
+        self._pieces: deque[str] = deque()
+        self._lines = self._held = self._dropped = 0
 
     def add(self, text: str) -> None:
         """Take in what comes next."""
-        *lines, rest = text.split("\n")
-        for line in lines:
-            self._part.append(line + "\n")
-            self._push("".join(self._part))
-            self._part = []
-        if rest:
-            self._part.append(rest)
-            if sum(map(len, self._part)) > self._size:  # a line without an end
-                self._part = ["".join(self._part)[-self._size :]]
+        if not text:
+            return
+        self._pieces.append(text)
+        self._lines += text.count("\n")
+        self._held += len(text)
+        while len(self._pieces) > 1:
+            first = self._pieces[0]
+            lines = first.count("\n")
+            is_too_much = self._held - len(first) > self._size or (self._most is not None and self._lines - lines > self._most)
+            if not is_too_much:
+                return
+            self._pieces.popleft()
+            self._dropped += lines
+            self._lines -= lines
+            self._held -= len(first)
 
-    def _push(self, line: str) -> None:
-        line = line[-self._size :]
-        self._kept.append(line)
-        self._held += len(line)
-        while self._held > self._size or (self._most is not None and len(self._kept) > self._most):
-            self._held -= len(self._kept.popleft())
-            self.earlier += 1
-
-    def text(self) -> str:
-        """What is left."""
-        if self._part:
-            self._push("".join(self._part))
-            self._part = []
-        return "".join(self._kept)
+    def result(self) -> tuple[str, int]:
+        """What is left, and how many lines were before it."""
+        text = "".join(self._pieces)
+        start = max(0, len(text) - self._size)
+        if start:
+            start = text.find("\n", start - 1, -1) + 1 or start  # not in the middle of a line, unless there is but one
+        if self._most is not None:
+            place = len(text) - text.endswith("\n")
+            for _ in range(self._most):
+                place = text.rfind("\n", 0, place)
+                if place < 0:
+                    break
+            start = max(start, place + 1)
+        return text[start:], self._dropped + text.count("\n", 0, start)
 
 
 def tail_of(text: str, lines: int | None, size: int = SHOWN_BYTES) -> Log:
@@ -115,7 +119,7 @@ def tail_of(text: str, lines: int | None, size: int = SHOWN_BYTES) -> Log:
     """
     tail = Tail(lines, size)
     tail.add(text)
-    return Log(tail.text(), tail.earlier)
+    return Log(*tail.result())
 
 
 def node_of(live: LiveCluster, job: Job, node: int) -> Node:
@@ -141,20 +145,29 @@ async def read_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | N
     """
     agent = agent_of(node_of(live, job, node))
     known = await _last(agent, live.name, job.id)
-    since = 0 if lines is None else max(0, known - lines * ENTRIES_A_LINE)
-    writer, tail = Writer(), Tail(lines, size)
+    since = 0 if lines is None else max(0, known - lines)
+    while True:
+        text, earlier = await _read(agent, job.id, since, known, Tail(lines, size))
+        if not since or earlier or lines is None:
+            return Log(text, since + earlier, is_counted=not since)
+        # Not enough of them: progress bars write a line in many pieces.
+        since = max(0, known - (known - since) * MORE)
+
+
+async def _read(agent: AgentClient, id: str, since: int, known: int, tail: Tail) -> tuple[str, int]:
+    writer = Writer()
     if known > since:
-        async for output in agent.job_output(job.id, since):
+        async for output in agent.job_output(id, since):
             tail.add(writer.text(output))
             if output.number >= known:
                 break
-    text = tail.text()
-    return Log(text, since + tail.earlier, is_counted=not since)
+    return tail.result()
 
 
 async def _last(agent: AgentClient, cluster: str, id: str) -> int:
     try:
-        return (await agent.task(id)).last
+        last = (await agent.task(id)).last
+        return last if isinstance(last, int) else 0  # a machine may say anything
     except AgentError as error:
         if error.code != "agent.no-task":
             raise
@@ -165,7 +178,7 @@ async def follow_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int |
     """The last lines of a job's output, then what comes, to its end. Leaving the loop does not touch the job."""
     agent = agent_of(node_of(live, job, node))
     known = await _last(agent, live.name, job.id)
-    since = 0 if lines is None else max(0, known - lines * ENTRIES_A_LINE)
+    since = 0 if lines is None else max(0, known - lines)
     writer, tail = Writer(), Tail(lines, SHOWN_BYTES)
     is_live = not known
     async for output in agent.job_output(job.id, since):
@@ -177,4 +190,4 @@ async def follow_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int |
         tail.add(text)
         if output.number >= known:
             is_live = True
-            yield tail.text()
+            yield tail.result()[0]

@@ -43,6 +43,11 @@ def exit_words(code: int | None, state: str = "failed") -> str:
     return f"{code}: killed by signal {number}{name}{why}"
 
 
+def end_words(job: Job) -> str:
+    """How a job ended, in a line."""
+    return f"{job.id}: {job.state}" + (f", exit code {exit_words(job.exit_code, job.state)}" if job.exit_code else "")
+
+
 def gpu_words(job: Job) -> str:
     """What a job asks for, and what it was given."""
     if job.gpus is None:

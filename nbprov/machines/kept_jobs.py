@@ -56,7 +56,8 @@ class KeptJobs:
             If the disk is full, or may not be written.
         """
         first = self.path(run_id, job.id)
-        first.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for folder in (self.folder, first.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for node, text in texts.items():
             _write(self.path(run_id, job.id, node), text)
         told = {f.name: getattr(job, f.name) for f in fields(job) if f.name != "kept"}

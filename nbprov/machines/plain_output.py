@@ -21,7 +21,7 @@ def clean(text: str) -> str:
     >>> clean("\\x1b[31mred\\x1b[0m\\x1b[2J \\x1b]0;title\\x07done\\x08\\r\\n")
     '\\x1b[31mred\\x1b[0m done\\r\\n'
     """
-    if text.isascii() and text.isprintable():
+    if not _CONTROL.search(text) and "\x1b" not in text:
         return text
     text = _SEQUENCE.sub(lambda found: f"\x1b[{found['colour']}" if found["colour"] is not None else "", text)
     # What is left of a sequence within another would be one after this: only whole colours keep their escape.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import session
-from nbprov.machines.job_words import exit_words, gpu_words, state_words
+from nbprov.machines.job_words import end_words, exit_words, gpu_words, state_words
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
 
@@ -44,7 +44,7 @@ class JobSheet(Sheet):
 
         names = ("id", "name", "state", "exit_code", "position", "gpus", "devices", "nodes", "created", "started", "ended", "kept")
         frame = pd.DataFrame([{"cluster": cluster} | {n: getattr(job, n) for n in names} for cluster, job in self.data])
-        frame = frame.reindex(columns=["cluster", *names])
+        frame = frame.reindex(columns=["cluster", *names]).astype({"exit_code": "Int64", "position": "Int64"})
         for name in ("created", "started", "ended"):
             frame[name] = pd.to_datetime(frame[name], unit="s", utc=True)
         return frame
@@ -60,7 +60,14 @@ def arguments(parser: MagicParser) -> None:
     parser.add_argument(
         "name", nargs="?", default="", help="the cluster, or the id of a run that has ended; without one, all that are live"
     )
-    parser.add_argument("action", nargs="?", default="", choices=("", *ACTIONS), help="without one the jobs are listed")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        default="",
+        choices=("", *ACTIONS),
+        metavar="ACTION",
+        help="submit, wait or cancel; without one the jobs are listed",
+    )
     parser.add_argument("jobs", nargs="*", metavar="JOB", help="wait, cancel: ids, or names for the newest of that name")
     parser.add_argument("--all", action="store_true", help="cancel: all that wait or run")
     parser.add_argument(
@@ -175,8 +182,7 @@ def _wait(arguments: argparse.Namespace) -> None:
     handle = session().cluster(arguments.name)
     for name in arguments.jobs:
         handle.wait_job(name)
-        job = handle.job(name)
-        print(f"{job.id}: {job.state}" + (f", exit code {exit_words(job.exit_code, job.state)}" if job.exit_code is not None else ""))
+        print(end_words(handle.job(name)))
 
 
 def _listed(name: str) -> JobSheet | None:

@@ -86,13 +86,14 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
     showing = _Showing(pieces, arguments)
 
     async def pump(live: LiveCluster) -> str:
+        from nbprov.machines.job_words import end_words
         from nbprov.machines.jobs import find_job
 
         async for text in here.followed(live, arguments.job, node=arguments.node, lines=lines):
             pieces.put(text)
             await asyncio.sleep(0)
         job = await find_job(live, arguments.job)
-        return f"({job.id}: {job.state})" if job.is_over else f"({job.id} goes on on other nodes)"
+        return f"({end_words(job)})" if job.is_over else f"({job.id} goes on on other nodes)"
 
     future = here.start_attached(arguments.name, pump)
     try:

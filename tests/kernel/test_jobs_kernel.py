@@ -33,7 +33,7 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     kernel.run("%load_ext nbprov")
     kernel.run("%%on dev --bash\ntouch go")
     assert kernel.run("%nbprov jobs dev wait train-1 job-1 train-2").text.splitlines() == [
-        "train-1: ok, exit code 0",
+        "train-1: ok",
         "job-1: failed, exit code 3",
         "train-2: failed, exit code -9: killed by signal 9 (SIGKILL), most likely because the memory ran out",
     ]
