@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from nbprov.api import session
 from nbprov.machines.job_words import end_words, exit_words, gpu_words, state_words
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
+from nbprov.model.spec import Secret
 
 from .arguments import MagicParser, key_values
 from .price_listing import is_assigned
@@ -64,7 +66,6 @@ def arguments(parser: MagicParser) -> None:
         "action",
         nargs="?",
         default="",
-        choices=("", *ACTIONS),
         metavar="ACTION",
         help="submit, wait or cancel; without one the jobs are listed",
     )
@@ -72,20 +73,26 @@ def arguments(parser: MagicParser) -> None:
     parser.add_argument("--all", action="store_true", help="cancel: all that wait or run")
     parser.add_argument(
         "--gpus",
-        type=float,
+        type=_gpus,
         metavar="N",
         help="submit: on each node; default all of them, so that jobs run one after the other; 0: none, at once; 0.5: half of one",
     )
     parser.add_argument("--name", dest="job_name", metavar="NAME", help="submit: what it is called (default: job)")
     parser.add_argument("--nodes", metavar="all|N", help="submit: how many nodes have a part of it (default: 1, the head)")
-    parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="submit: a variable of the job")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="submit: a variable of the job; NAME alone takes the kernel's own value, as a secret",
+    )
     parser.add_argument("--after", action="append", default=[], metavar="JOB", help="submit: only if this one has succeeded")
     parser.add_argument("--cwd", metavar="FOLDER", help="submit: its folder there (default: that of the spec's workdir, else the home)")
 
 
 def completions(previous: Sequence[str], option: str, clusters: list[str]) -> list[str]:
     """What fits after these words of a line of `%nbprov jobs` or `%nbprov logs`. Asks no machine."""
-    if option == "nodes":
+    if option in ("nodes", "gpus"):
         return ["all"]
     words = [word for word in previous[1:] if not word.startswith("-")]
     if option and option != "after":
@@ -120,6 +127,8 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     has_script = cell is not None or arguments.script is not None
     if has_script and arguments.action != "submit":
         raise UsageError("a script is for submit", hint="%%nbprov jobs NAME submit, and the script below it")
+    if arguments.action not in ("", *ACTIONS):
+        raise UsageError(f"what is {arguments.action!r}?", hint=f"%nbprov jobs {arguments.name}, and then nothing, submit, wait or cancel")
     if arguments.action == "submit":
         return _submit(arguments, cell)
     if arguments.action == "cancel":
@@ -140,6 +149,25 @@ def _nodes(text: str | None) -> Any:
     return int(text)
 
 
+def _gpus(text: str) -> float | None:
+    try:
+        return None if text == "all" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither all nor a number of GPUs") from None
+
+
+def _environment(items: Sequence[str]) -> dict[str, str | Secret]:
+    """The variables that `--env` gives: a name alone stands for the kernel's own value, which no cell has to show."""
+    found: dict[str, str | Secret] = dict(key_values([item for item in items if "=" in item], "%nbprov jobs"))
+    for name in (item for item in items if "=" not in item):
+        if name not in os.environ:
+            raise UsageError(
+                f"the kernel's environment has no {name}", hint=f"--env {name}=VALUE, or set it there first", code="env.missing"
+            )
+        found[name] = Secret(os.environ[name])
+    return found
+
+
 def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
     if cell is not None and arguments.script is not None:
         raise UsageError("the script is in the cell or after --, not in both", hint="%nbprov jobs --help")
@@ -154,7 +182,7 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
         gpus=arguments.gpus,
         name=arguments.job_name or "job",
         nodes=_nodes(arguments.nodes),
-        env=key_values(arguments.env, "%nbprov jobs"),
+        env=_environment(arguments.env),
         after=arguments.after,
         cwd=arguments.cwd,
     )

@@ -50,7 +50,8 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     assert listed.endswith("kept here; the machine has ended")
     assert kernel.run("%nbprov logs dev job-1").text == "it's 2\n(kept here; dev has ended)\n"
     assert kernel.run("%nbprov jobs").text == "no cluster is live\n"
-    assert kernel.run("frame = %nbprov jobs dev\nlist(frame[frame.id == 'job-1'].exit_code)").values == ["[3]"]
+    kernel.run("frame = %nbprov jobs dev")
+    assert kernel.value("frame.set_index('id').exit_code.to_dict()") == {"train-1": 0, "job-1": 3, "train-2": -9}
 
 
 def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(shared_cluster: Kernel) -> None:
@@ -79,7 +80,18 @@ def test_the_handle_its_twin_and_completion(shared_cluster: Kernel) -> None:
     assert {"api", "api-1"} <= set(shared_cluster.complete("%nbprov logs dev a"))
     assert "--gpus" in shared_cluster.complete("%%nbprov jobs dev submit --")
     assert "api-1" in shared_cluster.complete("%nbprov jobs dev cancel ")
-    assert "api-1" in table(shared_cluster, "%nbprov jobs")["dev"]
+    assert "dev      api-1" in shared_cluster.run("%nbprov jobs").values[0]
+
+
+def test_a_variable_of_the_kernel_travels_as_a_secret(shared_cluster: Kernel) -> None:
+    shared_cluster.run("import os; os.environ['CANARY'] = 'tweet-4711'")
+    shared_cluster.run("%nbprov jobs dev submit --name secret --env CANARY --gpus all -- echo $CANARY ${#CANARY}")
+    assert shared_cluster.run("%nbprov jobs dev wait secret").text == "secret-1: ok\n"
+    assert shared_cluster.run("%nbprov logs dev secret").text == "*** 10\n"
+    shared_cluster.until(lambda: list((shared_cluster.home / "jobs").glob("*/secret-1.log")), "the log to be kept")
+    for path in shared_cluster.home.rglob("*"):
+        if path.is_file() and "local" not in path.relative_to(shared_cluster.home).parts:
+            assert b"tweet-4711" not in path.read_bytes(), path
 
 
 def test_errors_are_short(shared_cluster: Kernel) -> None:
@@ -88,6 +100,8 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
         "jobs dev submit --nodes 2 -- true": "dev has 1 node, the job asks for 2  [job.nodes]",
         "jobs dev submit --nodes x -- true": "--nodes wants all or a number, not 'x'",
         "jobs dev submit --name setup -- true": "'setup' cannot be a job's name  [job.name]",
+        "jobs dev submit --gpus some -- true": "%nbprov jobs: argument --gpus: 'some' is neither all nor a number of GPUs",
+        "jobs dev submit --env NOBODY -- true": "the kernel's environment has no NOBODY  [env.missing]",
         "jobs dev submit": "what is to run?",
         "jobs dev submit python train.py": "what is 'python'?",
         "jobs dev cancel": "which job?",
@@ -95,7 +109,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
         "jobs dev wait nothing-1": "dev has no job 'nothing-1'  [job.not-found]",
         "jobs nobody": "no live cluster is called 'nobody'",
         "logs dev nothing": "dev has no job 'nothing'  [job.not-found]",
-        "jobs dev list": "%nbprov jobs: argument action: invalid choice: 'list'",
+        "jobs dev list": "what is 'list'?",
     }
     for line, words in cases.items():
         told = shared_cluster.run(f"%nbprov {line}", ok=False).error_text

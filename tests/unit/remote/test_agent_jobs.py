@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from nbprov.remote.agent import nbprov_agent
 from nbprov.remote.agent.client import END_ONLY, AgentClient
 from nbprov.remote.agent.link import AgentError
 from nbprov.remote.agent.values import TaskInfo
@@ -183,3 +184,14 @@ async def test_queued_jobs_count_as_activity(machine: Any, agent_on: Any) -> Non
         queue = Queue(machine, client, 1)
         await queue.add("gang", held=True, nodes=2)
         assert "job job" in (await client.status()).active
+
+
+async def test_a_place_that_nobody_releases_is_given_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nbprov_agent, "HOLD_SECONDS", 0.05)
+    agent = nbprov_agent.Agent(tmp_path, 0o077, False)
+    asked = {"nonce": "n", "code": "true", "name": "job", "env": {}}
+    await agent.op_submit(None, {**asked, "task": "gang", "held": True, "nodes": 2})
+    await agent.op_submit(None, {**asked, "task": "next"})
+    assert [agent.tasks[id].meta["state"] for id in ("gang", "next")] == ["queued", "queued"]
+    await agent.tasks["next"].done.wait()
+    assert (agent.tasks["gang"].meta["status"], agent.tasks["next"].meta["status"]) == ("lost", "ok")
