@@ -14,10 +14,10 @@ from nbprov.runtime.waiting import Waitable, wait_for
 from .carrying import Carrying
 from .errors import OtherCluster, readably
 from .reaching import Reachable
+from .working import Working
 
 if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
-    from nbprov.machines.jobs import Job
     from nbprov.model.spec import Spec
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
@@ -77,7 +77,7 @@ class Done(Waitable[None]):
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
-class Cluster(Reachable, Carrying):
+class Cluster(Reachable, Carrying, Working):
     """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
@@ -177,30 +177,6 @@ class Cluster(Reachable, Carrying):
 
         return self._call(lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
 
-    def jobs(self) -> list[Job]:
-        """The jobs of its head: setup, run and those submitted."""
-        from nbprov.machines.jobs import list_jobs
-
-        return self._call(list_jobs)
-
-    def logs(self, job: str = "run", *, last: int | None = None) -> str:
-        """Output of a job so far, secrets that this session knows blotted out. `job` is an id or a kind (`setup`, `run`)."""
-        from nbprov.machines.jobs import job_log
-
-        return self._session.hide_secrets(self._call(lambda live: job_log(live, job, last=last)))
-
-    def wait_job(self, job: str = "run", timeout: Seconds | None = None) -> int:
-        """Block until a job ends; returns its exit code. An interrupt ends the wait, not the job."""
-        from nbprov.machines.jobs import wait_job
-
-        return self._call(lambda live: wait_job(live, job), timeout)
-
-    def cancel_job(self, job: str = "run") -> None:
-        """Ask a job to end, then make it."""
-        from nbprov.machines.jobs import cancel_job
-
-        self._call(lambda live: cancel_job(live, job))
-
     def guards(self) -> AgentStatus:
         """What the guard on the head reports: idle seconds, what it will do and when."""
         from nbprov.machines.guarding import guard_status
@@ -249,7 +225,7 @@ class Cluster(Reachable, Carrying):
         return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
-        work = self._session.with_tunnels(self.cluster_id, work)
+        work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(self._row(), doing, work))
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 
     def __repr__(self) -> str:

@@ -26,7 +26,6 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
-from .reaching import Reaching
 from .run import Run
 from .underway import (
     Say,
@@ -41,6 +40,7 @@ from .underway import (
     see_adopted,
     waiting_driver,
 )
+from .working import JobDesk
 
 if TYPE_CHECKING:
     from nbprov.catalog.refreshing import Refreshed
@@ -58,7 +58,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(Reaching):
+class Session(JobDesk):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
@@ -312,7 +312,7 @@ class Session(Reaching):
         """The text with the secrets that this session was given blotted out."""
         for hide in [x.hide_secrets for x in self.runs.values()] + [x.hide_secrets for x in self.setting_up.values()]:
             text = hide(text)
-        return text
+        return self.hide_job_secrets(text)
 
     def start_remote(
         self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], *, say: Say = quietly

@@ -11,10 +11,12 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Secret, Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Environment
 from nbprov.spec import fill_paths
 
 from .cells import agent_of
+from .jobs import JobRequest, submit_parts
 from .variables import node_environment
 
 WORKDIR = "sky_workdir"
@@ -86,7 +88,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         begun = await asyncio.gather(*(_start(live, node, SETUP, spec.setup, env, cwd) for node in live.nodes))
         if spec.run and len(live.nodes) == 1:
             # Handed over together, so that run follows setup even if this kernel is gone by then.
-            await _start(live, live.head, RUN, spec.run, env, cwd, after=[SETUP])
+            await _queue_run(live, spec.run, env, cwd, after=(SETUP,))
         tails = await asyncio.gather(*(_follow(node, job, hide, report) for node, job in zip(live.nodes, begun, strict=True)))
         failed = next(((node, code, tail) for node, (code, tail) in zip(live.nodes, tails, strict=True) if code != 0), None)
         ledger.set_job(live.run_id, SETUP, SETUP, spec.setup, "ended", failed[1] if failed else 0)
@@ -99,8 +101,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
             )
     if spec.run:
         report("starting run")
-        after = [SETUP] if spec.setup else []
-        await asyncio.gather(*(_start(live, node, RUN, spec.run, env, cwd, after=after) for node in live.nodes))
+        await _queue_run(live, spec.run, env, cwd, after=(SETUP,) if spec.setup and len(live.nodes) == 1 else ())
         ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
 
 
@@ -121,12 +122,22 @@ def _below_home(target: str) -> str:
     return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
 
 
-async def _start(
-    live: LiveCluster, node: Node, kind: str, script: str, env: Environment, cwd: str | None, after: list[str] | None = None
-) -> str:
+async def _start(live: LiveCluster, node: Node, kind: str, script: str, env: Environment, cwd: str | None) -> str:
     variables = {**node_environment(live, node, setup=kind == SETUP), **env}
-    task = await agent_of(node).run_job(script, name=kind, env=variables, cwd=cwd, after=after or [], id=kind)
+    task = await agent_of(node).run_job(script, name=kind, env=variables, cwd=cwd, id=kind)
     return task.id
+
+
+async def _queue_run(live: LiveCluster, script: str, env: Environment, cwd: str | None, after: tuple[str, ...]) -> None:
+    """`run` stands in the queue as the job that it is, first as a rule, with all GPUs. Asked for again it is the same one."""
+    try:
+        await submit_parts(live, live.nodes, RUN, live.run_id, JobRequest(script, RUN, nodes=None, env=env, cwd=cwd, after=after))
+    except AgentError as error:
+        if error.code != "agent.unknown-op":
+            raise
+        for node in live.nodes:  # an agent of an older release that is in use: it has no queue
+            variables = {**node_environment(live, node), **env}
+            await agent_of(node).run_job(script, name=RUN, env=variables, cwd=cwd, after=after, id=RUN)
 
 
 async def _follow(node: Node, job: str, hide: Callable[[str], str], report: Report) -> tuple[int, list[str]]:

@@ -1,47 +1,244 @@
-"""Jobs on a cluster: setup, run, and their logs."""
+"""Jobs on a cluster: what there is, how it goes, submitting, waiting, ending."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import math
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from nbprov.model.clock import Instant
-from nbprov.model.errors import NotFound
-from nbprov.provisioning.live import LiveCluster
-from nbprov.remote.agent.values import TaskInfo
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.errors import NbprovError, NotFound
+from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.remote.agent.client import END_ONLY
+from nbprov.remote.agent.frames import AgentError
+from nbprov.remote.agent.values import Environment, TaskInfo
 
 from .cells import agent_of
+from .variables import node_environment
+
+SUBMIT_SECONDS: Seconds = 60.0
+"""How long a job for several nodes waits for another one's submission to be over: as long as the agent holds a place for one that was broken off."""
+SUBMIT_PAUSE: Seconds = 0.2
+
+RESERVED = ("setup", "run", "agent")
+"""Ids of the spec's own jobs, and of the agent itself."""
+
+LIVE = ("queued", "running")
+WORST_FIRST = ("failed", "lost", "cancelled", "skipped", "ok")
+"""How a job of several nodes ended is how the worst of its parts did."""
+
+MOST_NAME = 40
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MOST_NAME - 1}}}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBERED = re.compile(r"(.+)-([0-9]{1,9})")
+
+
+class JobError(NbprovError):
+    """A job cannot be submitted as it is asked for, or is not to be had."""
+
+    code = "job"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job on the head.
+    """A job of a cluster: `setup` and `run` of its spec, or one that was submitted.
 
     Attributes
     ----------
     state
-        `queued`, `running`, or how it ended: `ok`, `failed`, `cancelled`, `skipped`, `lost`.
+        `queued`, `running`, or how it ended: `ok`, `failed`, `cancelled`, `skipped` (a job it comes after did not succeed), `lost` (its
+        machine was stopped or ended, or the agent on it, before the job was over).
+    exit_code
+        Where it ran to an end; negative where a signal ended it.
+    created, started, ended
+        Seconds since the epoch, by the machine's clock.
+    gpus
+        What it asks for: `all`, a number, a share of one; None for `setup`.
+    devices
+        Numbers of the GPUs that it was given on the head.
+    nodes
+        How many nodes have a part of it.
+    position
+        In the queue of the head; 1 is the next one to begin.
+    parts
+        State and exit code on each node that could be asked, head first.
+    kept
+        It is told from what was kept here; its machine was not asked.
     """
 
     id: str
-    kind: str
+    name: str
     state: str
-    exit_code: int | None
-    started: Instant | None
-    ended: Instant | None
+    exit_code: int | None = None
+    created: Instant = 0.0
+    started: Instant | None = None
+    ended: Instant | None = None
+    gpus: str | float | None = None
+    devices: tuple[int, ...] = ()
+    nodes: int = 1
+    position: int | None = None
+    parts: tuple[tuple[str, int | None], ...] = ()
+    kept: bool = field(default=False, compare=False)
 
     @classmethod
-    def of(cls, task: TaskInfo) -> Job:
-        """Read what the agent says of a task."""
-        return cls(task.id, task.name, task.status or task.state, task.exit_code, task.started, task.ended)
+    def of(cls, task: TaskInfo) -> Job | None:
+        """Read what the agent says of a task; None where that is no job. What a machine says may be anything."""
+        if not isinstance(task.id, str) or not _ID.fullmatch(task.id):
+            return None
+        state = str(task.status or task.state)
+        exit_code = task.exit_code if isinstance(task.exit_code, int) else None
+        return cls(
+            id=task.id,
+            name=_plain(task.name),
+            state=state if state in LIVE + WORST_FIRST else "failed",
+            exit_code=exit_code,
+            created=_instant(task.created) or 0.0,
+            started=_instant(task.started),
+            ended=_instant(task.ended),
+            gpus=task.gpus if task.gpus == "all" or isinstance(task.gpus, int | float) else None,
+            devices=tuple(number for number in task.devices if isinstance(number, int))[:64] if isinstance(task.devices, list) else (),
+            nodes=task.nodes if isinstance(task.nodes, int) and 0 < task.nodes < 10_000 else 1,
+            position=task.position if isinstance(task.position, int) else None,
+            parts=((state, exit_code),),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return self.state not in LIVE
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ran and succeeded, on every node."""
+        return self.state == "ok"
+
+
+def _plain(text: object) -> str:
+    return "".join(c for c in str(text)[:MOST_NAME] if c.isprintable()) or "job"
+
+
+def _instant(value: object) -> Instant | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A job to be submitted.
+
+    Attributes
+    ----------
+    script
+        For bash; it travels over the open connection and is in no file.
+    gpus
+        On each node: all by default (on a machine without GPUs: the machine to itself), 0 for none and no waiting, below 1 a share of one.
+    nodes
+        How many, the head first; None for all.
+    env
+        Its variables, secrets among them; they go to its processes and nowhere else.
+    cwd
+        Its folder, by default the home.
+    after
+        Jobs (id or name) that must succeed first, else it is skipped.
+    """
+
+    script: str
+    name: str = "job"
+    gpus: float | None = None
+    nodes: int | None = 1
+    env: Environment = field(default_factory=dict)
+    cwd: str | None = None
+    after: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuse what can be told wrong without asking a machine.
+
+        Raises
+        ------
+        JobError
+            With the code `job.empty`, `job.name`, `job.gpus`, `job.nodes`, `job.env` or `job.after`.
+        """
+        if not self.script.strip():
+            raise JobError("the job's script is empty", hint="write it below the line, or after --", code="job.empty")
+        if not _NAME.fullmatch(self.name) or self.name in RESERVED:
+            raise JobError(
+                f"{self.name!r} cannot be a job's name",
+                hint=f"letters, digits, - and _, a letter first, at most {MOST_NAME}; setup, run and agent are taken",
+                code="job.name",
+            )
+        if self.gpus is not None and not (0 <= self.gpus < 1 or (self.gpus < 10_000 and self.gpus == int(self.gpus))):
+            raise JobError(
+                f"a job cannot ask for {self.gpus:g} GPUs",
+                hint="a whole number, a share of one below 1 (0.5), or 0 for none",
+                code="job.gpus",
+            )
+        if self.nodes is not None and self.nodes < 1:
+            raise JobError(f"a job cannot have {self.nodes} nodes", hint="--nodes all, or a number from 1 on", code="job.nodes")
+        wrong = [name for name in self.env if not _VARIABLE.fullmatch(name)]
+        if wrong:
+            raise JobError(f"{wrong[0]!r} cannot be the name of a variable", hint="NAME=VALUE", code="job.env")
+        if self.after and self.nodes != 1:
+            raise JobError(
+                "a job of several nodes cannot come after a job by name",
+                hint="jobs begin in the order of submission anyway; leave --after out, or --nodes",
+                code="job.after",
+            )
 
 
 async def list_jobs(live: LiveCluster) -> list[Job]:
-    """The jobs of the head, oldest first."""
-    return [Job.of(task) for task in await agent_of(live.head).jobs()]
+    """The jobs of the head, oldest first; those that other nodes have a part of as a whole."""
+    asked = await asyncio.gather(*(agent_of(node).jobs() for node in live.nodes), return_exceptions=True)
+    if isinstance(asked[0], BaseException):
+        raise asked[0]
+    parts: dict[str, list[Job]] = {}
+    for found in asked[1:]:
+        for task in found if isinstance(found, tuple) else ():
+            if (part := Job.of(task)) is not None:
+                parts.setdefault(part.id, []).append(part)
+    heads = [job for task in asked[0] if (job := Job.of(task)) is not None]
+    return [joined([job, *parts.get(job.id, ())]) for job in heads]
+
+
+def joined(parts: Sequence[Job]) -> Job:
+    """One job out of its parts, head first: as far as the last of them, and as bad as the worst."""
+    head = parts[0]
+    if len(parts) == 1:
+        return head
+    states = [part.state for part in parts]
+    codes = [part.exit_code for part in parts]
+    if any(state in LIVE for state in states):
+        state, ended = ("queued" if all(s == "queued" for s in states) else "running"), None
+    else:
+        state = next(s for s in WORST_FIRST if s in states)
+        ended = max((part.ended for part in parts if part.ended is not None), default=None)
+    # What brought it down, not what its fall did to the others.
+    blamed = [code for code, s in zip(codes, states, strict=True) if code and s == state] or [code for code in codes if code]
+    return replace(
+        head,
+        state=state,
+        exit_code=None if state in LIVE else blamed[0] if blamed else head.exit_code,
+        ended=ended,
+        nodes=max(head.nodes, len(parts)),
+        parts=tuple(zip(states, codes, strict=True)),
+    )
+
+
+def named(jobs: Sequence[Job], name: str) -> Job | None:
+    """A job by its id, else the newest of that name."""
+    return next((j for j in jobs if j.id == name), None) or next((j for j in reversed(jobs) if j.name == name), None)
+
+
+def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
+    """The error where a cluster has no such job, naming those there are."""
+    return NotFound(f"{cluster} has no job {name!r}", hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}", code="job.not-found")
 
 
 async def find_job(live: LiveCluster, name: str) -> Job:
-    """A job by its id, else the newest of that kind.
+    """A job by its id, else the newest of that name.
 
     Raises
     ------
@@ -49,37 +246,188 @@ async def find_job(live: LiveCluster, name: str) -> Job:
         If there is none, naming those there are.
     """
     jobs = await list_jobs(live)
-    found = next((j for j in jobs if j.id == name), None) or next((j for j in reversed(jobs) if j.kind == name), None)
+    found = named(jobs, name)
     if found is None:
-        raise NotFound(
-            f"{live.name} has no job {name!r}", hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}", code="job.not-found"
-        )
+        raise no_job(live.name, name, jobs)
     return found
 
 
-async def job_log(live: LiveCluster, name: str, *, last: int | None = None) -> str:
-    """The output of a job so far."""
-    job = await find_job(live, name)
-    agent = agent_of(live.head)
-    known = (await agent.task(job.id)).last
-    lines: list[str] = []
-    if known:
-        async for output in agent.job_output(job.id):
-            if output.kind in ("stdout", "stderr", "note"):
-                lines.append(output.text if output.text.endswith("\n") else output.text + "\n")
-            if output.number >= known:
-                break
-    return "".join(lines if last is None else lines[-last:])
+# ---------------------------------------------------------------- submitting
 
 
-async def wait_job(live: LiveCluster, name: str) -> int:
-    """Wait for a job's end; its exit code, -1 where it never ran."""
-    job = await find_job(live, name)
-    task = await agent_of(live.head).job_output(job.id).wait()
-    return -1 if task.exit_code is None else task.exit_code
+async def submit_job(live: LiveCluster, wanted: JobRequest, known: Iterable[str] = ()) -> Job:
+    """Queue a job on its nodes; returns once every node has its part.
+
+    Parameters
+    ----------
+    known
+        Ids that are not to be given again.
+
+    Raises
+    ------
+    JobError
+        `job.too-many-gpus`, `job.nodes`, … where it could never run.
+    NotFound
+        If it is to come after a job that there is not.
+    """
+    wanted.check()
+    count = len(live.nodes) if wanted.nodes is None else wanted.nodes
+    if count > len(live.nodes):
+        has = f"{len(live.nodes)} node{'' if len(live.nodes) == 1 else 's'}"
+        raise JobError(f"{live.name} has {has}, the job asks for {count}", hint=f"--nodes {len(live.nodes)}", code="job.nodes")
+    jobs = await list_jobs(live)
+    for name in wanted.after:
+        if named(jobs, name) is None:
+            raise no_job(live.name, name, jobs)
+    wanted = replace(wanted, after=tuple(job.id for name in wanted.after if (job := named(jobs, name)) is not None))
+    number = 1 + max((int(n) for n in _numbers(wanted.name, {*known, *(job.id for job in jobs)})), default=0)
+    nonce = uuid.uuid4().hex
+    while True:
+        try:
+            return await submit_parts(live, live.nodes[:count], f"{wanted.name}-{number}", nonce, wanted)
+        except AgentError as error:
+            if error.code != "agent.taken":
+                raise _refused(live, error) from error
+            number += 1  # another notebook was faster
 
 
-async def cancel_job(live: LiveCluster, name: str) -> None:
-    """Ask a job to end, then make it."""
-    job = await find_job(live, name)
-    await agent_of(live.head).cancel_job(job.id)
+def _numbers(name: str, ids: Iterable[str]) -> Iterable[str]:
+    for id in ids:
+        found = _NUMBERED.fullmatch(id)
+        if found is not None and found[1] == name:
+            yield found[2]
+
+
+def _refused(live: LiveCluster, error: AgentError) -> NbprovError:
+    code = error.code.removeprefix("agent.")
+    hints = {
+        "too-many-gpus": "ask for fewer with --gpus; --gpus 0 is a job without any",
+        "held": "try again in a minute",
+        "queue-full": "cancel some: %nbprov jobs NAME cancel ID",
+        "ending": "%clusters shows what becomes of it",
+        "unknown-op": "its agent is of an older release and in use; end its cells and jobs, then use it again with this one",
+    }
+    if code not in hints:
+        return error
+    words = "the agent there has no queue" if code == "unknown-op" else error.message
+    return JobError(f"{live.name}: {words}", hint=hints[code], code=f"job.{'old-agent' if code == 'unknown-op' else code}")
+
+
+async def submit_parts(live: LiveCluster, nodes: Sequence[Node], id: str, nonce: str, wanted: JobRequest) -> Job:
+    """Give each of these nodes its part of a job. With several, no part begins before every node has its own.
+
+    The first node's queue decides: it holds one job's place at a time until that is on all nodes, so that every node has the same jobs in the
+    same order, and no two of them ever wait for one another. A submission that breaks off in the middle is given up by the agents.
+
+    Raises
+    ------
+    AgentError
+        What the first node that refused said; no other keeps its part.
+    """
+    # Ranks and addresses are those of the nodes that have a part.
+    team = replace(live, nodes=list(nodes))
+
+    async def place(node: Node) -> TaskInfo:
+        return await agent_of(node).submit_job(
+            wanted.script,
+            id,
+            nonce,
+            name=wanted.name,
+            env={**_variables(team, node, wanted.gpus), **wanted.env},
+            cwd=wanted.cwd,
+            after=wanted.after,
+            gpus=wanted.gpus,
+            gpus_told=math.ceil(live.candidate.offer.accelerator_count - 1e-9),
+            nodes=len(nodes),
+            held=len(nodes) > 1,
+        )
+
+    head = await _placed_first(place, nodes[0])
+    if len(nodes) > 1:
+        try:
+            await _all(place(node) for node in nodes[1:])
+            await _all(agent_of(node).release_job(id) for node in nodes[1:])
+            head = await agent_of(nodes[0]).release_job(id)
+        except BaseException:
+            await asyncio.gather(*(agent_of(node).cancel_job(id) for node in nodes), return_exceptions=True)
+            raise
+    job = Job.of(head)
+    assert job is not None, "the id is ours"
+    return job
+
+
+async def _placed_first(place: Any, node: Node) -> TaskInfo:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + SUBMIT_SECONDS
+    while True:
+        try:
+            placed: TaskInfo = await place(node)
+        except AgentError as error:
+            if error.code != "agent.held" or loop.time() > end:
+                raise
+            await asyncio.sleep(SUBMIT_PAUSE)
+        else:
+            return placed
+
+
+async def _all(asked: Iterable[Any]) -> None:
+    """Wait for all, then raise the first error: what is cancelled half-way could have been done or not."""
+    for answer in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(answer, BaseException):
+            raise answer
+
+
+def _variables(live: LiveCluster, node: Node, gpus: float | None) -> dict[str, str]:
+    found = node_environment(live, node)
+    if gpus is not None:
+        found |= dict.fromkeys((name for name in found if name.endswith("_NUM_GPUS_PER_NODE")), str(math.ceil(gpus)))
+    return found
+
+
+# ---------------------------------------------------------------- waiting and ending
+
+
+async def job_end(live: LiveCluster, job: Job) -> Job:
+    """Wait until every part of a job has ended; how."""
+    ended = await asyncio.gather(*(_part_end(node, job.id) for node in live.nodes[: job.nodes]))
+    parts = [part for task in ended if (part := Job.of(task)) is not None]
+    return joined(parts) if parts else job
+
+
+async def _part_end(node: Node, id: str) -> TaskInfo:
+    return await agent_of(node).job_output(id, END_ONLY).wait()
+
+
+async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Job]:
+    """Ask jobs to end, on all their nodes, then make them; None means all that wait or run but `setup`. Those that were asked.
+
+    Raises
+    ------
+    NotFound
+        If there is no such job; none is cancelled then.
+    """
+    jobs = await list_jobs(live)
+    chosen = []
+    for name in names if names is not None else [job.id for job in jobs if not job.is_over and job.id != "setup"]:
+        job = named(jobs, name)
+        if job is None:
+            raise no_job(live.name, name, jobs)
+        chosen.append(job)
+    going = [job for job in dict.fromkeys(chosen) if not job.is_over]
+    # The last first: what waits must not begin because what runs is ended.
+    for job in reversed(going):
+        await cancel_parts(live, job)
+    return going
+
+
+async def cancel_parts(live: LiveCluster, job: Job) -> None:
+    """Ask each node to end its part of a job."""
+
+    async def one(node: Node) -> None:
+        try:
+            await agent_of(node).cancel_job(job.id)
+        except AgentError as error:
+            if error.code != "agent.no-task":
+                raise
+
+    await _all(one(node) for node in live.nodes[: max(job.nodes, len(job.parts))])

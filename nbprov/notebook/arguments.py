@@ -33,6 +33,7 @@ class MagicParser(argparse.ArgumentParser):
             prog=magic, description=description, epilog=epilog, add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         self.add_argument("--help", "-h", action=_HelpAction, nargs=0, help="show this and do nothing")
+        self.takes_script = False
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
@@ -47,11 +48,16 @@ class MagicParser(argparse.ArgumentParser):
         HelpWanted
             If `--help` is in it.
         """
+        script = None
+        if self.takes_script:
+            # What follows -- is a shell's line, quotes and all.
+            line, dashes, rest = f"{line} ".partition(" -- ")
+            script = rest.strip() if dashes else None
         try:
             words = shlex.split(line)
         except ValueError as error:
             raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
-        return self.parse_args(words)
+        return self.parse_args(words, argparse.Namespace(script=script) if self.takes_script else None)
 
     def option(self, flag: str) -> argparse.Action | None:
         """What a long flag that wants a value stands for; None for one that wants none, or is none."""
@@ -80,7 +86,8 @@ def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
     return pairs
 
 
-def _at_least_one(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """A number from 1 on, as the type of an argument."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
@@ -127,7 +134,7 @@ def provision_parser() -> MagicParser:
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
     parser.add_argument(
         "--race",
-        type=_at_least_one,
+        type=at_least_one,
         metavar="N",
         help="try up to N places at once; the first that is ready is kept (default: the cell's race)",
     )

@@ -286,23 +286,28 @@ def _autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> No
         print(line)
 
 
-def _jobs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    now = session().engine.clock.now()
-    rows = [
-        [
-            job.id,
-            job.kind,
-            job.state,
-            "" if job.exit_code is None else str(job.exit_code),
-            short_duration((job.ended or now) - (job.started or now)),
-        ]
-        for job in session().cluster(arguments.name).jobs()
-    ]
-    _print_table(["id", "kind", "state", "exit", "time"], rows, f"{arguments.name} has no jobs")
+def _jobs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .jobs_command import run
+
+    return run(shell, arguments, cell)
+
+
+def _jobs_arguments(parser: MagicParser) -> None:
+    from .jobs_command import arguments
+
+    arguments(parser)
 
 
 def _logs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    print(session().cluster(arguments.name).logs(arguments.job, last=arguments.last), end="")
+    from .logs_command import run
+
+    run(shell, arguments, cell)
+
+
+def _logs_arguments(parser: MagicParser) -> None:
+    from .logs_command import arguments
+
+    arguments(parser)
 
 
 def _log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -346,12 +351,6 @@ def _one_cluster(parser: MagicParser) -> None:
     parser.add_argument("name", help="the cluster")
 
 
-def _logs_arguments(parser: MagicParser) -> None:
-    parser.add_argument("name", help="the cluster")
-    parser.add_argument("job", nargs="?", default="run", help="id or kind of a job: run (default), setup")
-    parser.add_argument("--last", type=int, default=None, metavar="N", help="only the last N lines")
-
-
 COMMANDS: dict[str, Command] = {
     "check": Command(
         "ask each cloud whether it can be used", _check, lambda p: p.add_argument("cloud", nargs="*", help="only these clouds")
@@ -365,8 +364,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "costs": Command("what every launch has cost so far", _costs),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
-    "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
-    "logs": Command("the output of a job", _logs, _logs_arguments),
+    "jobs": Command(
+        "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
+    ),
+    "logs": Command("the output of a job, also after the end of its machine; -f: as it comes", _logs, _logs_arguments),
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
     "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),

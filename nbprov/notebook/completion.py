@@ -62,6 +62,10 @@ def _line_words(magic: str, before: str, word: str) -> list[str]:
     if word.startswith("-"):
         return parser.flags()
     action = parser.option(previous[-1]) if previous else None
+    if magic == "nbprov" and previous[0] in ("jobs", "logs"):
+        from .jobs_command import completions
+
+        return completions(previous, action.dest if action is not None else "", _cluster_names())
     if action is not None:
         return _option_values(action, previous)
     if magic == "prices":

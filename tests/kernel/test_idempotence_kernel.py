@@ -91,7 +91,7 @@ def test_values_that_a_spec_leaves_open(kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait --env RUN_ID=a=b\n{cell}")
     assert kernel.run("%%on dev --bash\ncat id").text == "a=b\n"
     assert kernel.run("%nbprov logs dev setup").text == ""
-    assert "ok" in kernel.run("%nbprov jobs dev").text
+    assert "ok" in kernel.run("%nbprov jobs dev").everything
 
 
 def test_a_person_is_asked_for_what_is_missing(kernel: Kernel) -> None:

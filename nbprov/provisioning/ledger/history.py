@@ -11,6 +11,8 @@ from nbprov.model.clock import Instant
 from .leases import Leases
 from .rows import storable
 
+_LIVE = ("queued", "running")
+
 EVENT_LIMIT = 500
 """Characters of an event's text that are kept."""
 
@@ -50,7 +52,7 @@ class History(Leases):
             db.execute(
                 "INSERT INTO jobs (run_id, job_id, kind, command, state, exit_code, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT (run_id, job_id) DO UPDATE SET state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended",
-                (run_id, job_id, kind, storable(command), state, exit_code, now, None if exit_code is None else now),
+                (run_id, job_id, kind, storable(command), state, exit_code, now, None if exit_code is None and state in _LIVE else now),
             )
 
     def jobs(self, run_id: str) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from .values import (
     PeerState,
     TaskInfo,
     guard_states,
+    peer_states,
     plain_environment,
 )
 
@@ -39,6 +40,9 @@ FIRST_PAUSE: Seconds = 0.05
 LAST_PAUSE: Seconds = 5.0
 SHUTDOWN_SECONDS: Seconds = 15.0
 """How long an old agent may take to go when a new one replaces it."""
+
+END_ONLY = 10**9
+"""Follow a task from here on to learn of its end alone."""
 
 Reconnect = Callable[[], Awaitable[Connection]]
 
@@ -99,6 +103,8 @@ class AgentClient:
         self._lock = asyncio.Lock()
         self._is_closed = False
         self._pings: asyncio.Task[None] | None = None
+        self.on_ending: set[Callable[[], None]] = set()
+        """Called when the agent says that its guards end the machine now; nobody is called while the line is down."""
 
     @classmethod
     async def start(cls, connection: Connection, config: AgentConfig, *, reconnect: Reconnect | None = None) -> AgentClient:
@@ -183,7 +189,9 @@ class AgentClient:
             try:
                 if not self.connection.is_open:
                     self.connection = await self._reconnect()
-                return await Link.open(self.connection, command(self.config, "connect"))
+                link = await Link.open(self.connection, command(self.config, "connect"))
+                link.on_event = self._hear
+                return link
             except AgentAbsent:
                 await install(self.connection, self.config)
                 await launch(self.connection, self.config)
@@ -260,7 +268,17 @@ class AgentClient:
         answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
         return understood(TaskInfo.of, answer.get("task"))
 
+    def _hear(self, frame: dict[str, Any]) -> None:
+        if frame["ev"] == "ending":
+            for tell in tuple(self.on_ending):
+                tell()
+
     # -- the machine
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the line was up when it was last used; asking over one that is not begins by looking for the machine."""
+        return self._link is not None and self._link.is_up
 
     @property
     def previous_end(self) -> dict[str, Any] | None:
@@ -302,7 +320,7 @@ class AgentClient:
 
     async def gang(self) -> tuple[PeerState, ...]:
         """The other machines of the cluster, as far as this one has heard of them."""
-        return tuple(PeerState(row["node"], row["heard"], row["idle"]) for row in (await self._ask("gang"))["peers"])
+        return understood(peer_states, (await self._ask("gang")).get("peers"))
 
     # -- jobs and shells
 
@@ -330,6 +348,56 @@ class AgentClient:
             A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
         """
         return await self._begin("job", script, id, env, name=name, cwd=cwd, after=list(after))
+
+    async def submit_job(
+        self,
+        script: str,
+        id: str,
+        nonce: str,
+        *,
+        name: str = "job",
+        env: Environment | None = None,
+        cwd: str | None = None,
+        after: Sequence[str] = (),
+        gpus: float | None = None,
+        gpus_told: int = 0,
+        nodes: int = 1,
+        held: bool = False,
+    ) -> TaskInfo:
+        """Queue a bash script as a job that begins once the GPUs it asks for are free, in the order of submission.
+
+        Parameters
+        ----------
+        nonce
+            Says that it is the same request again: with another one, an id that is taken is refused (`agent.taken`).
+        gpus
+            All by default (without GPUs: the machine to itself); 0 for none, and no waiting; below 1 a share of one.
+        gpus_told
+            How many GPUs the machine was got with, for where it cannot see for itself.
+        nodes
+            How many nodes have a part of this job.
+        held
+            Keep its place, and begin after `release_job` only; it is given up after a minute.
+        """
+        answer = await self._ask(
+            "submit",
+            task=id,
+            nonce=nonce,
+            code=script,
+            env=plain_environment(env),
+            name=name,
+            cwd=cwd,
+            after=list(after),
+            gpus="all" if gpus is None else gpus,
+            gpus_told=gpus_told,
+            nodes=nodes,
+            held=held,
+        )
+        return understood(TaskInfo.of, answer.get("task"))
+
+    async def release_job(self, id: str) -> TaskInfo:
+        """Let a job that was submitted held begin when it is its turn."""
+        return understood(TaskInfo.of, (await self._ask("release", task=id)).get("task"))
 
     async def jobs(self) -> tuple[TaskInfo, ...]:
         """All jobs the agent remembers, oldest first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,7 @@ class Link:
         self.follows: dict[str, Followed] = {}
         self.hello: dict[str, Any] = {}
         self.foul: AgentError | None = None
+        self.on_event: Callable[[dict[str, Any]], None] = lambda frame: None
         self.is_up = True
         self._reader: asyncio.Task[None] | None = None
 
@@ -125,6 +127,8 @@ class Link:
                         answer.set_result(frame)
                 elif frame.get("ev") == "out":
                     self._take(frame, size)
+                elif frame.get("ev") in ("warning", "ending"):
+                    self.on_event(frame)
         except AgentError as error:
             self.foul = error
         finally:

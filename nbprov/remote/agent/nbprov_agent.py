@@ -71,6 +71,14 @@ PARTIAL_SECONDS = 0.2
 """How long a line without an end waits for it before it is shown: progress bars have none."""
 CANCEL_SECONDS = 5.0
 """Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
+END_ONLY = 10**9
+"""Who follows a task from this number on wants to know of its end alone: nothing is read for it."""
+HOLD_SECONDS = 60.0
+"""How long one node's part of a job waits for those of the other nodes to be there: a few round trips, over a line that may break in between."""
+WAITING_JOBS = 2000
+"""Jobs in the queue: their scripts are in memory alone."""
+GPU_SHARES = 1000
+"""Into so many shares a GPU can be divided among jobs that ask for less than one."""
 DRAIN_SECONDS = 0.3
 """After a process ended: how long its pipes are still read before what it left in the background loses its voice."""
 CLIENT_SILENCE_SECONDS = 180.0
@@ -94,6 +102,8 @@ LIFETIME_HOOK_SECONDS = 300.0
 """What a hook may take where the lifetime is over: a cap that ends an hour late is none."""
 RETURN_SECONDS = 180.0
 """After a start at boot: how long a limit reached before still waits, for whoever started the machine to raise it; a budget keeps as much back."""
+LAST_WORDS_SECONDS = 5.0
+"""How long an end leaves to a client that listens, to fetch the logs of jobs: what most logs take, and less than a cent."""
 SAVE_SECONDS = 5.0
 READY_SECONDS = 15.0
 GANG_SECONDS = 60.0
@@ -325,6 +335,10 @@ class Task:
         self.is_cancelled = True
         self.end("cancelled")
 
+    def mark_cancelled(self) -> None:
+        """While its process is being started: it is ended as soon as it is there."""
+        self.is_cancelled = True
+
     def save(self) -> None:
         write_json(self.journal.folder / "meta.json", self.meta)
 
@@ -436,6 +450,7 @@ async def open_pipe() -> tuple[asyncio.StreamReader, int]:
 
 async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask: int) -> None:
     """Run a job or a shell to its end in a process group of its own."""
+    task.cancel = task.mark_cancelled
     try:
         folder = working_folder(cwd)
         command, descriptor = script_command(script, str(task.meta["name"]), umask)
@@ -498,6 +513,148 @@ def keep(future: Any) -> Any:
     _running.add(future)
     future.add_done_callback(finished)
     return future
+
+
+# ---------------------------------------------------------------- the queue of jobs
+
+
+class JobQueue:
+    """Submitted jobs begin in the order of their coming, each once the GPUs it asks for are free; none overtakes another.
+
+    A job takes whole GPUs, a share of one, or all of them. Where a machine has no GPU, "all" is the machine itself: such jobs run one after
+    the other. A job that asks for 0 GPUs is given none and waits for nobody. What waits for another job's end (`after`) keeps nobody
+    waiting meanwhile. Nothing begins while the machine is set up, or ends itself.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.waiting: list[tuple[Task, Json]] = []
+        self.holders: dict[str, dict[int, int]] = {}
+        self.told = 0
+
+    def total(self) -> int:
+        """How many GPUs there are: what is seen, else what the client knows of the machine that it got."""
+        return sum(1 for line in self.agent.activity.gpus if line.startswith("GPU ")) or self.told
+
+    def add(self, task: Task, frame: Json) -> None:
+        self.waiting.append((task, frame))
+        if task.meta.get("held"):
+            asyncio.get_event_loop().call_later(HOLD_SECONDS, self.expire, task)
+        self.look()
+
+    def release(self, task: Task) -> None:
+        """The other nodes have their parts: this one may begin when it is its turn."""
+        if task.meta.pop("held", None):
+            task.save()
+        self.look()
+
+    def expire(self, task: Task) -> None:
+        if task.meta.get("held") and task.is_live:
+            words = "nbprov: who submitted this went away before every node had its part; submit it again\n"
+            task.journal.append({"k": "note", "text": words})
+            task.end("lost")
+            self.look()
+
+    def places(self) -> dict[str, int]:
+        """Ids of the jobs that wait, and where they stand: 1 for the next one to begin."""
+        return {task.id: number for number, task in enumerate((task for task, _ in self.waiting if task.is_live), 1)}
+
+    def look(self) -> None:
+        """Begin whatever may begin now."""
+        setup = self.agent.tasks.get("setup")
+        if self.agent.ending is not None or (setup is not None and setup.is_live):
+            return
+        is_blocked = False
+        for task, frame in list(self.waiting):
+            if task.is_live and not self.has_its_jobs(task, frame):
+                continue
+            if task.is_live:
+                wanted = task.meta["gpus"]
+                devices = None if task.meta.get("held") or (is_blocked and wanted != 0) else self.fit(wanted)
+                if devices is None:
+                    is_blocked = True
+                    continue
+                self.begin(task, frame, devices)
+            self.waiting.remove((task, frame))
+
+    def has_its_jobs(self, task: Task, frame: Json) -> bool:
+        """Whether the jobs it comes after have succeeded; where one of them did not, it is skipped."""
+        for name in frame.get("after") or []:
+            before = self.agent.tasks.get(name)
+            if before is not None and before.is_live:
+                return False
+            if before is None or before.meta.get("status") != "ok":
+                skip(task, name)
+                self.waiting.remove((task, frame))
+                return False
+        return True
+
+    def fit(self, wanted: Any) -> dict[int, int] | None:
+        """The GPUs for a job and how much of each it takes; None where they are not free."""
+        if wanted == 0:
+            return {}
+        free = dict.fromkeys(range(max(1, self.total())), GPU_SHARES)
+        for held in self.holders.values():
+            for device, taken in held.items():
+                free[device] = free.get(device, GPU_SHARES) - taken
+        whole = sorted(device for device, left in free.items() if left == GPU_SHARES)
+        if wanted == "all":
+            return dict.fromkeys(whole, GPU_SHARES) if len(whole) == len(free) else None
+        if wanted < 1:
+            taken = max(1, round(wanted * GPU_SHARES))
+            # The fullest that has room: whole ones stay whole for as long as can be.
+            fitting = sorted((left, device) for device, left in free.items() if left >= taken)
+            return {fitting[0][1]: taken} if fitting else None
+        return dict.fromkeys(whole[: int(wanted)], GPU_SHARES) if len(whole) >= wanted else None
+
+    def begin(self, task: Task, frame: Json, devices: dict[int, int]) -> None:
+        self.holders[task.id] = devices
+        env = dict(frame["env"])
+        if self.total():
+            task.meta["devices"] = sorted(devices)
+            # As nvidia-smi counts them, whose order is not CUDA's own; -1 hides them all.
+            shown = ",".join(map(str, sorted(devices))) or "-1"
+            env.update(CUDA_VISIBLE_DEVICES=shown, CUDA_DEVICE_ORDER="PCI_BUS_ID")
+            if os.path.exists("/dev/kfd"):
+                env["HIP_VISIBLE_DEVICES"] = shown
+        task.cancel = task.mark_cancelled
+        keep(asyncio.ensure_future(self.run(task, frame, env)))
+
+    async def run(self, task: Task, frame: Json, env: Json) -> None:
+        try:
+            await run_process(task, frame["code"], env, frame.get("cwd"), self.agent.umask)
+        finally:
+            self.holders.pop(task.id, None)
+            self.agent.prune()
+            self.look()
+
+    def give_up(self) -> None:
+        """The agent ends: what has not begun never will."""
+        for task, _ in self.waiting:
+            if task.is_live:
+                task.journal.append({"k": "note", "text": "nbprov: the agent on the machine ended before this began; submit it again\n"})
+                task.end("lost")
+        self.waiting.clear()
+
+    def check(self, frame: Json) -> Json:
+        """Refuse what could never begin; what is kept of the rest in the task's state."""
+        wanted = frame.get("gpus", "all")
+        total = self.total()
+        is_number = isinstance(wanted, (int, float)) and not isinstance(wanted, bool)
+        if wanted != "all" and not (is_number and 0 <= wanted < 10000 and (wanted < 1 or wanted == int(wanted))):
+            raise Refused("bad-gpus", f"a job asks for all GPUs, a whole number of them, or a share of one, not {wanted!r}")
+        if wanted != "all" and wanted > total:
+            raise Refused("too-many-gpus", f"this node has {total or 'no'} GPU{'' if total == 1 else 's'}, the job asks for {wanted:g}")
+        if len(self.waiting) >= WAITING_JOBS:
+            raise Refused("queue-full", "%d jobs wait already" % len(self.waiting))
+        if frame.get("held") and any(task.is_live and task.meta.get("held") for task, _ in self.waiting):
+            raise Refused("held", "another job for several nodes is being submitted")
+        return {"gpus": wanted, "nodes": int(frame.get("nodes") or 1), **({"held": True} if frame.get("held") else {})}
+
+
+def skip(task: Task, name: str) -> None:
+    task.journal.append({"k": "note", "text": f"nbprov: not run, because {name} did not succeed\n"})
+    task.end("skipped")
 
 
 # ---------------------------------------------------------------- kernels, seen from the agent
@@ -1127,6 +1284,7 @@ class Agent:
         self.python_lock = asyncio.Lock()
         self.stopped = asyncio.Event()
         self.retick = asyncio.Event()
+        self.queue = JobQueue(self)
         self.events = self.load_tasks()
 
     # -- life
@@ -1144,7 +1302,10 @@ class Agent:
                 pid = meta.get("pid")
                 if pid and process_start(pid) == meta.get("pid_started"):
                     kill_group(pid, signal.SIGKILL)
-                task.journal.append({"k": "note", "text": "nbprov: the agent on the machine was restarted; this was lost with it\n"})
+                words = "the agent on the machine was restarted; this was lost with it"
+                if meta["state"] == "queued":
+                    words = "the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again"
+                task.journal.append({"k": "note", "text": f"nbprov: {words}\n"})
                 task.end("lost")
         meta = {"id": "agent", "kind": "agent", "name": "agent", "state": "running", "created": time.time()}
         return Task(self.folder / "tasks" / "agent", meta, TASK_JOURNAL_BYTES // 8)
@@ -1177,6 +1338,7 @@ class Agent:
     async def wind_up(self) -> None:
         for kernel in self.kernels.values():
             kernel.restart()
+        self.queue.give_up()
         live = [task for task in self.tasks.values() if task.is_live]
         for task in live:
             task.cancel()
@@ -1240,7 +1402,9 @@ class Agent:
         config = self.guards.config
         self.event("guard", **due)
         await self.tell({"ev": "ending", **due})
-        hook = await self.run_hook(due, config)
+        has_jobs = any(task.meta["kind"] == "job" for task in self.tasks.values())
+        last_words = asyncio.sleep(LAST_WORDS_SECONDS if self.clients and has_jobs else 0.0)
+        hook, _ = await asyncio.gather(self.run_hook(due, config), last_words)
         write_json(self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION})
         self.guards.save()
         command = config["poweroff"].replace("{mode}", due["mode"]).replace("{reason}", shlex.quote(due["reason"]))
@@ -1425,6 +1589,46 @@ class Agent:
         name = str(frame["task"])
         if name in self.tasks:
             return {"task": self.tasks[name].info()}
+        self.check_start(frame)
+        task = self.new_task(frame, {})
+        if task.meta["kind"] == "cell":
+            self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
+        else:
+            keep(asyncio.ensure_future(self.run_job(task, frame)))
+        return {"task": task.info()}
+
+    async def op_submit(self, client: Client, frame: Json) -> Json:
+        """Queue a job by the GPUs it asks for. An id that is taken is refused unless `nonce` says that it is the same request again.
+
+        Further fields: `gpus` ("all", a number, a share of one), `gpus_told` (how many the client knows of), `nodes` (how many nodes have a part
+        of it), `held` (it keeps its place, and begins after `release` only).
+        """
+        name, nonce = str(frame["task"]), str(frame["nonce"])
+        if not self.activity.gpus:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.activity.look_at_gpus(), STATUS_GPU_SECONDS)
+        if name in self.tasks:
+            if self.tasks[name].meta.get("nonce") != nonce:
+                raise Refused("taken", f"there is a job {name} already")
+            return {"task": self.described(self.tasks[name])}
+        frame["kind"] = "job"
+        self.check_start(frame)
+        self.queue.told = int(frame.get("gpus_told") or self.queue.told)
+        task = self.new_task(frame, {"nonce": nonce, **self.queue.check(frame)})
+        self.queue.add(task, frame)
+        return {"task": self.described(task)}
+
+    async def op_release(self, client: Client, frame: Json) -> Json:
+        """Let a job that was submitted `held` begin when it is its turn."""
+        task = self.find(frame)
+        self.queue.release(task)
+        return {"task": self.described(task)}
+
+    def described(self, task: Task) -> Json:
+        return {**task.info(), "position": self.queue.places().get(task.id)}
+
+    def check_start(self, frame: Json) -> None:
+        name = str(frame["task"])
         if not re.match(r"[A-Za-z0-9_-]{1,64}\Z", name) or name == "agent":
             raise Refused("bad-id", f"{name!r} is not an id of a task")
         if self.ending is not None:
@@ -1437,17 +1641,16 @@ class Agent:
             raise Refused("bad-env", "variables are names and texts without NUL")
         if not isinstance(frame["code"], str):
             raise Refused("bad-code", "code is a text")
-        meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time()}
+
+    def new_task(self, frame: Json, more: Json) -> Task:
+        name, kind = str(frame["task"]), str(frame["kind"])
+        meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time(), **more}
         self.prune()
         task = self.tasks[name] = Task(self.folder / "tasks" / name, meta, TASK_JOURNAL_BYTES)
         task.save()
-        if kind == "cell":
-            self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
-        else:
-            keep(asyncio.ensure_future(self.run_job(task, frame)))
         if self.gang.peers:
             self.retick.set()  # the others may be about to end for want of work
-        return {"task": task.info()}
+        return task
 
     async def run_job(self, task: Task, frame: Json) -> None:
         for name in frame.get("after") or []:
@@ -1455,11 +1658,11 @@ class Agent:
             if before is not None:
                 await before.done.wait()
             if before is None or before.meta.get("status") != "ok":
-                task.journal.append({"k": "note", "text": f"nbprov: not run, because {name} did not succeed\n"})
-                task.end("skipped")
+                skip(task, name)
         if task.is_live:
             await run_process(task, frame["code"], frame["env"], frame.get("cwd"), self.umask)
         self.prune()
+        self.queue.look()
 
     def kernel(self, name: str) -> Kernel:
         if name not in self.kernels:
@@ -1468,7 +1671,9 @@ class Agent:
 
     def prune(self) -> None:
         """Drop the oldest ended tasks once too many or too large."""
-        ended = sorted((task for task in self.tasks.values() if not task.is_live), key=lambda task: task.meta.get("ended") or 0.0)
+        needed = {name for _, frame in self.queue.waiting for name in frame.get("after") or []}
+        over = [task for task in self.tasks.values() if not task.is_live and task.id not in needed]
+        ended = sorted(over, key=lambda task: task.meta.get("ended") or 0.0)
         total = sum(task.journal.total for task in ended)
         while ended and (len(self.tasks) > KEPT_TASKS or total > ALL_JOURNALS_BYTES):
             oldest = ended.pop(0)
@@ -1484,7 +1689,8 @@ class Agent:
         return task
 
     async def op_tasks(self, client: Client, frame: Json) -> Json:
-        return {"tasks": [task.info() for task in self.tasks.values()]}
+        places = self.queue.places()
+        return {"tasks": [{**task.info(), "position": places.get(task.id)} for task in self.tasks.values()]}
 
     async def op_follow(self, client: Client, frame: Json) -> Json:
         """Send everything of a task after number `since`, then what comes, as `out` events marked with `follow`."""
@@ -1496,6 +1702,8 @@ class Agent:
         cursor, changed = Cursor(task.journal, since), asyncio.Event()
         task.journal.waiters.add(changed)
         try:
+            if since >= END_ONLY:
+                await task.done.wait()
             while True:
                 changed.clear()
                 entries = cursor.read()
@@ -1522,6 +1730,7 @@ class Agent:
         task = self.find(frame)
         if task.is_live and task is not self.events:
             task.cancel()
+            self.queue.look()
         return {"task": task.info()}
 
     async def op_interrupt(self, client: Client, frame: Json) -> Json:
@@ -1568,6 +1777,8 @@ class Agent:
         "ping": op_ping,
         "status": op_status,
         "start": op_start,
+        "submit": op_submit,
+        "release": op_release,
         "tasks": op_tasks,
         "follow": op_follow,
         "unfollow": op_unfollow,

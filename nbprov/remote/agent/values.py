@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,6 +183,14 @@ class TaskInfo:
         Of a job or a shell that ran; negative where a signal ended it.
     last
         The number of its last output so far.
+    gpus
+        What a submitted job asks for: `all`, a number, a share of one; None for others.
+    devices
+        The GPUs that it was given.
+    nodes
+        How many nodes have a part of it.
+    position
+        In the queue; 1 is the next one to begin.
     """
 
     id: str
@@ -195,6 +203,10 @@ class TaskInfo:
     started: Instant | None = None
     ended: Instant | None = None
     last: int = 0
+    gpus: str | float | None = None
+    devices: Sequence[int] = ()
+    nodes: int = 1
+    position: int | None = None
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
@@ -210,6 +222,10 @@ class TaskInfo:
             started=_moment(data.get("started")),
             ended=_moment(data.get("ended")),
             last=_count(data.get("last")) or 0,
+            gpus=_share(data.get("gpus")),
+            devices=tuple(int(number(device)) for device in data.get("devices") or ()),
+            nodes=_count(data.get("nodes")) or 1,
+            position=_count(data.get("position")),
         )
 
     @property
@@ -320,6 +336,10 @@ def _count(value: object) -> int | None:
     return None if value is None else int(number(value))
 
 
+def _share(value: object) -> str | float | None:
+    return None if value is None else word(value) if isinstance(value, str) else number(value)
+
+
 def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
     left = data["left"]
@@ -329,6 +349,11 @@ def guard_state(data: Mapping[str, Any]) -> GuardState:
 def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:
     """Read the guards of the agent's answer."""
     return tuple(map(guard_state, rows))
+
+
+def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
+    """Read what an agent says of the other machines."""
+    return tuple(PeerState(int(number(row["node"])), _moment(row["heard"]), _moment(row["idle"])) for row in rows)
 
 
 def plain_environment(env: Environment | None) -> dict[str, str]:

@@ -16,7 +16,7 @@ from nbprov.machines import cells
 from nbprov.machines.cells import agent_of
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.live import LiveCluster
-from nbprov.remote.agent.link import AgentError
+from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import GuardConfig
 from nbprov.remote.keys import CLIENT_KEY
 

@@ -1,0 +1,129 @@
+"""Logs of jobs that outlive their machines: files in nbprov's home, for their owner's eyes alone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import shutil
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+
+from nbprov.model.clock import Seconds
+
+from .jobs import LIVE, Job
+
+log = logging.getLogger("nbprov.machines")
+
+FOLDER = "jobs"
+KEPT_SECONDS: Seconds = 90 * 86400.0
+"""How long the logs of a cluster are kept after they were last added to: a project's quarter."""
+KEPT_BYTES = 2 * 1024**3
+"""How much all of them may take; the oldest cluster's go first."""
+
+_SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
+
+
+class KeptJobs:
+    """The logs of ended jobs, a folder a run of a cluster. Any thread; several kernels may write at once, each file whole.
+
+    Parameters
+    ----------
+    home
+        nbprov's home.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self.folder = home / FOLDER
+
+    def path(self, run_id: str, job_id: str, node: int = 0) -> Path:
+        """Where the log of a node is, or would be."""
+        if not _SAFE.fullmatch(run_id) or not _SAFE.fullmatch(job_id):
+            raise ValueError(f"{run_id!r}, {job_id!r}")
+        return self.folder / run_id / (f"{job_id}.node{node}.log" if node else f"{job_id}.log")
+
+    def keep(self, run_id: str, cluster: str, job: Job, texts: Mapping[int, str]) -> None:
+        """Write a job and its logs, by node.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, or may not be written.
+        """
+        first = self.path(run_id, job.id)
+        for folder in (self.folder, first.parent):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for node, text in texts.items():
+            _write(self.path(run_id, job.id, node), text)
+        told = {f.name: getattr(job, f.name) for f in fields(job) if f.name != "kept"}
+        _write(first.with_suffix(".json"), json.dumps({"version": 1, "cluster": cluster, "job": told}))
+        with contextlib.suppress(OSError):
+            os.utime(first.parent)
+
+    def has(self, run_id: str, job: Job) -> bool:
+        """Whether the end of this job is kept."""
+        found = self._read(self.path(run_id, job.id).with_suffix(".json"))
+        return found is not None and found.state not in LIVE and (found.state, found.created) == (job.state, job.created)
+
+    def jobs(self, run_id: str, *, is_over: bool = False) -> list[Job]:
+        """The jobs of a run that are kept, oldest first.
+
+        Parameters
+        ----------
+        is_over
+            Their machines have stopped or ended: what ran when it was kept is lost.
+        """
+        if not _SAFE.fullmatch(run_id):
+            return []
+        found = [job for path in (self.folder / run_id).glob("*.json") if (job := self._read(path)) is not None]
+        lost = [replace(job, state="lost", position=None) if is_over and not job.is_over else job for job in found]
+        return sorted(lost, key=lambda job: (job.created, job.id))
+
+    def log(self, run_id: str, job_id: str, node: int = 0) -> str | None:
+        """The log of a job on a node; None where none is kept."""
+        try:
+            return self.path(run_id, job_id, node).read_bytes().decode("utf-8", "replace")
+        except (OSError, ValueError):
+            return None
+
+    @staticmethod
+    def _read(path: Path) -> Job | None:
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))["job"]
+            told = {f.name: told[f.name] for f in fields(Job) if f.name in told}
+            told |= {"devices": tuple(told["devices"]), "parts": tuple(map(tuple, told["parts"]))}
+            return Job(**told, kept=True)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # not there, or not ours
+
+    def prune(self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES) -> None:
+        """Delete what is too old, and the oldest of what is too much. Never raises."""
+        try:
+            runs = sorted((path for path in self.folder.iterdir() if path.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
+            total = 0
+            for path in runs:
+                total += sum(file.stat().st_size for file in path.iterdir())
+                if total > size or time.time() - path.stat().st_mtime > seconds:
+                    shutil.rmtree(path, ignore_errors=True)
+        except FileNotFoundError:
+            return  # none yet, or another kernel was faster
+        except OSError:
+            log.exception("old logs of jobs")
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        with open(
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8", errors="replace", newline=""
+        ) as file:
+            file.write(text)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,134 @@
+"""The parts of jobs that need no machine: words, tails, what is kept, and what a machine may say of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbprov.machines.job_logs import Writer, tail_of
+from nbprov.machines.job_words import exit_words, gpu_words, state_words
+from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined
+from nbprov.machines.kept_jobs import KeptJobs
+from nbprov.machines.plain_output import clean
+from nbprov.remote.agent.values import Output, TaskInfo
+
+COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("\x1b[]()?0;:mHJ\x07\\\x9b\x9d\x90P^_ \r\n\tab"), st.characters())))
+def test_whatever_comes_only_colours_and_plain_characters_are_left(text: str) -> None:
+    left = COLOUR.sub("", clean(text))
+    assert not [c for c in left if not c.isprintable() and c not in "\r\n\t" and (ord(c) < 160 or 0x2028 <= ord(c) <= 0x202E)]
+    assert clean(clean(text)) == clean(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
+        ("\x1b[2J\x1b[H\x1b[?1049hgone", "gone"),
+        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1b]52;c;ZXZpbA==\x07after", "after"),
+        ("10%\r20%\r\n\tend\x08\x00", "10%\r20%\r\n\tend"),
+        ("\x9b31mold\x1bcreset", "oldreset"),
+        ("a\u202eb", "ab"),
+        ("plain", "plain"),
+    ],
+)
+def test_what_is_cleaned_away(text: str, left: str) -> None:
+    assert clean(text) == left
+
+
+def output(number: int, kind: str, text: str) -> Output:
+    return Output(number, 0.0, kind, text)
+
+
+def test_pieces_of_a_line_are_joined_and_the_other_stream_does_not_get_between() -> None:
+    writer = Writer()
+    pieces = [("stdout", "10%"), ("stdout", "\r20%"), ("stderr", "warn\n"), ("stdout", "x\n"), ("end", "")]
+    assert "".join(writer.text(output(n, *piece)) for n, piece in enumerate(pieces)) == "10%\r20%\nwarn\nx\n"
+
+
+@given(st.lists(st.text(alphabet="ab\n", max_size=8)), st.integers(1, 5))
+def test_a_tail_is_the_last_lines(pieces: list[str], lines: int) -> None:
+    text = "".join(pieces)
+    told = tail_of(text, lines)
+    every = text.splitlines(keepends=True)
+    assert told.text == "".join(every[-lines:])
+    assert told.earlier == max(0, len(every) - lines)
+
+
+def test_a_tail_is_bounded_in_bytes_whatever_its_lines() -> None:
+    assert len(tail_of("x" * 10_000_000, 10, 1000).text) <= 1000
+    assert tail_of("long line\n" * 1000, None, 25).text == "long line\n" * 2
+
+
+@given(st.lists(st.sampled_from(LIVE + WORST_FIRST), min_size=1, max_size=5))
+def test_a_job_of_several_nodes_is_as_far_as_the_last_and_as_bad_as_the_worst(states: list[str]) -> None:
+    whole = joined([Job("j", "j", state, exit_code=1 if state == "failed" else None, parts=((state, None),)) for state in states])
+    if set(states) & set(LIVE):
+        assert whole.state == ("queued" if set(states) == {"queued"} else "running")
+        assert whole.exit_code is None
+    else:
+        assert whole.state == min(states, key=WORST_FIRST.index)
+        assert whole.exit_code == (1 if "failed" in states else None)
+    assert whole.nodes == len(states)
+
+
+@given(st.fixed_dictionaries({}, optional={
+    name: st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.dictionaries(st.text(), st.integers()))
+    for name in ("id", "name", "state", "status", "exit_code", "created", "started", "ended", "gpus", "devices", "nodes", "position")
+}))  # fmt: skip
+def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[str, Any]) -> None:
+    job = Job.of(TaskInfo(**{"id": "x", "kind": "job", "name": "n", "state": "running", **told}))
+    if job is not None:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", job.id)
+        assert job.state in LIVE + WORST_FIRST
+        assert job.name.isprintable()
+        for words in (state_words(job), gpu_words(job), exit_words(job.exit_code, job.state)):
+            assert isinstance(words, str)
+        assert hash(job) == hash(job)
+
+
+@pytest.mark.parametrize("id", ["../../etc/passwd", "a/b", "", "x" * 65, "a\n", ".."])
+def test_ids_that_could_name_a_file_elsewhere_are_no_jobs(id: str, tmp_path: Path) -> None:
+    assert Job.of(TaskInfo(id=id, kind="job", name="n", state="running")) is None
+    with pytest.raises(ValueError, match="run"):
+        KeptJobs(tmp_path).path("run", id if len(id) < 65 else id * 2)
+
+
+def test_words_of_exit_codes() -> None:
+    assert exit_words(-9).endswith("killed by signal 9 (SIGKILL), most likely because the memory ran out")
+    assert exit_words(127) == "127: a command, or the job's folder, was not found"
+    assert exit_words(10**30) == str(10**30)
+    assert exit_words(-(10**30)).startswith(str(-(10**30)))
+
+
+def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) -> None:
+    store = KeptJobs(tmp_path)
+    ran = Job("train-1", "train", "ok", 0, 10.0, 11.0, 12.0, 0.5, (1,), 2, None, (("ok", 0), ("ok", 0)))
+    for run in ("old", "big", "new"):
+        store.keep(run, "dev", ran, {0: "head\r\n", 1: "other"})
+    store.keep("new", "dev", Job("train-2", "train", "running", created=20.0, parts=(("running", None),)), {0: "so far"})
+    assert store.jobs("new") == [ran, Job("train-2", "train", "running", created=20.0, parts=(("running", None),))]
+    assert [job.state for job in store.jobs("new", is_over=True)] == ["ok", "lost"]
+    assert (store.log("new", "train-1"), store.log("new", "train-1", 1), store.log("new", "none")) == ("head\r\n", "other", None)
+    assert store.has("new", ran)
+    assert not store.has("new", Job("train-1", "train", "lost", created=10.0))
+    (store.folder / "new" / "train-3.json").write_text("{broken")
+    assert len(store.jobs("new")) == 2
+    for run, age in (("old", 100 * 86400), ("big", 10)):
+        os.utime(store.folder / run, (time.time() - age, time.time() - age))
+    store.prune()
+    assert sorted(path.name for path in store.folder.iterdir()) == ["big", "new"]
+    store.prune(size=sum(path.stat().st_size for path in (store.folder / "new").iterdir()))
+    assert sorted(path.name for path in store.folder.iterdir()) == ["new"]
+    store.prune(seconds=-1)
+    assert list(store.folder.iterdir()) == []
