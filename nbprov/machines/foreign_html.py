@@ -13,6 +13,9 @@ from html.parser import HTMLParser
 FRAME_PIXELS = 420
 """Height of a frame. It can be drawn larger; asking its content would take a script of ours in the page."""
 
+READ_LIMIT = 1_000_000
+"""Characters up to which HTML is read and rebuilt, a third of a second's work; what is longer goes into a frame unread."""
+
 DEEPEST = 200
 """Levels of elements: browsers close what is deeper in ways of their own."""
 
@@ -174,6 +177,8 @@ def inert_html(text: str) -> str | None:
     >>> inert_html("<table class=dataframe><td>1 < 2")
     '<table><td>1 &lt; 2</td></table>'
     """
+    if len(text) > READ_LIMIT:
+        return None
     rebuilder = _Rebuilder()
     try:
         rebuilder.feed(text)

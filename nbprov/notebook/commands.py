@@ -224,6 +224,18 @@ def _sync_arguments(parser: MagicParser) -> None:
     arguments(parser)
 
 
+def _cells(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .cells_command import run
+
+    run(shell, arguments, cell)
+
+
+def _cells_arguments(parser: MagicParser) -> None:
+    from .cells_command import arguments
+
+    arguments(parser)
+
+
 # ---------------------------------------------------------------- clusters
 
 
@@ -366,6 +378,7 @@ COMMANDS: dict[str, Command] = {
     "costs": Command("what every launch has cost so far", _costs),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
+    "cells": Command("the cells of a machine, and what they put out: --follow, --save, --interrupt", _cells, _cells_arguments),
     "logs": Command("the output of a job", _logs, _logs_arguments),
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
     "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),

@@ -124,7 +124,7 @@ def send(cell: Cell, namespace: Mapping[str, Any], names: Sequence[str]) -> None
     _answer(cell(_UNPACK.format(box=box)), "what it is made of must be defined or installed there too: in a %%on cell, or by setup")
 
 
-def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str]) -> None:
+def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str], *, is_trusted: bool = False) -> None:
     """Copy variables from the machine.
 
     Raises
@@ -209,11 +209,11 @@ del _nbprov_give, _nbprov_said
 
 def cell_of(name: str) -> Cell:
     """Runs a piece of ours on the head of a cluster."""
-    from nbprov.machines.cells import python_cell
+    from nbprov.machines.cells import own_cell
 
     here = session()
 
     def run(code: str) -> str:
-        return here.wait_remote(name, lambda live: python_cell(live, code), say=say).text
+        return here.wait_remote(name, lambda live: own_cell(live, code), say=say).text
 
     return run

@@ -44,11 +44,17 @@ class Following:
         Of the last output seen.
     end
         The last output, once it came: its content tells `status`, `exit_code`, `execution_count`.
+    born
+        Of a cell that was started: a text that changes with every kernel, empty where the kernel is yet to be started; None if unknown.
+    kernel_ended
+        Why the kernel's predecessor ended, where the agent says so in the cell itself.
     """
 
     def __init__(self, client: AgentClient, id: str, since: int = 0) -> None:
         self.id, self.number = id, since
         self.end: Output | None = None
+        self.born: str | None = None
+        self.kernel_ended = ""
         self._client = client
 
     async def __aiter__(self) -> AsyncIterator[Output]:
@@ -242,11 +248,21 @@ class AgentClient:
                 with suppress(LinkLost):
                     link.tell(op="unfollow", follow=name)
 
-    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> TaskInfo:
-        answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
-        return TaskInfo.of(answer["task"])
+    async def _start(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> dict[str, Any]:
+        return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
+
+    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> Following:
+        answer = await self._start(kind, code, id, env, **more)
+        following = Following(self, TaskInfo.of(answer["task"]).id)
+        following.born, following.kernel_ended = answer.get("born"), str(answer.get("ended") or "")
+        return following
 
     # -- the machine
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether the line is up, as far as is known."""
+        return self._link is not None and self._link.is_up
 
     @property
     def previous_end(self) -> dict[str, Any] | None:
@@ -292,12 +308,16 @@ class AgentClient:
         id
             A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
         """
-        return await self._begin("job", script, id, env, name=name, cwd=cwd, after=list(after))
+        return TaskInfo.of((await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after)))["task"])
 
     async def jobs(self) -> tuple[TaskInfo, ...]:
         """All jobs the agent remembers, oldest first."""
         answer = await self._ask("tasks")
         return tuple(TaskInfo.of(row) for row in answer["tasks"] if row["kind"] == "job")
+
+    async def tasks(self) -> tuple[TaskInfo, ...]:
+        """All jobs, shells and cells the agent remembers, oldest first."""
+        return tuple(map(TaskInfo.of, (await self._ask("tasks"))["tasks"]))
 
     async def task(self, id: str) -> TaskInfo:
         """One job, shell or cell.
@@ -316,15 +336,22 @@ class AgentClient:
         """The output of a job, a shell or a cell after number `since`: what is kept, then what comes, to its end."""
         return Following(self, id, since)
 
-    async def cancel_job(self, id: str) -> TaskInfo:
+    async def cancel_job(self, id: str, *, deadline: Seconds = REQUEST_SECONDS) -> TaskInfo:
         """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output."""
-        return TaskInfo.of((await self._ask("cancel", task=id))["task"])
+        return TaskInfo.of((await self._ask("cancel", deadline=deadline, task=id))["task"])
 
     async def shell(
-        self, command: str, *, env: Environment | None = None, cwd: str | None = None, name: str = "shell", id: str | None = None
+        self,
+        command: str,
+        *,
+        env: Environment | None = None,
+        cwd: str | None = None,
+        name: str = "shell",
+        id: str | None = None,
+        deadline: Seconds = REQUEST_SECONDS,
     ) -> Following:
         """Run a bash script as a cell does: its output streams, its exit code comes at the end."""
-        return Following(self, (await self._begin("shell", command, id, env, name=name, cwd=cwd)).id)
+        return await self._begin("shell", command, id, env, deadline=deadline, name=name, cwd=cwd)
 
     # -- cells
 
@@ -337,6 +364,7 @@ class AgentClient:
         cwd: str | None = None,
         silent: bool = False,
         id: str | None = None,
+        deadline: Seconds = REQUEST_SECONDS,
     ) -> Following:
         """Run Python code in a kernel on the machine; the kernel is started with the first cell and keeps its variables.
 
@@ -351,7 +379,19 @@ class AgentClient:
         silent
             Leave the kernel's history and execution count alone.
         """
-        return Following(self, (await self._begin("cell", code, id, env, name=kernel, kernel=kernel, cwd=cwd, silent=silent)).id)
+        return await self._begin("cell", code, id, env, deadline=deadline, name=kernel, kernel=kernel, cwd=cwd, silent=silent)
+
+    async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
+        """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""
+        link = self._link
+        if link is None or not link.is_up:
+            return {}
+        try:
+            async with asyncio.timeout(deadline):
+                found = (await link.ask("complete", code=code, cursor=cursor, kernel=kernel)).get("found")
+        except (TimeoutError, LinkLost, AgentError):
+            return {}  # an older agent does not know the question
+        return found if isinstance(found, dict) and found.get("status") == "ok" else {}
 
     async def interrupt(self, kernel: str = "main") -> bool:
         """Interrupt the running cell of a kernel (KeyboardInterrupt); False if none ran."""

@@ -73,6 +73,8 @@ DRAIN_SECONDS = 0.3
 CLIENT_SILENCE_SECONDS = 180.0
 """A client pings every 20 s; one that is silent this long lost its connection without a word."""
 KERNEL_START_SECONDS = 90.0
+COMPLETE_SECONDS = 1.0
+"""How long a kernel may take to say what fits at a cursor: somebody types."""
 INSTALL_SECONDS = 900.0
 QUIET_LINES = ("Downloading", "Using cached", "Requirement already")
 GPU_SECONDS = 10.0
@@ -508,6 +510,8 @@ class Kernel:
         self.env: Json = {}
         self.late: list[Json] = []
         self.death = ""
+        self.born = ""
+        self.asked: dict[str, asyncio.Future[Json]] = {}
         keep(asyncio.ensure_future(self.work()))
 
     async def work(self) -> None:
@@ -557,7 +561,7 @@ class Kernel:
                     "there is no Python with ipykernel on the machine and it could not be installed; the lines above say why",
                 )
             return
-        self.env = dict(request.get("env", {}))
+        self.env, self.born = dict(request.get("env", {})), os.urandom(8).hex()
         self.host = await asyncio.create_subprocess_exec(
             python,
             PROGRAM,
@@ -608,12 +612,30 @@ class Kernel:
                 self.late.append(entry)
         elif event == "state":
             self.state = frame["state"]
+        elif event == "completed":
+            asked = self.asked.pop(frame["ask"], None)
+            if asked is not None and not asked.done():
+                asked.set_result(frame["content"])
         elif event == "done":
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"
                 self.current.end(frame["status"], execution_count=frame.get("execution_count"))
         elif event == "dead":
             self.gone(frame["why"])
+
+    async def complete(self, code: str, cursor: int) -> Json:
+        """What fits at a cursor. A kernel that is at work, or not there, cannot tell and is not waited for."""
+        if self.host is None or self.state != "idle" or self.current is not None:
+            return {"status": "busy" if self.host is not None else "none"}
+        name = os.urandom(8).hex()
+        answer = self.asked[name] = asyncio.get_event_loop().create_future()
+        try:
+            self.send({"op": "complete", "ask": name, "code": code, "cursor": cursor})
+            return await asyncio.wait_for(answer, COMPLETE_SECONDS)
+        except asyncio.TimeoutError:
+            return {"status": "late"}
+        finally:
+            self.asked.pop(name, None)
 
     def gone(self, why: str) -> None:
         """The kernel ended by itself: the running cell fails loudly, the queued ones are given up."""
@@ -624,7 +646,7 @@ class Kernel:
             self.queue.get_nowait()[0].end("aborted")
 
     def kill(self, why: str) -> None:
-        host, self.host, self.state, self.death, self.late = self.host, None, "dead", why, []
+        host, self.host, self.state, self.death, self.late, self.born = self.host, None, "dead", why, [], ""
         if self.ready is not None and not self.ready.done():
             self.ready.set_exception(Refused("kernel", f"the kernel did not start: {why}"))
             self.ready.exception()
@@ -1187,8 +1209,8 @@ class Agent:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
                     return
-                if frame.get("op") == "status":
-                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi, which takes its time
+                if frame.get("op") in ("status", "complete"):
+                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi or a kernel, which take their time
                 else:
                     await self.answer(client, frame)
         except (asyncio.TimeoutError, OSError, Refused, ValueError):
@@ -1267,11 +1289,13 @@ class Agent:
         self.prune()
         task = self.tasks[name] = Task(self.folder / "tasks" / name, meta, TASK_JOURNAL_BYTES)
         task.save()
-        if kind == "cell":
-            self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
-        else:
+        if kind != "cell":
             keep(asyncio.ensure_future(self.run_job(task, frame)))
-        return {"task": task.info()}
+            return {"task": task.info()}
+        kernel = self.kernel(str(frame.get("kernel") or "main"))
+        kernel.queue.put_nowait((task, frame))
+        # Who ran cells there before can tell by `born` whether its variables are still there.
+        return {"task": task.info(), "born": kernel.born, "ended": kernel.death}
 
     async def run_job(self, task: Task, frame: Json) -> None:
         for name in frame.get("after") or []:
@@ -1348,6 +1372,11 @@ class Agent:
             task.cancel()
         return {"task": task.info()}
 
+    async def op_complete(self, client: Client, frame: Json) -> Json:
+        """What a kernel that is idle would offer at a cursor of a code."""
+        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        return {"found": await kernel.complete(str(frame["code"]), int(frame["cursor"])) if kernel is not None else {"status": "none"}}
+
     async def op_interrupt(self, client: Client, frame: Json) -> Json:
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
         if kernel is not None:
@@ -1385,6 +1414,7 @@ class Agent:
         "follow": op_follow,
         "unfollow": op_unfollow,
         "cancel": op_cancel,
+        "complete": op_complete,
         "interrupt": op_interrupt,
         "restart": op_restart,
         "guards": op_guards,
@@ -1575,6 +1605,7 @@ class KernelHost:
         self.cell, self.message = "", ""
         self.reply: Json | None = None
         self.is_idle = False
+        self.asked: dict[str, str] = {}
 
     def tell(self, frame: Json) -> None:
         view = memoryview(pack(frame))
@@ -1593,6 +1624,8 @@ class KernelHost:
                     self.vital(self.start(frame))
                 elif frame["op"] == "run":
                     self.vital(self.run(frame))
+                elif frame["op"] == "complete":
+                    self.asked[self.client.complete(frame["code"], frame["cursor"])] = frame["ask"]
                 elif frame["op"] == "interrupt" and self.process is not None:
                     kill_group(self.process.pid, signal.SIGINT)
         finally:
@@ -1702,15 +1735,22 @@ class KernelHost:
     async def hear_replies(self) -> None:
         while True:
             message = await self.client.shell_channel.get_msg()
-            if message["parent_header"].get("msg_id") == self.message:
+            parent = message["parent_header"].get("msg_id")
+            if parent == self.message:
                 self.reply = message["content"]
                 self.finish()
+            elif parent in self.asked:
+                self.tell({"ev": "completed", "ask": self.asked.pop(parent), "content": message["content"]})
 
     def finish(self) -> None:
         """A cell is over when the kernel has both answered and gone idle: all its output came before the latter."""
         if self.reply is None or not self.is_idle or self.finished.is_set():
             return
         if self.cell:
+            for payload in self.reply.get("payload") or []:
+                # What `x?` shows is no output, but comes with the answer.
+                if payload.get("source") == "page":
+                    self.tell({"ev": "out", "type": "page", "content": {"data": payload.get("data")}})
             self.tell(
                 {"ev": "done", "cell": self.cell, "status": self.reply["status"], "execution_count": self.reply.get("execution_count")}
             )
