@@ -84,7 +84,7 @@ async def python_cell(
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         variables = {**node_environment(live, node), **(env or {})}
-        return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS)
+        return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
     return await _on_nodes(live, nodes, start, on_output, underway or Underway())
 
@@ -108,7 +108,7 @@ async def bash_cell(
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         variables = {**node_environment(live, node), **(env or {})}
-        return await agent.shell(command, env=variables, id=id, deadline=RECONNECT_SECONDS)
+        return await agent.shell(command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
     return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
 
@@ -117,7 +117,7 @@ async def own_cell(live: LiveCluster, code: str) -> CellResult:
     """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
-        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True)
+        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True)
 
     return await _on_nodes(live, "head", start, None, Underway())
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from kernels import Kernel
+from kernels import Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:
@@ -71,3 +73,31 @@ def test_cluster_names(shared_cluster: Kernel) -> None:
     assert at(shared_cluster, "%%on |\n1") == ["dev"]
     assert at(shared_cluster, "%nbprov down d|") == ["dev"]
     assert at(shared_cluster, "%%provision d|\nresources:") == ["dev"]
+
+
+def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kernel) -> None:
+    shared_cluster.run("%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)")
+    shared_cluster.run("weights_here = 1")
+    assert at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"]
+    assert "weights_there.move_to_end" in [m if "." in m else f"weights_there.{m.lstrip('.')}" for m in at(shared_cluster, "%%on dev\nweights_there.move_|")]
+    assert at(shared_cluster, "%%on dev --bash\nweights_|") == []
+    assert at(shared_cluster, "%%on nowhere\nweights_|") == []
+
+
+def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None:
+    go = shared_cluster.home / "go-on"
+    shared_cluster.run(
+        "import nbprov\n"
+        f"busy = nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.python_cell(live, 'import os, time\\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)'))"
+    )
+    started = time.monotonic()
+    assert at(shared_cluster, "%%on dev\nweights_|") == []
+    assert time.monotonic() - started < 5
+    go.touch()
+    shared_cluster.run("busy.result(30)")
+
+
+def test_a_tab_key_opens_no_connection(shared_cluster: Kernel) -> None:
+    with new_kernel(shared_cluster.home) as other:
+        assert at(other, "%%on dev\nweights_|") == []
+        assert other.value("[len(nbprov.session().engine.live) for nbprov in [__import__('nbprov')]]") == [0]

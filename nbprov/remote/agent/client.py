@@ -31,6 +31,31 @@ SHUTDOWN_SECONDS: Seconds = 15.0
 Reconnect = Callable[[], Awaitable[Connection]]
 
 
+class _Subscription:
+    """A place on a link where the output of one task arrives."""
+
+    def __init__(self, link: Link) -> None:
+        self.link, self.name = link, uuid.uuid4().hex[:12]
+        self.queue = asyncio.Queue[dict[str, Any] | None]()
+        link.follows[self.name] = self.queue
+        if not link.is_up:
+            self.queue.put_nowait(None)  # it broke just now, and has told its queues
+
+    def end(self, *, is_over: bool = False) -> None:
+        """Want no more of it; where it is over, the agent knows that."""
+        self.link.follows.pop(self.name, None)
+        if is_over:
+            return
+        with suppress(LinkLost):
+            self.link.tell(op="unfollow", follow=self.name)
+
+
+def _no_answer(deadline: Seconds) -> AgentError:
+    return AgentError(
+        f"the agent on the machine did not answer within {deadline:g} s", hint="the line may be down; try again", code="agent.timeout"
+    )
+
+
 class Following:
     """The output of one task from a number on, across lost connections: nothing missing, nothing twice.
 
@@ -55,10 +80,12 @@ class Following:
         self.end: Output | None = None
         self.born: str | None = None
         self.kernel_ended = ""
+        self._begun: _Subscription | None = None
         self._client = client
 
     async def __aiter__(self) -> AsyncIterator[Output]:
-        async for output in self._client._follow(self.id, self.number):
+        begun, self._begun = self._begun, None
+        async for output in self._client._follow(self.id, self.number, begun):
             self.number = output.number
             if output.kind == "end":
                 self.end = output
@@ -208,11 +235,7 @@ class AgentClient:
                     except LinkLost:
                         continue
         except TimeoutError:
-            raise AgentError(
-                f"the agent on the machine did not answer within {deadline:g} s",
-                hint="the line may be down; try again",
-                code="agent.timeout",
-            ) from None
+            raise _no_answer(deadline) from None
 
     async def _ping(self) -> None:
         while True:
@@ -227,33 +250,62 @@ class AgentClient:
                 # Followers wake up on this and make a new line.
                 self.connection.abort()
 
-    async def _follow(self, id: str, since: int) -> AsyncIterator[Output]:
+    async def _follow(self, id: str, since: int, begun: _Subscription | None = None) -> AsyncIterator[Output]:
+        is_over = False
         while True:
-            link = await self._linked()
-            name, queue = uuid.uuid4().hex[:12], asyncio.Queue[dict[str, Any] | None]()
-            link.follows[name] = queue
+            at = begun or _Subscription(await self._linked())
+            link, name, queue = at.link, at.name, at.queue
             try:
-                await link.ask("follow", task=id, since=since, follow=name)
+                if begun is None:
+                    await link.ask("follow", task=id, since=since, follow=name)
+                begun = None
                 while (frame := await queue.get()) is not None:
                     for entry in frame["entries"]:
                         if entry["n"] > since:
                             since = entry["n"]
                             yield Output.of(entry)
                     if frame.get("over"):
+                        is_over = True
                         return
             except LinkLost:
                 pass
             finally:
-                link.follows.pop(name, None)
-                with suppress(LinkLost):
-                    link.tell(op="unfollow", follow=name)
+                at.end(is_over=is_over)
 
     async def _start(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> dict[str, Any]:
         return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
 
+    async def _start_followed(
+        self, kind: str, code: str, id: str, env: Environment | None, *, deadline: Seconds, follow: bool, **more: Any
+    ) -> tuple[dict[str, Any], _Subscription | None]:
+        """Start a task and follow it in one request, where that is wanted: a round trip less before its output comes."""
+        if not follow:
+            return await self._start(kind, code, id, env, deadline=deadline, **more), None
+        at: _Subscription | None = None
+        try:
+            async with asyncio.timeout(deadline):
+                while True:
+                    at = _Subscription(await self._linked())
+                    try:
+                        answer = await at.link.ask("start", task=id, kind=kind, code=code, env=plain_environment(env), follow=at.name, **more)
+                        break
+                    except LinkLost:
+                        at.end()
+        except TimeoutError:
+            raise _no_answer(deadline) from None
+        except BaseException:
+            if at is not None:
+                at.end()
+            raise
+        if answer.get("followed"):
+            return answer, at
+        at.end()  # it was started by an earlier request whose answer was lost, or the agent is an older one
+        return answer, None
+
     async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> Following:
-        answer = await self._start(kind, code, id, env, **more)
+        answer, at = await self._start_followed(kind, code, id or uuid.uuid4().hex, env, **more)
         following = Following(self, TaskInfo.of(answer["task"]).id)
+        following._begun = at
         following.born, following.kernel_ended = answer.get("born"), str(answer.get("ended") or "")
         return following
 
@@ -349,9 +401,10 @@ class AgentClient:
         name: str = "shell",
         id: str | None = None,
         deadline: Seconds = REQUEST_SECONDS,
+        follow: bool = False,
     ) -> Following:
         """Run a bash script as a cell does: its output streams, its exit code comes at the end."""
-        return await self._begin("shell", command, id, env, deadline=deadline, name=name, cwd=cwd)
+        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd)
 
     # -- cells
 
@@ -365,6 +418,7 @@ class AgentClient:
         silent: bool = False,
         id: str | None = None,
         deadline: Seconds = REQUEST_SECONDS,
+        follow: bool = False,
     ) -> Following:
         """Run Python code in a kernel on the machine; the kernel is started with the first cell and keeps its variables.
 
@@ -378,8 +432,12 @@ class AgentClient:
             The folder the kernel is started in, by default the home.
         silent
             Leave the kernel's history and execution count alone.
+        deadline
+            Seconds in which the agent must have taken it; the line may be made anew meanwhile.
+        follow
+            Its output is sent from the start, a round trip earlier; whoever asks for that must iterate over the result.
         """
-        return await self._begin("cell", code, id, env, deadline=deadline, name=kernel, kernel=kernel, cwd=cwd, silent=silent)
+        return await self._begin("cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent)
 
     async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
         """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""

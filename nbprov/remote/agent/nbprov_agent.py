@@ -311,6 +311,7 @@ class Task:
         self.changed = 0.0
         self.cancel: Callable[[], None] = self.cancel_queued
         self.is_cancelled = False
+        self.kept_bytes: int | None = None
         if meta["state"] == "ended":
             self.done.set()
 
@@ -339,6 +340,13 @@ class Task:
     @property
     def is_live(self) -> bool:
         return not self.done.is_set()
+
+    @property
+    def kept(self) -> int:
+        """Bytes of output of an ended task: looked at once, since every start of a task asks for all of them."""
+        if self.kept_bytes is None:
+            self.kept_bytes = self.journal.total
+        return self.kept_bytes
 
     def info(self) -> Json:
         return {**{k: v for k, v in self.meta.items() if k != "pid_started"}, "last": self.journal.last}
@@ -1289,13 +1297,16 @@ class Agent:
         self.prune()
         task = self.tasks[name] = Task(self.folder / "tasks" / name, meta, TASK_JOURNAL_BYTES)
         task.save()
+        follow = frame.get("follow")
+        if follow:
+            self.begin_follow(client, task, str(follow), 0)
         if kind != "cell":
             keep(asyncio.ensure_future(self.run_job(task, frame)))
-            return {"task": task.info()}
+            return {"task": task.info(), "followed": bool(follow)}
         kernel = self.kernel(str(frame.get("kernel") or "main"))
         kernel.queue.put_nowait((task, frame))
         # Who ran cells there before can tell by `born` whether its variables are still there.
-        return {"task": task.info(), "born": kernel.born, "ended": kernel.death}
+        return {"task": task.info(), "followed": bool(follow), "born": kernel.born, "ended": kernel.death}
 
     async def run_job(self, task: Task, frame: Json) -> None:
         for name in frame.get("after") or []:
@@ -1317,10 +1328,10 @@ class Agent:
     def prune(self) -> None:
         """Drop the oldest ended tasks once too many or too large."""
         ended = sorted((task for task in self.tasks.values() if not task.is_live), key=lambda task: task.meta.get("ended") or 0.0)
-        total = sum(task.journal.total for task in ended)
+        total = sum(task.kept for task in ended)
         while ended and (len(self.tasks) > KEPT_TASKS or total > ALL_JOURNALS_BYTES):
             oldest = ended.pop(0)
-            total -= oldest.journal.total
+            total -= oldest.kept
             shutil.rmtree(oldest.journal.folder, ignore_errors=True)
             del self.tasks[oldest.id]
 
@@ -1336,9 +1347,12 @@ class Agent:
 
     async def op_follow(self, client: Client, frame: Json) -> Json:
         """Send everything of a task after number `since`, then what comes, as `out` events marked with `follow`."""
-        task, name = self.find(frame), str(frame["follow"])
-        client.follows[name] = keep(asyncio.ensure_future(self.follow(client, task, name, int(frame.get("since", 0)))))
+        task = self.find(frame)
+        self.begin_follow(client, task, str(frame["follow"]), int(frame.get("since", 0)))
         return {"task": task.info()}
+
+    def begin_follow(self, client: Client, task: Task, name: str, since: int) -> None:
+        client.follows[name] = keep(asyncio.ensure_future(self.follow(client, task, name, since)))
 
     async def follow(self, client: Client, task: Task, name: str, since: int) -> None:
         cursor, changed = Cursor(task.journal, since), asyncio.Event()
@@ -1348,7 +1362,10 @@ class Agent:
                 changed.clear()
                 entries = cursor.read()
                 if entries:
-                    await client.send({"ev": "out", "follow": name, "entries": entries})
+                    is_over = entries[-1]["k"] == "end"
+                    await client.send({"ev": "out", "follow": name, "entries": entries, **({"over": True} if is_over else {})})
+                    if is_over:
+                        return
                 elif task.done.is_set():
                     await client.send({"ev": "out", "follow": name, "entries": [], "over": True})
                     return
