@@ -55,7 +55,12 @@ def measure(setting: Setting) -> list[Figure]:
         found: dict[str, list[float]] = setting.child(_CODE, str(setting.takes(TAKES)), str(WARM_UP))
     words = {"python": "a cell's round trip", "bash": "a script's round trip"}
     figures = [
-        figure(f"{what}, against `echo` over an open ssh connection", "times", [a / b for a, b in zip(found[name], found["bare"], strict=True)], TARGET)
+        figure(
+            f"{what}, against `echo` over an open ssh connection",
+            "times",
+            [a / b for a, b in zip(found[name], found["bare"], strict=True)],
+            TARGET,
+        )
         for name, what in words.items()
     ]
     words["bare"] = "`echo` over an open ssh connection"

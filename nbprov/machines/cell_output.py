@@ -116,7 +116,10 @@ class Budget:
     def _over(self) -> None:
         if not self._is_said:
             self._is_said = True
-            self.send("stream", {"name": "stderr", "text": f"\nnbprov: more output than a page can show; the rest is kept there: {self._read_on}\n"})
+            self.send(
+                "stream",
+                {"name": "stderr", "text": f"\nnbprov: more output than a page can show; the rest is kept there: {self._read_on}\n"},
+            )
 
 
 class Gathered:
@@ -164,8 +167,7 @@ class Gathered:
     def _stream(self, output: Output) -> None:
         name = str(output.content.get("name", "")) or ("stdout" if output.kind == "stdout" else "stderr")
         name = "stderr" if name == "stderr" else "stdout"
-        raw = output.text if output.kind == "stream" or output.text.endswith("\n") else output.text + "\n"
-        text = self._filters[name].feed(raw)
+        text = self._filters[name].feed(output.text)
         if output.kind != "note":
             self._keep(text)
         if self._prefix:

@@ -49,7 +49,9 @@ class Watch:
             await asyncio.sleep(LOOK_SECONDS)
             if self._agent.is_linked == is_down:
                 is_down = not is_down
-                goes_on = "the cell goes on there, and nothing of its output is lost" if self._is_started else "the cell begins once it is back"
+                goes_on = (
+                    "the cell goes on there, and nothing of its output is lost" if self._is_started else "the cell begins once it is back"
+                )
                 self._budget.note(f"the line to {self._where} is down; {goes_on}" if is_down else f"the line to {self._where} is back")
             if self._is_started and not (is_down or is_waiting or self._gathered.has_begun):
                 is_waiting = await self._tell_of_queue()
@@ -65,9 +67,7 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(
-    live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget
-) -> AsyncIterator[Watch]:
+async def watching(live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> AsyncIterator[Watch]:
     """Look after a cell for as long as it is waited for."""
     watch = Watch(live, node, agent, id, gathered, budget)
     task = asyncio.create_task(watch.look())

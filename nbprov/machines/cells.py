@@ -20,7 +20,18 @@ from .cell_watch import watching
 from .chosen_nodes import chosen_nodes
 from .variables import node_environment
 
-__all__ = ["CellResult", "Message", "OnOutput", "RemoteError", "Underway", "agent_of", "bash_cell", "chosen_nodes", "own_cell", "python_cell"]
+__all__ = [
+    "CellResult",
+    "Message",
+    "OnOutput",
+    "RemoteError",
+    "Underway",
+    "agent_of",
+    "bash_cell",
+    "chosen_nodes",
+    "own_cell",
+    "python_cell",
+]
 
 TOUCH_EVERY: Seconds = 60.0
 """A node that looks on while another one works is told so this often, so that its own idle guard does not end it."""

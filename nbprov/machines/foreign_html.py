@@ -20,22 +20,168 @@ DEEPEST = 200
 """Levels of elements: browsers close what is deeper in ways of their own."""
 
 _TAGS = frozenset(
-    "a abbr b bdi blockquote br caption center cite code col colgroup dd del details dfn div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img ins"
-    " kbd li mark meter ol p pre progress q s samp small span strong sub summary sup table tbody td tfoot th thead tr tt u ul var".split()
+    [
+        "a",
+        "abbr",
+        "b",
+        "bdi",
+        "blockquote",
+        "br",
+        "caption",
+        "center",
+        "cite",
+        "code",
+        "col",
+        "colgroup",
+        "dd",
+        "del",
+        "details",
+        "dfn",
+        "div",
+        "dl",
+        "dt",
+        "em",
+        "figcaption",
+        "figure",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hr",
+        "i",
+        "img",
+        "ins",
+        "kbd",
+        "li",
+        "mark",
+        "meter",
+        "ol",
+        "p",
+        "pre",
+        "progress",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strong",
+        "sub",
+        "summary",
+        "sup",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "tt",
+        "u",
+        "ul",
+        "var",
+    ]
 )
 _VOID = frozenset(("br", "col", "hr", "img"))
 _ATTRIBUTES = frozenset(
-    "align alt bgcolor border cellpadding cellspacing colspan dir face height high lang low max min open optimum rowspan scope span start title valign"
-    " value width".split()
+    [
+        "align",
+        "alt",
+        "bgcolor",
+        "border",
+        "cellpadding",
+        "cellspacing",
+        "colspan",
+        "dir",
+        "face",
+        "height",
+        "high",
+        "lang",
+        "low",
+        "max",
+        "min",
+        "open",
+        "optimum",
+        "rowspan",
+        "scope",
+        "span",
+        "start",
+        "title",
+        "valign",
+        "value",
+        "width",
+    ]
 )
 _LOST_QUIETLY = frozenset(("class", "id", "role", "tabindex", "name", "target", "rel", "halign", "scoped"))
 _PROPERTIES = frozenset(
-    "background background-color border border-bottom border-collapse border-color border-left border-radius border-right border-spacing border-style"
-    " border-top border-width color column-gap display empty-cells flex flex-direction flex-wrap font font-family font-size font-style font-variant"
-    " font-weight gap height justify-content align-items letter-spacing line-height list-style list-style-type margin margin-bottom margin-left"
-    " margin-right margin-top max-height max-width min-height min-width opacity overflow overflow-x overflow-y padding padding-bottom padding-left"
-    " padding-right padding-top row-gap table-layout text-align text-decoration text-indent text-overflow text-transform vertical-align white-space"
-    " width word-break word-wrap overflow-wrap".split()
+    [
+        "background",
+        "background-color",
+        "border",
+        "border-bottom",
+        "border-collapse",
+        "border-color",
+        "border-left",
+        "border-radius",
+        "border-right",
+        "border-spacing",
+        "border-style",
+        "border-top",
+        "border-width",
+        "color",
+        "column-gap",
+        "display",
+        "empty-cells",
+        "flex",
+        "flex-direction",
+        "flex-wrap",
+        "font",
+        "font-family",
+        "font-size",
+        "font-style",
+        "font-variant",
+        "font-weight",
+        "gap",
+        "height",
+        "justify-content",
+        "align-items",
+        "letter-spacing",
+        "line-height",
+        "list-style",
+        "list-style-type",
+        "margin",
+        "margin-bottom",
+        "margin-left",
+        "margin-right",
+        "margin-top",
+        "max-height",
+        "max-width",
+        "min-height",
+        "min-width",
+        "opacity",
+        "overflow",
+        "overflow-x",
+        "overflow-y",
+        "padding",
+        "padding-bottom",
+        "padding-left",
+        "padding-right",
+        "padding-top",
+        "row-gap",
+        "table-layout",
+        "text-align",
+        "text-decoration",
+        "text-indent",
+        "text-overflow",
+        "text-transform",
+        "vertical-align",
+        "white-space",
+        "width",
+        "word-break",
+        "word-wrap",
+        "overflow-wrap",
+    ]
 )
 _VALUE = re.compile(r"[-\w\s#%.,'\"()]{0,200}\Z")
 _CALL = re.compile(r"([\w-]*)\(")
@@ -46,7 +192,9 @@ _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\x7f]*\Z", re.IGNORECASE)
 
 # pandas puts these rules before every DataFrame; notebooks bring their own, so that nothing is lost with them.
-_PANDAS_RULES = re.compile(r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z")
+_PANDAS_RULES = re.compile(
+    r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z"
+)
 
 # TeX in a page is set by MathJax, whose commands can make links and take on names of the page.
 _TEX_ACTIVE = re.compile(

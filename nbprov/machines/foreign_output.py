@@ -116,7 +116,11 @@ def _markdown(text: str) -> Bundle:
     if not _ACTIVE_MARKDOWN.search(text) and not has_active_tex(text):
         return {"text/markdown": clean_text(text)}
     # It may hold any HTML, and links of any kind: it is shown as it was written.
-    return {"text/html": f'<pre style="white-space: pre-wrap">{html.escape(clean_text(text), quote=False)}</pre>'} if not has_active_tex(text) else {}
+    return (
+        {"text/html": f'<pre style="white-space: pre-wrap">{html.escape(clean_text(text), quote=False)}</pre>'}
+        if not has_active_tex(text)
+        else {}
+    )
 
 
 def _svg(picture: str) -> str:

@@ -4,11 +4,13 @@ Sent as source. What it makes is a pickle without a single class or function in 
 `plain_values.py` builds anew. So nothing that this side says can run anything on the other.
 """
 
-# The machine's Python may be 3.8.
-# ruff: noqa: UP007, UP035
+# The machine's Python may be 3.8, which has no other way to format and knows no `strict` of zip; annotations are texts, since only the function is sent.
+# ruff: noqa: UP031, B905
+
+from typing import Any
 
 
-def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def]
+def _nbprov_give(space: "Any", names: "Any", most: "Any", is_trusted: "Any") -> "Any":
     """The packed variables, and a line that says how it went."""
     import io
     import pickle
@@ -16,12 +18,12 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
 
     native = (type(None), bool, int, float, str, bytes, list, tuple, dict, set, frozenset)
 
-    def dtype_of(dtype):  # type: ignore[no-untyped-def]
+    def dtype_of(dtype: "Any") -> "Any":
         import numpy
 
         return numpy.lib.format.dtype_to_descr(dtype)
 
-    def array(value):  # type: ignore[no-untyped-def]
+    def array(value: "Any") -> "Any":
         import numpy
 
         value = numpy.asarray(value)
@@ -32,7 +34,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
         order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
         return ("array", dtype_of(value.dtype), value.shape, order, value.tobytes(order))
 
-    def column(values):  # type: ignore[no-untyped-def]
+    def column(values: "Any") -> "Any":
         """The values of a Series or an Index."""
         import numpy
         import pandas
@@ -57,7 +59,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
 
     known = {"boolean", "float32", "float64"} | {"%sint%d" % (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
 
-    def index(value):  # type: ignore[no-untyped-def]
+    def index(value: "Any") -> "Any":
         import pandas
 
         if isinstance(value, pandas.RangeIndex):
@@ -67,7 +69,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
         freq = getattr(value, "freqstr", None) if isinstance(value, (pandas.DatetimeIndex, pandas.TimedeltaIndex)) else None
         return ("index", column(value), value.name, freq)
 
-    def of_pandas(value):  # type: ignore[no-untyped-def]
+    def of_pandas(value: "Any") -> "Any":
         import pandas
 
         kind = type(value)
@@ -84,12 +86,16 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
         if kind is pandas.Categorical:
             return ("categorical", column(pandas.Series(value)))
         if kind is pandas.Timestamp:
-            return ("timestamp", value.tz_convert("UTC").tz_localize(None).isoformat() if value.tz else value.isoformat(), str(value.tz or ""))
+            return (
+                "timestamp",
+                value.tz_convert("UTC").tz_localize(None).isoformat() if value.tz else value.isoformat(),
+                str(value.tz or ""),
+            )
         if kind is pandas.Timedelta:
             return ("timedelta", int(value.value))
         return None
 
-    def of_library(value):  # type: ignore[no-untyped-def]
+    def of_library(value: "Any") -> "Any":
         """What an installed library made; only libraries that were imported can have made anything."""
         numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
         if numpy is not None and type(value) is numpy.ndarray:
@@ -103,7 +109,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
             return of_pandas(value)
         return None
 
-    def of_standard(value):  # type: ignore[no-untyped-def]
+    def of_standard(value: "Any") -> "Any":
         import collections
         import datetime
         import decimal
@@ -146,7 +152,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
             return ("path", str(value))
         return None
 
-    def of_moment(value, name):  # type: ignore[no-untyped-def]
+    def of_moment(value: "Any", name: "Any") -> "Any":
         zone = getattr(value, "tzinfo", None)
         if zone is None:
             return (name, value.isoformat(), "", 0)
@@ -155,7 +161,7 @@ def _nbprov_give(space, names, most, is_trusted):  # type: ignore[no-untyped-def
         return (name, value.isoformat(), "", 0)
 
     class Packer(pickle.Pickler):
-        def persistent_id(self, value):  # type: ignore[no-untyped-def]
+        def persistent_id(self, value: "Any") -> "Any":
             if type(value) in native:
                 return None
             found = of_library(value) or of_standard(value)

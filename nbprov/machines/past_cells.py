@@ -31,7 +31,9 @@ async def find_cell(live: LiveCluster, wanted: str, node: int = 0) -> TaskInfo:
         If there is none, or several begin so.
     """
     cells = await list_cells(live, node)
-    fitting = cells[-1:] if wanted == "last" else [cell for cell in cells if cell.id == wanted] or [c for c in cells if c.id.startswith(wanted)]
+    fitting = (
+        cells[-1:] if wanted == "last" else [cell for cell in cells if cell.id == wanted] or [c for c in cells if c.id.startswith(wanted)]
+    )
     if len(fitting) != 1:
         what = "has no cell" if not fitting else "has several cells"
         raise NotFound(f"{live.name} {what} {wanted!r}", hint=f"%nbprov cells {live.name} lists them", code="cell.not-found")

@@ -73,7 +73,16 @@ class _Reader(pickle._Unpickler):
             *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4),
             *(pickle.BINFLOAT, pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
             *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BINBYTES8),
-            *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3),
+            *(
+                pickle.EMPTY_LIST,
+                pickle.APPEND,
+                pickle.APPENDS,
+                pickle.EMPTY_TUPLE,
+                pickle.TUPLE,
+                pickle.TUPLE1,
+                pickle.TUPLE2,
+                pickle.TUPLE3,
+            ),
             *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET),
             *(pickle.MEMOIZE, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET, pickle.BINPERSID),
             *(pickle.GLOBAL, pickle.STACK_GLOBAL),
@@ -189,7 +198,8 @@ def _column(packed: Any) -> Any:
     if kind == "zoned":
         return pd.DatetimeIndex(_nested_array(rest[0])).tz_localize("UTC").tz_convert(_zone(rest[1])).array
     if kind == "period":
-        return pd.PeriodIndex.from_ordinals(_nested_array(rest[0]), freq=_frequency(rest[1])).array
+        make: Any = pd.PeriodIndex  # whose stubs do not know how it is made of numbers
+        return make.from_ordinals(_nested_array(rest[0]), freq=_frequency(rest[1])).array
     if kind == "typed" and _TYPED.match(_text(rest[0])) and type(rest[1]) is list:
         # Before pandas 3 there was no `str`, and texts were objects.
         is_object = rest[0] == "str" and int(pd.__version__.partition(".")[0]) < 3
@@ -212,8 +222,8 @@ def _index(packed: Any) -> Any:
         raise NotPlain("what came back is broken (an index)")
     values, name, freq = rest
     column = _column(values)
-    made_index = pd.Index(column, name=name, dtype=column.dtype)
-    if freq is not None and isinstance(made_index, pd.DatetimeIndex | pd.TimedeltaIndex):
+    made_index: Any = pd.Index(column, name=name, dtype=column.dtype)
+    if freq is not None and hasattr(made_index, "freq"):
         made_index.freq = _frequency(freq)
     return made_index
 
@@ -247,7 +257,6 @@ def _frame(index: Any, columns: Any, parts: Any) -> Any:
 
 
 def _series(index: Any, values: Any, name: Any) -> Any:
-    import pandas as pd
 
     return _made_series(_column(values), _index(index), name)
 

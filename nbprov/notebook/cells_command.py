@@ -34,7 +34,9 @@ def arguments(parser: MagicParser) -> None:
     parser.add_argument("name", help="the cluster")
     parser.add_argument("cell", nargs="?", default="", help="a cell's id, the beginning of one, or `last`; without one they are listed")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--follow", "-f", action="store_true", help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell")
+    how.add_argument(
+        "--follow", "-f", action="store_true", help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell"
+    )
     how.add_argument("--interrupt", action="store_true", help="interrupt it there, as the stop button does")
     how.add_argument("--save", metavar="FILE", help="write its text to a file here instead of showing it")
     parser.add_argument("--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)")
@@ -81,7 +83,9 @@ def _list(name: str, cells: list[Any]) -> None:
         ]
         for task in cells[-MOST_ROWS:]
     ]
-    for line in text_table([Column("id"), Column("state"), Column("started"), Column("time"), Column("code (of this kernel's cells)")], rows):
+    for line in text_table(
+        [Column("id"), Column("state"), Column("started"), Column("time"), Column("code (of this kernel's cells)")], rows
+    ):
         print(line)
 
 
@@ -103,7 +107,9 @@ def _save(name: str, id: str, node: int, path: Path) -> None:
     from nbprov.machines.past_cells import kept_text
 
     if path.is_dir() or not path.parent.is_dir():
-        raise NotFound(f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}", hint="name a file")
+        raise NotFound(
+            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}", hint="name a file"
+        )
     text = session().wait_remote(name, lambda live: kept_text(live, id, node))
     path.write_text(text, encoding="utf-8", newline="")
     print(f"{path}: {len(text):,} characters of {id}")

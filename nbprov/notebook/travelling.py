@@ -139,7 +139,8 @@ def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str], *, is_tru
         If one of them is missing there, is no plain data, cannot be read here, or is too much.
     """
     box = f"_nbprov_{uuid.uuid4().hex}"
-    program = files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8")
+    source = files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8")
+    program = source[source.index("def _nbprov_give") :]  # what is above it would stay in the user's namespace
     told = _answer(
         cell(_PACK.format(program=program, box=box, names=list(names), most=MOST_BYTES, is_trusted=is_trusted)),
         "assign it in the cell; fetch the numbers, texts, arrays and tables it is made of; write it to a file there; or, if you trust all that runs on"

@@ -96,7 +96,10 @@ def test_two_notebooks_on_one_machine_see_their_own_output_only(home: Path) -> N
         one.run(f"%%provision dev --yes --wait\n{CPU}")
         requests = []
         for turn in range(3):
-            requests += [(kernel, word, turn, kernel.send(f"%%on dev\nfor n in range(20): print('{word}', {turn}, n)")) for kernel, word in ((one, "a"), (two, "b"))]
+            requests += [
+                (kernel, word, turn, kernel.send(f"%%on dev\nfor n in range(20): print('{word}', {turn}, n)"))
+                for kernel, word in ((one, "a"), (two, "b"))
+            ]
         for kernel, word, turn, request in requests:
             assert kernel.finish(request).text == "".join(f"{word} {turn} {n}\n" for n in range(20))
 
@@ -109,7 +112,9 @@ def test_a_line_that_is_down_is_told_and_an_interrupt_is_delivered_later(home: P
         kernel.run("%%on dev\nkept = 1")
         kernel.run(down.format(0.5))
         request = begun(kernel)
-        kernel.until(lambda: "the line to dev is down; the cell goes on there" in kernel.outcome(request).stderr, "the word that it is down")
+        kernel.until(
+            lambda: "the line to dev is down; the cell goes on there" in kernel.outcome(request).stderr, "the word that it is down"
+        )
         kernel.interrupt(request)
         assert "the line to dev is down: it is interrupted there once it is back" in kernel.finish(request).error_text
         kernel.run("_is_down = False")

@@ -89,6 +89,8 @@ def test_what_a_hostile_machine_sends_is_not_run(shared_cluster: Kernel) -> None
 
 def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
     shared_cluster.run("import numpy as np, pandas as pd\ntable = pd.DataFrame({'n': [1, 2], 's': ['a', None]})")
-    shared_cluster.run("%%on dev -i table -o table2,arrays\nimport numpy as np\ntable2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}")
+    shared_cluster.run(
+        "%%on dev -i table -o table2,arrays\nimport numpy as np\ntable2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
+    )
     assert shared_cluster.value("table2.equals(table.assign(m=table.n * 2))") is True
     assert shared_cluster.value("arrays['w'].tolist()") == [[1, 0], [0, 1]]

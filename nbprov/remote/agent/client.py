@@ -287,7 +287,9 @@ class AgentClient:
                 while True:
                     at = _Subscription(await self._linked())
                     try:
-                        answer = await at.link.ask("start", task=id, kind=kind, code=code, env=plain_environment(env), follow=at.name, **more)
+                        answer = await at.link.ask(
+                            "start", task=id, kind=kind, code=code, env=plain_environment(env), follow=at.name, **more
+                        )
                         break
                     except LinkLost:
                         at.end()
@@ -437,7 +439,9 @@ class AgentClient:
         follow
             Its output is sent from the start, a round trip earlier; whoever asks for that must iterate over the result.
         """
-        return await self._begin("cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent)
+        return await self._begin(
+            "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent
+        )
 
     async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
         """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""

@@ -13,7 +13,30 @@ from nbprov.machines.foreign_html import inert_html, safe_html
 from nbprov.machines.foreign_output import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.foreign_text import STRING_LIMIT, TextFilter, clean_text, is_clean
 
-PIECES = ["\x1b", "[", "]", "0;", "31m", "K", "2J", "\x07", "\\", "\n", "\r", "\b", "\x9b", "\x9d", "P", "a", "ä", ";", "52;c;", "8;;http://x", "?25l", "\x1b[31m"]
+PIECES = [
+    "\x1b",
+    "[",
+    "]",
+    "0;",
+    "31m",
+    "K",
+    "2J",
+    "\x07",
+    "\\",
+    "\n",
+    "\r",
+    "\b",
+    "\x9b",
+    "\x9d",
+    "P",
+    "a",
+    "ä",
+    ";",
+    "52;c;",
+    "8;;http://x",
+    "?25l",
+    "\x1b[31m",
+]
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=40), st.data())
@@ -168,7 +191,21 @@ def test_whatever_is_made_up_nothing_active_stands_in_the_page(bits: list[str]) 
         if tag == "iframe":
             assert dict(attributes)["sandbox"] == "allow-scripts"
             continue
-        assert tag not in ("script", "style", "object", "embed", "form", "meta", "link", "base", "svg", "math", "template", "input", "button")
+        assert tag not in (
+            "script",
+            "style",
+            "object",
+            "embed",
+            "form",
+            "meta",
+            "link",
+            "base",
+            "svg",
+            "math",
+            "template",
+            "input",
+            "button",
+        )
         for name, value in attributes:
             assert not name.startswith(("on", "data-"))
             assert name not in ("id", "class", "srcdoc")
@@ -194,7 +231,9 @@ def test_what_is_not_shown_is_said() -> None:
     assert "not run" in safe_data({"application/javascript": "alert(1)", "text/plain": "<Javascript>"})["text/plain"]
     assert "16 MB" in safe_data({"image/png": "A" * (RICH_LIMIT + 1)})["text/plain"]
     assert "application/x-odd" in safe_data({"application/x-odd": {}})["text/plain"]
-    assert safe_data({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=3)"}) == {"text/plain": "IntSlider(value=3)"}
+    assert safe_data({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=3)"}) == {
+        "text/plain": "IntSlider(value=3)"
+    }
 
 
 def test_svg_is_a_picture_and_markdown_has_no_html() -> None:
@@ -216,7 +255,13 @@ def test_display_ids_belong_to_one_sender() -> None:
     assert mine["metadata"] == {}
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    )
+)
 def test_no_content_makes_it_fail(content: object) -> None:
     for kind in ("display_data", "execute_result", "clear_output"):
         safe_content(kind, content, "n")

@@ -27,7 +27,7 @@ from nbprov.machines.plain_values import NotPlain, plain_value
 
 
 def packed(value: Any) -> bytes:
-    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)  # type: ignore[no-untyped-call]
+    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)
     assert said == f"nbprov-ok {len(data)}", said
     return bytes(pickle.loads(data)["x"])
 
@@ -156,9 +156,9 @@ class Mine:
     """Of the user's own."""
 
 
-@pytest.mark.parametrize("value", [Mine(), [Mine], {"f": len}, os.path.join, sys, lambda: 1, collections.namedtuple("T", "a")(1)])  # noqa: PYI024
+@pytest.mark.parametrize("value", [Mine(), [Mine], {"f": len}, os.path.join, sys, lambda: 1, collections.namedtuple("T", "a")(1)])
 def test_what_is_no_plain_data_is_named_there(value: Any) -> None:
-    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)  # type: ignore[no-untyped-call]
+    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)
     assert data == b""
     assert "cannot travel: TypeError: it holds a" in said
 
