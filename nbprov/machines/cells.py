@@ -53,6 +53,8 @@ class Underway:
     ----------
     id
         Of the cell on every node it runs on.
+    has_begun
+        A machine has taken it.
     is_left
         Set before the wait is cancelled, where the cell is to go on.
     settled
@@ -63,6 +65,7 @@ class Underway:
 
     def __init__(self, kind: str = "cell") -> None:
         self.id = f"{kind}-{uuid.uuid4().hex[:12]}"
+        self.has_begun = False
         self.is_left = False
         self.settled = threading.Event()
         self.undelivered: list[int] = []
@@ -204,6 +207,7 @@ async def _one(live: LiveCluster, node: Node, start: Start, gathered: Gathered, 
     try:
         async with watching(live, node, agent, underway.id, gathered, budget) as watch:
             following = await start(agent, node, underway.id)
+            underway.has_begun = True
             watch.began(following)
             async for output in following:
                 gathered.take(output)

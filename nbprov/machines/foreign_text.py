@@ -15,9 +15,8 @@ HELD_LIMIT = 64
 _KEPT = re.compile(r"\x1b\[[0-9;:]{0,40}m|\x1b\[[0-2]?K")
 _STRING_START = re.compile(r"\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]")
 _STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a|\n")
-_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-~]")
+_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-Z\\-~]")
 _INCOMPLETE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|\x1b[ -/]*\Z")
-_CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SPECIAL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
@@ -99,4 +98,4 @@ def clean_text(value: Any) -> str:
 
 def is_clean(text: str) -> bool:
     """Whether nothing is left in a text but colours, erase-line, CR and BS."""
-    return _CONTROL.search(_KEPT.sub("", text)) is None
+    return _SPECIAL.search(_KEPT.sub("", text)) is None

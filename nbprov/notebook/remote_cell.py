@@ -87,7 +87,8 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
         how = "failed"
         raise
     finally:
-        show_badge(shell, name, time.monotonic() - started, nodes=arguments.nodes, how=how)
+        if underway.has_begun:
+            show_badge(shell, name, time.monotonic() - started, nodes=arguments.nodes, how=how)
 
 
 def follow(shell: Any, future: concurrent.futures.Future[Any], outputs: queue.SimpleQueue[dict[str, Any] | None]) -> Any:

@@ -143,8 +143,7 @@ def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str], *, is_tru
     program = source[source.index("def _nbprov_give") :]  # what is above it would stay in the user's namespace
     told = _answer(
         cell(_PACK.format(program=program, box=box, names=list(names), most=MOST_BYTES, is_trusted=is_trusted)),
-        "assign it in the cell; fetch the numbers, texts, arrays and tables it is made of; write it to a file there; or, if you trust all that runs on"
-        " that machine as your own, add --trust",
+        "fetch the numbers, texts, arrays and tables it is made of, or write it to a file there; --trust takes any object, if you trust that machine",
     )
     data = _pieces(cell, box, told, names)
     found = _unpacked(data, is_trusted)
@@ -204,6 +203,8 @@ def _answer(text: str, hint: str) -> str:
     """What a piece of ours wrote last; its complaint as an error."""
     last = (text.strip().splitlines() or [""])[-1]
     kind, _, rest = last.partition(" ")
+    if kind == "nbprov-no" and rest.startswith("there is no variable"):
+        hint = "assign it in the cell, or leave it out of -o"
     if kind != "nbprov-ok":
         raise CannotTravel(rest if kind == "nbprov-no" else f"the machine's answer cannot be read: {last[:200]!r}", hint=hint)
     return rest

@@ -18,8 +18,8 @@ class CuttingProxy:
         Connections that were cut so far.
     """
 
-    def __init__(self, target: int) -> None:
-        self.target, self.port, self.cuts = target, 0, 0
+    def __init__(self, target: int, host: str = "127.0.0.1") -> None:
+        self.target, self.host, self.port, self.cuts = target, host, 0, 0
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._left: int | None = None
         self._is_down = False
@@ -53,7 +53,7 @@ class CuttingProxy:
         if self._is_down:
             writer.transport.abort()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self.target)
+        there, back = await asyncio.open_connection(self.host, self.target)
         pair = (writer, back)
         self._pairs.add(pair)
         try:
@@ -81,9 +81,9 @@ class CuttingProxy:
 
 
 @contextlib.asynccontextmanager
-async def cutting_proxy(target: int) -> AsyncIterator[CuttingProxy]:
+async def cutting_proxy(target: int, host: str = "127.0.0.1") -> AsyncIterator[CuttingProxy]:
     """A proxy in front of a port of this computer, for a while."""
-    proxy = CuttingProxy(target)
+    proxy = CuttingProxy(target, host)
     async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
         proxy.port = server.sockets[0].getsockname()[1]
         yield proxy

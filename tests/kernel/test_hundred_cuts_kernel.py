@@ -29,20 +29,19 @@ import nbprov
 from nbprov.remote.connection import Connection
 _open = Connection.open.__func__
 async def _through(cls, host, port, *rest):
-    return await _open(cls, host, {port}, *rest)
+    return await _open(cls, "127.0.0.1", {port}, *rest)
 Connection.open = classmethod(_through)
 _engine = nbprov.session().engine
-print([node.instance.port for live in _engine.live.values() for node in live.nodes][0])
 """
 
 
 @contextmanager
-def proxy_in_thread(target: int) -> Iterator[tuple[CuttingProxy, asyncio.AbstractEventLoop]]:
+def proxy_in_thread(host: str, target: int) -> Iterator[tuple[CuttingProxy, asyncio.AbstractEventLoop]]:
     """A cutting proxy with a loop of its own."""
     ready, made = threading.Event(), {}
 
     async def serve() -> None:
-        async with cutting_proxy(target) as proxy:
+        async with cutting_proxy(target, host) as proxy:
             made.update(proxy=proxy, loop=asyncio.get_running_loop(), end=asyncio.Event())
             ready.set()
             await made["end"].wait()
@@ -62,9 +61,9 @@ def test_a_hundred_cuts_lose_nothing_double_nothing_and_run_nothing_twice(home) 
     with new_kernel(home) as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         kernel.run("%%on dev\n1")
-        port = int(kernel.run(THROUGH.format(port=0)).text)
-        with proxy_in_thread(port) as (proxy, loop):
-            kernel.run(THROUGH.format(port=proxy.port).replace("_open = Connection.open.__func__\n", ""))
+        host, port = kernel.value("[(m.host, m.port) for m in __import__('nbprov').cluster('dev').view().instances][0]")
+        with proxy_in_thread(host, port) as (proxy, loop):
+            kernel.run(THROUGH.format(port=proxy.port))
             kernel.run("_engine.thread.soon(lambda: [n.agent.connection.abort() for live in _engine.live.values() for n in live.nodes])")
             (machine,) = (home / "local" / "i").glob("*/home")
             request = kernel.send(CELL)
