@@ -3,88 +3,92 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+import threading
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.client import AgentClient, Following
-from nbprov.remote.agent.values import Output
+from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
+from nbprov.remote.agent.values import Environment
 
+from .cell_output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
+from .cell_watch import watching
+from .chosen_nodes import chosen_nodes
 from .variables import node_environment
 
-Message = dict[str, Any]
-OnOutput = Callable[[Message], None] | None
+__all__ = [
+    "CellResult",
+    "Message",
+    "OnOutput",
+    "RemoteError",
+    "Underway",
+    "agent_of",
+    "bash_cell",
+    "chosen_nodes",
+    "own_cell",
+    "python_cell",
+]
 
 TOUCH_EVERY: Seconds = 60.0
 """A node that looks on while another one works, and does not hear of it by itself, is told so this often: its idle guard must not end it."""
 
-INTERRUPT_SECONDS: Seconds = 5.0
-"""How long a remote interrupt may take to be delivered before the local wait ends anyway."""
+INTERRUPT_SECONDS: Seconds = 3.0
+"""How long a remote interrupt may take to be delivered before the local wait ends; where the line is down it is tried on behind it."""
+
+LAST_WORDS_SECONDS: Seconds = 1.0
+"""How long an interrupted cell is listened to for what it still says, and whether it ends."""
+
+OWN_PREFIX = "own-"
+"""Of the ids of small pieces of nbprov's, which nobody wants to see listed."""
 
 
-class RemoteError(NbprovError):
-    """Code on the machine raised, or a script ended with a code other than 0.
-
-    Attributes
-    ----------
-    traceback
-        The remote traceback, coloured, as the kernel there wrote it.
-    """
-
-    code = "remote"
-
-    def __init__(self, message: str, *, traceback: Sequence[str] = (), hint: str = "", code: str | None = None) -> None:
-        super().__init__(message, hint=hint, code=code)
-        self.traceback = tuple(traceback)
-
-    def _render_traceback_(self) -> list[str]:
-        return list(self.traceback) or self.render()
-
-
-@dataclass(frozen=True, slots=True)
-class CellResult:
-    """What a cell gave.
+class Underway:
+    """One cell as it goes on; tells the thread that waits for it what became of an interrupt.
 
     Attributes
     ----------
-    text
-        All text it wrote, results in their text form included.
-    value
-        Text form of the last expression; empty where there was none.
-    exit_code
-        Of a shell script; 0 for Python.
+    id
+        Of the cell on every node it runs on.
+    has_begun
+        A machine has taken it.
+    is_left
+        Set before the wait is cancelled, where the cell is to go on.
+    settled
+        Set when an interrupt has been dealt with.
+    undelivered, still_running
+        Nodes that could not be reached with the interrupt (it is tried on), and that had not ended a moment after it.
     """
 
-    text: str
-    value: str = ""
-    exit_code: int = 0
+    def __init__(self, kind: str = "cell") -> None:
+        self.id = f"{kind}-{uuid.uuid4().hex[:12]}"
+        self.has_begun = False
+        self.is_left = False
+        self.settled = threading.Event()
+        self.undelivered: list[int] = []
+        self.still_running: list[int] = []
 
 
-def chosen_nodes(live: LiveCluster, nodes: str) -> list[Node]:
-    """The nodes that `head`, `all` or a number means.
-
-    Raises
-    ------
-    UsageError
-        If there is no such node.
-    """
-    if nodes == "head":
-        return [live.head]
-    if nodes == "all":
-        return list(live.nodes)
-    if nodes.isdecimal() and int(nodes) < len(live.nodes):
-        return [live.nodes[int(nodes)]]
-    raise UsageError(f"{live.name} has no node {nodes!r}", hint=f"nodes: head, all, 0 to {len(live.nodes) - 1}")
-
-
-async def python_cell(live: LiveCluster, code: str, *, nodes: str = "head", on_output: OnOutput = None) -> CellResult:
+async def python_cell(
+    live: LiveCluster,
+    code: str,
+    *,
+    nodes: str = "head",
+    on_output: OnOutput = None,
+    env: Environment | None = None,
+    underway: Underway | None = None,
+) -> CellResult:
     """Run Python on the chosen nodes; each has a kernel whose variables live on.
 
     Cancelling this interrupts the remote cells.
+
+    Parameters
+    ----------
+    env
+        Set in the kernel before the code runs; it stays set.
 
     Raises
     ------
@@ -92,13 +96,22 @@ async def python_cell(live: LiveCluster, code: str, *, nodes: str = "head", on_o
         With the traceback of the first node whose cell raised.
     """
 
-    async def start(agent: AgentClient, node: Node) -> Following:
-        return await agent.cell(code, env=node_environment(live, node))
+    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+        variables = {**node_environment(live, node), **(env or {})}
+        return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
-    return await _on_nodes(live, nodes, start, on_output)
+    return await _on_nodes(live, nodes, start, on_output, underway or Underway())
 
 
-async def bash_cell(live: LiveCluster, command: str, *, nodes: str = "head", on_output: OnOutput = None) -> CellResult:
+async def bash_cell(
+    live: LiveCluster,
+    command: str,
+    *,
+    nodes: str = "head",
+    on_output: OnOutput = None,
+    env: Environment | None = None,
+    underway: Underway | None = None,
+) -> CellResult:
     """Run a shell script on the chosen nodes.
 
     Raises
@@ -107,30 +120,133 @@ async def bash_cell(live: LiveCluster, command: str, *, nodes: str = "head", on_
         If it ends with a code other than 0 on any.
     """
 
-    async def start(agent: AgentClient, node: Node) -> Following:
-        return await agent.shell(command, env=node_environment(live, node))
+    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+        variables = {**node_environment(live, node), **(env or {})}
+        return await agent.shell(command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
-    return await _on_nodes(live, nodes, start, on_output)
+    return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
 
 
-async def _on_nodes(live: LiveCluster, nodes: str, start: Callable[[AgentClient, Node], Any], on_output: OnOutput) -> CellResult:
+async def own_cell(live: LiveCluster, code: str) -> CellResult:
+    """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
+
+    async def start(agent: AgentClient, node: Node, id: str) -> Following:
+        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True)
+
+    return await _on_nodes(live, "head", start, None, Underway())
+
+
+Start = Callable[[AgentClient, Node, str], Any]
+
+
+async def _on_nodes(live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: Underway) -> CellResult:
     chosen = chosen_nodes(live, nodes)
-    async with _others_awake(live, chosen):
-        results = await asyncio.gather(*(_one(node, start, on_output, prefix=len(chosen) > 1) for node in chosen))
-    return results[0]
-
-
-async def _one(node: Node, start: Callable[[AgentClient, Node], Any], on_output: OnOutput, *, prefix: bool) -> CellResult:
-    agent = agent_of(node)
-    following: Following = await start(agent, node)
-    gathered = _Gathered(f"[{node.instance.node}] " if prefix else "", on_output)
+    budget = Budget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
+    is_many = len(chosen) > 1
+    gathered = [Gathered(budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else "") for n in chosen]
     try:
-        async for output in following:
-            gathered.take(output)
+        async with _others_awake(live, chosen):
+            if not is_many:
+                await _one(live, chosen[0], start, gathered[0], budget, underway)
+                return gathered[0].result()
+            return await _several(live, chosen, start, gathered, budget, underway)
+    finally:
+        underway.settled.set()
+
+
+async def _several(
+    live: LiveCluster, chosen: list[Node], start: Start, gathered: list[Gathered], budget: Budget, underway: Underway
+) -> CellResult:
+    """All nodes to their ends, whatever one of them does; then their displays in the order of the nodes, and one error that names them."""
+
+    async def one(node: Node, mine: Gathered) -> None:
+        await _one(live, node, start, mine, budget, underway)
+        if mine.trouble:
+            budget.note(f"{mine.trouble}")
+
+    tasks = [asyncio.create_task(one(node, mine)) for node, mine in zip(chosen, gathered, strict=True)]
+    try:
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
-        await asyncio.wait_for(asyncio.shield(agent.cancel_job(following.id)), INTERRUPT_SECONDS)
+        await asyncio.gather(*tasks, return_exceptions=True)  # each of them passes the interrupt on
         raise
-    return gathered.result()
+    finally:
+        for mine in gathered:
+            mine.flush()
+    failed = [node.instance.node for node, mine, end in zip(chosen, gathered, ends, strict=True) if mine.trouble or end is not None]
+    if failed:
+        raise _error_of_several(failed, len(chosen), [end or _error_of(mine) for mine, end in zip(gathered, ends, strict=True)])
+    results = {node.instance.node: mine.result() for node, mine in zip(chosen, gathered, strict=True)}
+    first = next(iter(results.values()))
+    return CellResult(first.text, first.value, 0, results)
+
+
+def _error_of(gathered: Gathered) -> BaseException | None:
+    try:
+        gathered.result()
+    except RemoteError as error:
+        return error
+    return None
+
+
+def _error_of_several(failed: list[int], count: int, ends: list[BaseException | None]) -> BaseException:
+    first = next(error for error in ends if error is not None)
+    if not isinstance(first, NbprovError):
+        return first
+    where = f"node {failed[0]}" if len(failed) == 1 else f"nodes {', '.join(map(str, failed))}"
+    words = f"failed on {where} of {count}: {first.message}"
+    if isinstance(first, RemoteError):
+        traceback = (f"failed on {where} of {count}; the first of them:", *first.traceback) if first.traceback else ()
+        return RemoteError(words, traceback=traceback, hint=first.hint, code=first.code)
+    return NbprovError(words, hint=first.hint, code=first.code)
+
+
+async def _one(live: LiveCluster, node: Node, start: Start, gathered: Gathered, budget: Budget, underway: Underway) -> None:
+    agent = agent_of(node)
+    following: Following | None = None
+    try:
+        async with watching(live, node, agent, underway.id, gathered, budget) as watch:
+            following = await start(agent, node, underway.id)
+            underway.has_begun = True
+            watch.began(following)
+            async for output in following:
+                gathered.take(output)
+    except asyncio.CancelledError:
+        if not underway.is_left:
+            await _interrupt(node, agent, following, gathered, underway)
+        raise
+
+
+async def _interrupt(node: Node, agent: AgentClient, following: Following | None, gathered: Gathered, underway: Underway) -> None:
+    """Deliver an interrupt, and listen a moment for what it makes of the cell."""
+    number = node.instance.node
+    asking = asyncio.create_task(_deliver(agent, underway.id))
+    _delivering.add(asking)
+    asking.add_done_callback(_delivering.discard)
+    done, _ = await asyncio.wait({asking}, timeout=INTERRUPT_SECONDS)
+    if not done:
+        underway.undelivered.append(number)
+        return
+    if not asking.result() or following is None:
+        return
+    try:
+        async with asyncio.timeout(LAST_WORDS_SECONDS):
+            async for output in Following(agent, following.id, following.number):
+                gathered.take(output)
+                if output.kind == "end":
+                    return
+    except (TimeoutError, NbprovError):
+        underway.still_running.append(number)
+
+
+_delivering: set[asyncio.Task[bool]] = set()
+
+
+async def _deliver(agent: AgentClient, id: str) -> bool:
+    """Interrupt a cell, over a new line if the old one is down; False where it does not run there."""
+    with suppress(NbprovError):
+        return not (await agent.cancel_job(id, deadline=RECONNECT_SECONDS)).is_over
+    return False
 
 
 def agent_of(node: Node) -> AgentClient:
@@ -147,7 +263,8 @@ async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[
     async def touch() -> None:
         while True:
             # One that cannot be reached now is told the next time; the cell itself goes on.
-            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in others), return_exceptions=True)
+            touches = (agent_of(node).shell(":", name="touch", id=f"{OWN_PREFIX}{uuid.uuid4().hex}") for node in others)
+            await asyncio.gather(*touches, return_exceptions=True)
             await asyncio.sleep(TOUCH_EVERY)
 
     task = asyncio.create_task(touch()) if others else None
@@ -156,62 +273,3 @@ async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[
     finally:
         if task is not None:
             task.cancel()
-
-
-class _Gathered:
-    """Turns the agent's outputs into Jupyter messages, and remembers what the result needs."""
-
-    def __init__(self, prefix: str, on_output: OnOutput) -> None:
-        self._prefix = prefix
-        self._on_output = on_output
-        self._text: list[str] = []
-        self._value = ""
-        self._end: Output | None = None
-        self._error: Output | None = None
-
-    def take(self, output: Output) -> None:
-        """Pass one output on."""
-        if output.kind in ("stdout", "stderr", "stream", "note"):
-            self._stream(output)
-        elif output.kind in ("display_data", "execute_result", "update_display_data"):
-            value = str(output.content.get("data", {}).get("text/plain", ""))
-            self._text.append(value)
-            if output.kind == "execute_result":
-                self._value = value
-            self._send(output.kind, dict(output.content))
-        elif output.kind == "clear_output":
-            self._send("clear_output", dict(output.content))
-        elif output.kind == "error":
-            self._error = output
-        elif output.kind == "gap":
-            self._send("stream", {"name": "stderr", "text": "… output was dropped here: the machine's journal was full …\n"})
-        elif output.kind == "end":
-            self._end = output
-
-    def _stream(self, output: Output) -> None:
-        name = str(output.content.get("name", "")) or ("stdout" if output.kind == "stdout" else "stderr")
-        text = output.text if output.kind == "stream" or output.text.endswith("\n") else output.text + "\n"
-        if output.kind != "note":
-            self._text.append(text)
-        self._send("stream", {"name": name, "text": self._prefix + text})
-
-    def _send(self, kind: str, content: Message) -> None:
-        if self._on_output is not None:
-            self._on_output({"msg_type": kind, "content": content})
-
-    def result(self) -> CellResult:
-        """The result, or the error."""
-        end = self._end.content if self._end is not None else {}
-        if self._error is not None:
-            content = self._error.content
-            raise RemoteError(
-                f"{content.get('ename', 'error')}: {content.get('evalue', '')}",
-                traceback=content.get("traceback", ()),
-                code="remote.raised",
-            )
-        exit_code = int(end.get("exit_code") or 0)
-        if exit_code:
-            raise RemoteError(f"{self._prefix}the script ended with code {exit_code}", code="remote.exit-code")
-        if end.get("status") not in ("ok", None):
-            raise RemoteError(f"the cell was {end.get('status')}", hint=str(end.get("reason", "")), code="remote.not-run")
-        return CellResult("".join(self._text), self._value, exit_code)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from nbprov.model.errors import UsageError
+from nbprov.model.spec import Secret
 
 
 class HelpWanted(Exception):
@@ -84,6 +87,26 @@ def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
             raise UsageError(f"{magic}: --env wants NAME=VALUE, not {item!r}", hint=f"{magic} --help")
         pairs[name] = value
     return pairs
+
+
+def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
+    """`["A=1", "TOKEN"]`: values as they stand there, or those of this computer's environment, which are secrets.
+
+    Raises
+    ------
+    UsageError
+        If a name is none, or has no value here.
+    """
+    found: dict[str, str | Secret] = {}
+    for item in items:
+        name, sign, value = item.partition("=")
+        if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name):
+            # Of what stands after the sign nothing is said: it may be a secret.
+            raise UsageError(f"{magic}: --env wants NAME=VALUE or NAME, and {name!r} is no name of a variable", hint=f"{magic} --help")
+        if not sign and name not in os.environ:
+            raise UsageError(f"{magic}: {name} is not set in this computer's environment", hint=f"--env {name}=VALUE gives it a value")
+        found[name] = value if sign else Secret(os.environ[name])
+    return found
 
 
 def at_least_one(text: str) -> int:
@@ -205,7 +228,15 @@ def on_parser() -> MagicParser:
     parser.add_argument("--bash", action="store_true", help="run the cell as a shell script")
     parser.add_argument("--input", "-i", action="append", default=[], metavar="NAMES", help="copy these variables there first: -i a,b")
     parser.add_argument("--output", "-o", action="append", default=[], metavar="NAMES", help="copy these variables back afterwards: -o c")
-    parser.add_argument("--nodes", default="head", metavar="all|N", help="which nodes: head (default), all, or a number")
+    parser.add_argument("--nodes", default="head", metavar="all|N", help="which nodes: head (default), all, a number, 0,2 or 1-3")
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="a variable of the environment there; without a value, this computer's, which is shown nowhere",
+    )
+    parser.add_argument("--trust", action="store_true", help="let -o bring any object: unpickling it runs what the machine put into it")
     return parser
 
 

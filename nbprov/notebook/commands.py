@@ -224,6 +224,18 @@ def _sync_arguments(parser: MagicParser) -> None:
     arguments(parser)
 
 
+def _cells(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .cells_command import run
+
+    run(shell, arguments, cell)
+
+
+def _cells_arguments(parser: MagicParser) -> None:
+    from .cells_command import arguments
+
+    arguments(parser)
+
+
 # ---------------------------------------------------------------- clusters
 
 
@@ -368,6 +380,7 @@ COMMANDS: dict[str, Command] = {
         "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
     ),
     "logs": Command("the output of a job, also after the end of its machine; -f: as it comes", _logs, _logs_arguments),
+    "cells": Command("the cells of a machine, and what they put out: --follow, --save, --interrupt", _cells, _cells_arguments),
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
     "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),

@@ -46,6 +46,13 @@ def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
         return word, _line_words(magic, before, word)
     if magic == "provision" or (magic == "nbprov" and "plan" in first):
         return _yaml_words(context)
+    if magic == "on":
+        from .remote_completion import remote_words
+
+        body = context.full_text.split("\n", 1)[1]
+        lines = body.split("\n")
+        line = context.cursor_line - 1
+        return remote_words(first, body, sum(len(one) + 1 for one in lines[:line]) + context.cursor_position)
     return "", []
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
-from traitlets import Bool, Dict, Float, TraitError, default, observe, validate
+from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, validate
 
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 
@@ -27,6 +27,13 @@ class Nbprov(Magics):
 
     catalog_refresh = Dict(
         help="When each cloud's prices are renewed, by its name or `default`: '7h', 'on demand' or 'never'; 'automatic': False ends it. See docs/catalogue.md."
+    ).tag(config=True)
+
+    badge = Enum(
+        ("auto", True, False),
+        default_value="auto",
+        help="The line under a remote cell that says where it ran: under each (True), under none (False), or (auto) under those that took a second"
+        " and wherever the place is another than at the last one.",
     ).tag(config=True)
 
     @default("demo")

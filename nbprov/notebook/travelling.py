@@ -8,6 +8,7 @@ import pickle
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 from nbprov.api import session
@@ -124,46 +125,86 @@ def send(cell: Cell, namespace: Mapping[str, Any], names: Sequence[str]) -> None
     _answer(cell(_UNPACK.format(box=box)), "what it is made of must be defined or installed there too: in a %%on cell, or by setup")
 
 
-def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str]) -> None:
-    """Copy variables from the machine.
+def fetch(cell: Cell, namespace: dict[str, Any], names: Sequence[str], *, is_trusted: bool = False) -> None:
+    """Copy variables from the machine. All of them arrive, or none.
+
+    Parameters
+    ----------
+    is_trusted
+        Take any object: what the machine sends then runs here with this user's rights. Otherwise only plain data is taken.
 
     Raises
     ------
     CannotTravel
-        If one of them is missing there, cannot be pickled there or unpickled here, or is too much.
+        If one of them is missing there, is no plain data, cannot be read here, or is too much.
     """
     box = f"_nbprov_{uuid.uuid4().hex}"
+    source = files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8")
+    program = source[source.index("def _nbprov_give") :]  # what is above it would stay in the user's namespace
     told = _answer(
-        cell(_PACK.format(box=box, names=list(names), protocol=PROTOCOL, most=MOST_BYTES)),
-        "assign it in the cell; fetch what it is made of; or write it to a file there",
+        cell(_PACK.format(program=program, box=box, names=list(names), most=MOST_BYTES, is_trusted=is_trusted)),
+        "fetch the numbers, texts, arrays and tables it is made of, or write it to a file there; --trust takes any object, if you trust that machine",
     )
-    total = int(told)
+    data = _pieces(cell, box, told, names)
+    found = _unpacked(data, is_trusted)
+    if sorted(found) != sorted(names):
+        raise CannotTravel("what came back from the machine are not the variables asked for", hint="run the cell again")
+    namespace.update(found)
+
+
+def _pieces(cell: Cell, box: str, told: str, names: Sequence[str]) -> bytes:
+    """All bytes of a box on the machine; what it says of their number is believed up to the limit, and then held to it."""
+    most = MOST_BYTES + 1_000 * (len(names) + 1)
+    if not told.isdecimal() or len(told) > 12 or int(told) > most:
+        raise CannotTravel(f"the machine's answer cannot be read: {told[:100]!r}", hint="run the cell again")
+    total, data = int(told), bytearray()
     progress = Progress(f"fetching {', '.join(names)}", total)
-    data = b""
     while len(data) < total:
         text = cell(f"print(__import__('base64').b64encode({box}[{len(data)}:{len(data) + PIECE}]).decode('ascii'))")
         try:
             piece = base64.b64decode(text.strip(), validate=True)
         except binascii.Error:
-            raise CannotTravel("what came back from the machine was cut off", hint="run the cell again") from None
-        if not piece:
-            raise CannotTravel("what came back from the machine was cut off", hint="run the cell again")
+            piece = b""
+        if len(piece) != min(PIECE, total - len(data)):
+            raise CannotTravel("what came back from the machine was cut off, or is more than it said", hint="run the cell again")
         data += piece
         progress.at(len(data))
     cell(f"del {box}")
-    for name, part in pickle.loads(data).items():
+    return bytes(data)
+
+
+def _unpacked(data: bytes, is_trusted: bool) -> dict[str, Any]:
+    """The variables, each built from plain data; a machine that is trusted may say what is run instead."""
+    from nbprov.machines.plain_values import NotPlain, plain_value
+
+    try:
+        parts = plain_value(data)
+    except NotPlain as error:
+        raise CannotTravel(f"what came back cannot be read: {error}", hint="run the cell again") from None
+    if not isinstance(parts, dict) or not all(isinstance(name, str) and isinstance(part, bytes) for name, part in parts.items()):
+        raise CannotTravel("what came back cannot be read: it is broken", hint="run the cell again")
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
         try:
-            namespace[name] = pickle.loads(part)
+            found[name] = pickle.loads(part) if is_trusted else plain_value(part)
+        except NotPlain as error:
+            raise CannotTravel(
+                f"{name} came back and is not taken: {error}",
+                hint="only plain data is; if you trust all that runs on that machine as your own: -o NAME --trust",
+            ) from None
         except Exception as error:
             raise CannotTravel(
                 f"{name} came back and cannot be read here: {_one_line(error)}", hint="the module it needs must be installed here too"
             ) from None
+    return found
 
 
 def _answer(text: str, hint: str) -> str:
     """What a piece of ours wrote last; its complaint as an error."""
     last = (text.strip().splitlines() or [""])[-1]
     kind, _, rest = last.partition(" ")
+    if kind == "nbprov-no" and rest.startswith("there is no variable"):
+        hint = "assign it in the cell, or leave it out of -o"
     if kind != "nbprov-ok":
         raise CannotTravel(rest if kind == "nbprov-no" else f"the machine's answer cannot be read: {last[:200]!r}", hint=hint)
     return rest
@@ -184,24 +225,8 @@ del _nbprov_take, {box}
 """
 
 _PACK = """
-def _nbprov_give(space):
-    import pickle
-    parts, size = {{}}, 0
-    for name in {names!r}:
-        if name not in space:
-            return b"", "nbprov-no there is no variable %s on the machine" % name
-        try:
-            part = pickle.dumps(space[name], protocol={protocol})
-        except Exception as error:
-            why = " ".join(("%s: %s" % (type(error).__name__, error)).split())
-            return b"", "nbprov-no %s (%s) cannot travel: %s" % (name, type(space[name]).__name__, why)
-        size += len(part)
-        if size > {most}:
-            return b"", "nbprov-no %s makes it %d MB, and at most %d MB travel with a cell" % (name, size // 10**6, {most} // 10**6)
-        parts[name] = part
-    data = pickle.dumps(parts, protocol={protocol})
-    return data, "nbprov-ok %d" % len(data)
-{box}, _nbprov_said = _nbprov_give(globals())
+{program}
+{box}, _nbprov_said = _nbprov_give(globals(), {names!r}, {most}, {is_trusted})
 print(_nbprov_said)
 del _nbprov_give, _nbprov_said
 """
@@ -209,11 +234,11 @@ del _nbprov_give, _nbprov_said
 
 def cell_of(name: str) -> Cell:
     """Runs a piece of ours on the head of a cluster."""
-    from nbprov.machines.cells import python_cell
+    from nbprov.machines.cells import own_cell
 
     here = session()
 
     def run(code: str) -> str:
-        return here.wait_remote(name, lambda live: python_cell(live, code), say=say).text
+        return here.wait_remote(name, lambda live: own_cell(live, code), say=say).text
 
     return run

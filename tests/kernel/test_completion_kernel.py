@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
-from kernels import Kernel
+from kernels import Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:
@@ -71,3 +73,34 @@ def test_cluster_names(shared_cluster: Kernel) -> None:
     assert at(shared_cluster, "%%on |\n1") == ["dev"]
     assert at(shared_cluster, "%nbprov down d|") == ["dev"]
     assert at(shared_cluster, "%%provision d|\nresources:") == ["dev"]
+
+
+def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kernel) -> None:
+    shared_cluster.run("%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)")
+    # The first Tab only wakes the completer there, which takes longer than a key may wait.
+    shared_cluster.until(lambda: at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"], "the completer there")
+    assert "weights_there.move_to_end" in [
+        m if "." in m else f"weights_there.{m.lstrip('.')}" for m in at(shared_cluster, "%%on dev\nweights_there.move_|")
+    ]
+    assert at(shared_cluster, "%%on dev --bash\nweights_|") == []
+    assert at(shared_cluster, "%%on nowhere\nweights_|") == []
+
+
+def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None:
+    (home,) = (shared_cluster.home / "local" / "i").glob("*/home")
+    code = "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)"
+    run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.python_cell(live, {code!r}))"
+    shared_cluster.run(f"import nbprov\nbusy = {run}")
+    running = "nbprov.session().wait_remote('dev', lambda live: live.head.agent.tasks())[-1].state"
+    shared_cluster.until(lambda: shared_cluster.value(running) == "running", "the cell to run")
+    started = time.monotonic()
+    assert at(shared_cluster, "%%on dev\nweights_|") == []
+    assert time.monotonic() - started < 5
+    (home / "go-on").touch()
+    shared_cluster.run("busy.result(30)")
+
+
+def test_a_tab_key_opens_no_connection(shared_cluster: Kernel) -> None:
+    with new_kernel(shared_cluster.home) as other:
+        assert at(other, "%%on dev\nweights_|") == []
+        assert other.value("[len(nbprov.session().engine.live) for nbprov in [__import__('nbprov')]]") == [0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -148,3 +149,104 @@ def test_a_cluster_of_an_earlier_kernel_is_used_on(home) -> None:
         assert len(line) == 1
         assert "still running: %%on dev goes on with it" in kernel.renewed(line[0], "still running")
         assert kernel.run("%%on dev\nprint(x)").text == "5\n"
+
+
+def badges(kernel: Kernel, code: str, *, ok: bool = True) -> list[str]:
+    """The badges of a cell, without the seconds."""
+    shown = [d["data"]["text/plain"] for d in kernel.run(code, ok=ok).displays]
+    return [re.sub(r"[\d.]+ s\b", "N s", text) for text in shown if " · " in text]
+
+
+def test_a_badge_says_where_a_cell_ran(shared_cluster: Kernel) -> None:
+    badge = "dev · local/south/south-a · sim-cpu-2 · N s"
+    shared_cluster.run("%%on dev\n1")
+    assert badges(shared_cluster, "%%on dev\n1") == []
+    assert badges(shared_cluster, "%%on dev\nimport time; time.sleep(1)") == [badge]
+    shared_cluster.run("%config Nbprov.badge = True")
+    assert badges(shared_cluster, "%%on dev\n1") == [badge]
+    assert badges(shared_cluster, "%%on dev\n1/0", ok=False) == [f"{badge} · failed"]
+    shared_cluster.run("%config Nbprov.badge = False")
+    assert badges(shared_cluster, "%%on dev --bash\nsleep 1") == []
+    shared_cluster.run("%config Nbprov.badge = 'auto'")
+
+
+def test_help_is_shown_as_help_is(shared_cluster: Kernel) -> None:
+    shared_cluster.run("%%on dev\ndef fitted(rows):\n    'Fits \x1b]0;title\x07the model.'")
+    reply = shared_cluster.client.execute("%%on dev\nfitted?", reply=True, timeout=60)["content"]
+    (page,) = [payload for payload in reply["payload"] if payload["source"] == "page"]
+    assert "Fits the model." in page["data"]["text/plain"]
+    assert "fitted(rows)" in re.sub(r"\x1b\[[0-9;]*m", "", page["data"]["text/plain"])
+
+
+def test_time_is_measured_there_and_here(shared_cluster: Kernel) -> None:
+    there = shared_cluster.run("%%on dev\n%%time\nx = 2\nx + 1")
+    assert "Wall time:" in there.text
+    assert "3" in [d["data"]["text/plain"] for d in there.displays]
+    here = shared_cluster.run("%%time\n%%on dev\nx + 2")
+    assert "Wall time:" in here.text
+    assert "4" in [d["data"]["text/plain"] for d in here.displays]
+
+
+def test_progress_bars_clear_output_and_colours(shared_cluster: Kernel) -> None:
+    bar = "%%on dev\nimport sys\nfor n in range(3):\n    print(f'\\r{n}/2', end='', flush=True)\nprint('\\x1b[31m red \\x1b[0m\\x1b]52;c;ZXZpbA==\\x07')"
+    outcome = shared_cluster.run(bar)
+    raw = "".join(m["content"]["text"] for m in outcome.messages if m["msg_type"] == "stream")
+    assert raw == "\r0/2\r1/2\r2/2\x1b[31m red \x1b[0m\n"
+    cleared = shared_cluster.run("%%on dev\nfrom IPython.display import clear_output\nprint(1)\nclear_output(wait=True)\nprint(2)")
+    assert [m["content"]["wait"] for m in cleared.messages if m["msg_type"] == "clear_output"] == [True]
+    tqdm = shared_cluster.run("%%on dev\nfrom tqdm import tqdm\nfor _ in tqdm(range(3), mininterval=0): pass")
+    assert "3/3" in tqdm.stderr
+
+
+def test_input_says_what_to_do_instead(shared_cluster: Kernel) -> None:
+    told = shared_cluster.run("%%on dev\ninput('name? ')", ok=False).error_text
+    assert "does not support input" in told
+    assert "next: a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer" in told
+
+
+def test_what_is_active_is_kept_from_the_page(shared_cluster: Kernel) -> None:
+    code = """%%on dev
+from IPython.display import display, HTML, Javascript, SVG
+display(HTML("<script>parent.owned = 1</script>"))
+display(Javascript("owned = 2"))
+display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='owned = 3'></svg>"))
+display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "IntSlider(value=3)"}, raw=True)
+_ = display({"text/plain": "x"}, raw=True, display_id="of-another")
+"""
+    frame, script, picture, widget, named = (d for d in shared_cluster.run(code).displays if " · " not in d["data"]["text/plain"])
+    assert frame["data"]["text/html"].startswith('<iframe sandbox="allow-scripts" ')
+    assert "<script>" not in frame["data"]["text/html"]
+    assert "application/javascript" not in script["data"]
+    assert "not run" in script["data"]["text/plain"]
+    assert picture["data"]["text/html"].startswith('<img src="data:image/svg+xml;base64,')
+    assert "image/svg+xml" not in picture["data"]
+    assert widget["data"] == {"text/plain": "IntSlider(value=3)"}
+    assert named["transient"]["display_id"].startswith("nbprov-there-")
+
+
+def test_a_flood_ends_in_a_line_that_says_how_to_read_on(shared_cluster: Kernel) -> None:
+    outcome = shared_cluster.run("%%on dev --bash\nyes 0123456789 | head -c 9000000")
+    assert 3_900_000 < len(outcome.text) <= 4_100_000
+    assert "more output than a page can show; the rest is kept there: %nbprov cells dev bash-" in outcome.stderr
+    assert len([m for m in outcome.messages if m["msg_type"] == "stream"]) < 2000
+    shared_cluster.run("%nbprov cells dev last --save flood.txt")
+    assert (shared_cluster.home.parent / "flood.txt").stat().st_size == 9_000_000
+
+
+def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> None:
+    with new_kernel(home, CELL_TOKEN="canary-4711-secret") as kernel:
+        kernel.run(f"%%provision dev --yes --wait\n{CPU}")
+        shown = kernel.run("%%on dev --env CELL_TOKEN --env MODE=fast\nimport os\nprint(len(os.environ['CELL_TOKEN']), os.environ['MODE'])")
+        assert shown.text == "18 fast\n"
+        assert kernel.run("%%on dev --bash --env CELL_TOKEN\necho ${#CELL_TOKEN}").text == "18\n"
+        for wrong, words in {
+            "--env NOT_THERE": "NOT_THERE is not set in this computer's environment",
+            "--env 1x=canary-4711-secret": "'1x' is no name",
+        }.items():
+            told = kernel.run(f"%%on dev {wrong}\n1", ok=False).error_text
+            assert words in told
+            assert "canary" not in told
+        assert "canary" not in "".join(str(m["content"]) for m in kernel.messages if m["msg_type"] != "execute_input")
+    for path in home.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            assert b"canary-4711" not in path.read_bytes(), path

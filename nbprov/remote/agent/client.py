@@ -47,6 +47,30 @@ END_ONLY = 10**9
 Reconnect = Callable[[], Awaitable[Connection]]
 
 
+class _Subscription:
+    """A place on a link where the output of one task arrives."""
+
+    def __init__(self, link: Link) -> None:
+        self.link, self.name = link, uuid.uuid4().hex[:12]
+        self.followed = link.follows[self.name] = Followed()
+        if not link.is_up:
+            self.followed.close()  # it broke just now, and has told those who follow
+
+    def end(self, *, is_over: bool = False) -> None:
+        """Want no more of it; where it is over, the agent knows that."""
+        self.link.follows.pop(self.name, None)
+        if is_over:
+            return
+        with suppress(LinkLost):
+            self.link.tell(op="unfollow", follow=self.name)
+
+
+def _no_answer(deadline: Seconds) -> AgentError:
+    return AgentError(
+        f"the agent on the machine did not answer within {deadline:g} s", hint="the line may be down; try again", code="agent.timeout"
+    )
+
+
 class Following:
     """The output of one task from a number on, across lost connections: nothing missing, nothing twice.
 
@@ -60,15 +84,23 @@ class Following:
         Of the last output seen.
     end
         The last output, once it came: its content tells `status`, `exit_code`, `execution_count`.
+    born
+        Of a cell that was started: a text that changes with every kernel, empty where the kernel is yet to be started; None if unknown.
+    kernel_ended
+        Why the kernel's predecessor ended, where the agent says so in the cell itself.
     """
 
     def __init__(self, client: AgentClient, id: str, since: int = 0) -> None:
         self.id, self.number = id, since
         self.end: Output | None = None
+        self.born: str | None = None
+        self.kernel_ended = ""
+        self._begun: _Subscription | None = None
         self._client = client
 
     async def __aiter__(self) -> AsyncIterator[Output]:
-        async for output in self._client._follow(self.id, self.number):
+        begun, self._begun = self._begun, None
+        async for output in self._client._follow(self.id, self.number, begun):
             self.number = output.number
             if output.kind == "end":
                 self.end = output
@@ -222,11 +254,7 @@ class AgentClient:
                     except LinkLost:
                         continue
         except TimeoutError:
-            raise AgentError(
-                f"the agent on the machine did not answer within {deadline:g} s",
-                hint="the line may be down; try again",
-                code="agent.timeout",
-            ) from None
+            raise _no_answer(deadline) from None
 
     async def _ping(self) -> None:
         while True:
@@ -241,43 +269,79 @@ class AgentClient:
                 # Followers wake up on this and make a new line.
                 self.connection.abort()
 
-    async def _follow(self, id: str, since: int) -> AsyncIterator[Output]:
+    async def _follow(self, id: str, since: int, begun: _Subscription | None = None) -> AsyncIterator[Output]:
+        is_over = False
         while True:
-            link = await self._linked()
-            name, followed = uuid.uuid4().hex[:12], Followed()
-            link.follows[name] = followed
+            at = begun or _Subscription(await self._linked())
+            link, name, followed = at.link, at.name, at.followed
             try:
-                await link.ask("follow", task=id, since=since, follow=name)
+                if begun is None:
+                    await link.ask("follow", task=id, since=since, follow=name)
+                begun = None
                 while (frame := await followed.get()) is not None:
                     for entry in frame["entries"]:
                         if entry["n"] > since:
                             since = entry["n"]
                             yield Output.of(entry)
                     if frame.get("over"):
+                        is_over = True
                         return
                 if link.foul is not None:
                     raise link.foul
             except LinkLost:
                 pass
             finally:
-                link.follows.pop(name, None)
-                with suppress(LinkLost):
-                    link.tell(op="unfollow", follow=name)
-
-    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> TaskInfo:
-        answer = await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
-        return understood(TaskInfo.of, answer.get("task"))
+                at.end(is_over=is_over)
 
     def _hear(self, frame: dict[str, Any]) -> None:
         if frame["ev"] == "ending":
             for tell in tuple(self.on_ending):
                 tell()
 
+    async def _start(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> dict[str, Any]:
+        return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
+
+    async def _start_followed(
+        self, kind: str, code: str, id: str, env: Environment | None, *, deadline: Seconds, follow: bool, **more: Any
+    ) -> tuple[dict[str, Any], _Subscription | None]:
+        """Start a task and follow it in one request, where that is wanted: a round trip less before its output comes."""
+        if not follow:
+            return await self._start(kind, code, id, env, deadline=deadline, **more), None
+        at: _Subscription | None = None
+        try:
+            async with asyncio.timeout(deadline):
+                while True:
+                    at = _Subscription(await self._linked())
+                    try:
+                        answer = await at.link.ask(
+                            "start", task=id, kind=kind, code=code, env=plain_environment(env), follow=at.name, **more
+                        )
+                        break
+                    except LinkLost:
+                        at.end()
+        except TimeoutError:
+            raise _no_answer(deadline) from None
+        except BaseException:
+            if at is not None:
+                at.end()
+            raise
+        if answer.get("followed"):
+            return answer, at
+        at.end()  # it was started by an earlier request whose answer was lost, or the agent is an older one
+        return answer, None
+
+    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> Following:
+        answer, at = await self._start_followed(kind, code, id or uuid.uuid4().hex, env, **more)
+        following = Following(self, understood(TaskInfo.of, answer.get("task")).id)
+        following._begun = at
+        following.born, following.kernel_ended = answer.get("born"), str(answer.get("ended") or "")
+        return following
+
     # -- the machine
 
     @property
     def is_linked(self) -> bool:
-        """Whether the line was up when it was last used; asking over one that is not begins by looking for the machine."""
+        """Whether the line is up, as far as is known."""
         return self._link is not None and self._link.is_up
 
     @property
@@ -347,7 +411,7 @@ class AgentClient:
         id
             A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
         """
-        return await self._begin("job", script, id, env, name=name, cwd=cwd, after=list(after))
+        return understood(TaskInfo.of, (await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after))).get("task"))
 
     async def submit_job(
         self,
@@ -407,6 +471,10 @@ class AgentClient:
         answer = await self._ask("tasks")
         return understood(lambda rows: [TaskInfo.of(row) for row in rows], answer.get("tasks"))
 
+    async def tasks(self) -> tuple[TaskInfo, ...]:
+        """All jobs, shells and cells the agent remembers, oldest first."""
+        return tuple(map(TaskInfo.of, (await self._ask("tasks"))["tasks"]))
+
     async def task(self, id: str) -> TaskInfo:
         """One job, shell or cell.
 
@@ -424,15 +492,23 @@ class AgentClient:
         """The output of a job, a shell or a cell after number `since`: what is kept, then what comes, to its end."""
         return Following(self, id, since)
 
-    async def cancel_job(self, id: str) -> TaskInfo:
+    async def cancel_job(self, id: str, *, deadline: Seconds = REQUEST_SECONDS) -> TaskInfo:
         """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output."""
-        return understood(TaskInfo.of, (await self._ask("cancel", task=id)).get("task"))
+        return understood(TaskInfo.of, (await self._ask("cancel", deadline=deadline, task=id)).get("task"))
 
     async def shell(
-        self, command: str, *, env: Environment | None = None, cwd: str | None = None, name: str = "shell", id: str | None = None
+        self,
+        command: str,
+        *,
+        env: Environment | None = None,
+        cwd: str | None = None,
+        name: str = "shell",
+        id: str | None = None,
+        deadline: Seconds = REQUEST_SECONDS,
+        follow: bool = False,
     ) -> Following:
         """Run a bash script as a cell does: its output streams, its exit code comes at the end."""
-        return Following(self, (await self._begin("shell", command, id, env, name=name, cwd=cwd)).id)
+        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd)
 
     # -- cells
 
@@ -445,6 +521,8 @@ class AgentClient:
         cwd: str | None = None,
         silent: bool = False,
         id: str | None = None,
+        deadline: Seconds = REQUEST_SECONDS,
+        follow: bool = False,
     ) -> Following:
         """Run Python code in a kernel on the machine; the kernel is started with the first cell and keeps its variables.
 
@@ -458,8 +536,26 @@ class AgentClient:
             The folder the kernel is started in, by default the home.
         silent
             Leave the kernel's history and execution count alone.
+        deadline
+            Seconds in which the agent must have taken it; the line may be made anew meanwhile.
+        follow
+            Its output is sent from the start, a round trip earlier; whoever asks for that must iterate over the result.
         """
-        return Following(self, (await self._begin("cell", code, id, env, name=kernel, kernel=kernel, cwd=cwd, silent=silent)).id)
+        return await self._begin(
+            "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent
+        )
+
+    async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
+        """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""
+        link = self._link
+        if link is None or not link.is_up:
+            return {}
+        try:
+            async with asyncio.timeout(deadline):
+                found = (await link.ask("complete", code=code, cursor=cursor, kernel=kernel)).get("found")
+        except (TimeoutError, LinkLost, AgentError):
+            return {}  # an older agent does not know the question
+        return found if isinstance(found, dict) and found.get("status") == "ok" else {}
 
     async def interrupt(self, kernel: str = "main") -> bool:
         """Interrupt the running cell of a kernel (KeyboardInterrupt); False if none ran."""

@@ -84,6 +84,8 @@ DRAIN_SECONDS = 0.3
 CLIENT_SILENCE_SECONDS = 180.0
 """A client pings every 20 s; one that is silent this long lost its connection without a word."""
 KERNEL_START_SECONDS = 90.0
+COMPLETE_SECONDS = 1.0
+"""How long a kernel may take to say what fits at a cursor: somebody types."""
 INSTALL_SECONDS = 900.0
 QUIET_LINES = ("Downloading", "Using cached", "Requirement already")
 GPU_SECONDS = 10.0
@@ -328,6 +330,7 @@ class Task:
         self.changed = 0.0
         self.cancel: Callable[[], None] = self.cancel_queued
         self.is_cancelled = False
+        self.kept_bytes: int | None = None
         if meta["state"] == "ended":
             self.done.set()
 
@@ -361,6 +364,13 @@ class Task:
     @property
     def is_live(self) -> bool:
         return not self.done.is_set()
+
+    @property
+    def kept(self) -> int:
+        """Bytes of output of an ended task: looked at once, since every start of a task asks for all of them."""
+        if self.kept_bytes is None:
+            self.kept_bytes = self.journal.total
+        return self.kept_bytes
 
     def info(self) -> Json:
         return {**{k: v for k, v in self.meta.items() if k != "pid_started"}, "last": self.journal.last}
@@ -675,6 +685,8 @@ class Kernel:
         self.env: Json = {}
         self.late: list[Json] = []
         self.death = ""
+        self.born = ""
+        self.asked: dict[str, asyncio.Future[Json]] = {}
         keep(asyncio.ensure_future(self.work()))
 
     async def work(self) -> None:
@@ -724,7 +736,7 @@ class Kernel:
                     "there is no Python with ipykernel on the machine and it could not be installed; the lines above say why",
                 )
             return
-        self.env = dict(request.get("env", {}))
+        self.env, self.born = dict(request.get("env", {})), os.urandom(8).hex()
         self.host = await asyncio.create_subprocess_exec(
             python,
             PROGRAM,
@@ -775,12 +787,30 @@ class Kernel:
                 self.late.append(entry)
         elif event == "state":
             self.state = frame["state"]
+        elif event == "completed":
+            asked = self.asked.pop(frame["ask"], None)
+            if asked is not None and not asked.done():
+                asked.set_result(frame["content"])
         elif event == "done":
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"
                 self.current.end(frame["status"], execution_count=frame.get("execution_count"))
         elif event == "dead":
             self.gone(frame["why"])
+
+    async def complete(self, code: str, cursor: int) -> Json:
+        """What fits at a cursor. A kernel that is at work, or not there, cannot tell and is not waited for."""
+        if self.host is None or self.state != "idle" or self.current is not None:
+            return {"status": "busy" if self.host is not None else "none"}
+        name = os.urandom(8).hex()
+        answer = self.asked[name] = asyncio.get_event_loop().create_future()
+        try:
+            self.send({"op": "complete", "ask": name, "code": code, "cursor": cursor})
+            return await asyncio.wait_for(answer, COMPLETE_SECONDS)
+        except asyncio.TimeoutError:
+            return {"status": "late"}
+        finally:
+            self.asked.pop(name, None)
 
     def gone(self, why: str) -> None:
         """The kernel ended by itself: the running cell fails loudly, the queued ones are given up."""
@@ -791,7 +821,7 @@ class Kernel:
             self.queue.get_nowait()[0].end("aborted")
 
     def kill(self, why: str) -> None:
-        host, self.host, self.state, self.death, self.late = self.host, None, "dead", why, []
+        host, self.host, self.state, self.death, self.late, self.born = self.host, None, "dead", why, [], ""
         if self.ready is not None and not self.ready.done():
             self.ready.set_exception(Refused("kernel", f"the kernel did not start: {why}"))
             self.ready.exception()
@@ -1524,8 +1554,8 @@ class Agent:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
                     return
-                if frame.get("op") == "status":
-                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi, which takes its time
+                if frame.get("op") in ("status", "complete"):
+                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi or a kernel, which take their time
                 else:
                     await self.answer(client, frame)
         except (asyncio.TimeoutError, OSError, Refused, ValueError):
@@ -1591,11 +1621,16 @@ class Agent:
             return {"task": self.tasks[name].info()}
         self.check_start(frame)
         task = self.new_task(frame, {})
-        if task.meta["kind"] == "cell":
-            self.kernel(str(frame.get("kernel") or "main")).queue.put_nowait((task, frame))
-        else:
+        follow = frame.get("follow")
+        if follow:
+            self.begin_follow(client, task, str(follow), 0)
+        if task.meta["kind"] != "cell":
             keep(asyncio.ensure_future(self.run_job(task, frame)))
-        return {"task": task.info()}
+            return {"task": task.info(), "followed": bool(follow)}
+        kernel = self.kernel(str(frame.get("kernel") or "main"))
+        kernel.queue.put_nowait((task, frame))
+        # Who ran cells there before can tell by `born` whether its variables are still there.
+        return {"task": task.info(), "followed": bool(follow), "born": kernel.born, "ended": kernel.death}
 
     async def op_submit(self, client: Client, frame: Json) -> Json:
         """Queue a job by the GPUs it asks for. An id that is taken is refused unless `nonce` says that it is the same request again.
@@ -1674,10 +1709,10 @@ class Agent:
         needed = {name for _, frame in self.queue.waiting for name in frame.get("after") or []}
         over = [task for task in self.tasks.values() if not task.is_live and task.id not in needed]
         ended = sorted(over, key=lambda task: task.meta.get("ended") or 0.0)
-        total = sum(task.journal.total for task in ended)
+        total = sum(task.kept for task in ended)
         while ended and (len(self.tasks) > KEPT_TASKS or total > ALL_JOURNALS_BYTES):
             oldest = ended.pop(0)
-            total -= oldest.journal.total
+            total -= oldest.kept
             shutil.rmtree(oldest.journal.folder, ignore_errors=True)
             del self.tasks[oldest.id]
 
@@ -1694,9 +1729,12 @@ class Agent:
 
     async def op_follow(self, client: Client, frame: Json) -> Json:
         """Send everything of a task after number `since`, then what comes, as `out` events marked with `follow`."""
-        task, name = self.find(frame), str(frame["follow"])
-        client.follows[name] = keep(asyncio.ensure_future(self.follow(client, task, name, int(frame.get("since", 0)))))
+        task = self.find(frame)
+        self.begin_follow(client, task, str(frame["follow"]), int(frame.get("since", 0)))
         return {"task": task.info()}
+
+    def begin_follow(self, client: Client, task: Task, name: str, since: int) -> None:
+        client.follows[name] = keep(asyncio.ensure_future(self.follow(client, task, name, since)))
 
     async def follow(self, client: Client, task: Task, name: str, since: int) -> None:
         cursor, changed = Cursor(task.journal, since), asyncio.Event()
@@ -1708,7 +1746,10 @@ class Agent:
                 changed.clear()
                 entries = cursor.read()
                 if entries:
-                    await client.send({"ev": "out", "follow": name, "entries": entries})
+                    is_over = entries[-1]["k"] == "end"
+                    await client.send({"ev": "out", "follow": name, "entries": entries, **({"over": True} if is_over else {})})
+                    if is_over:
+                        return
                 elif task.done.is_set():
                     await client.send({"ev": "out", "follow": name, "entries": [], "over": True})
                     return
@@ -1732,6 +1773,11 @@ class Agent:
             task.cancel()
             self.queue.look()
         return {"task": task.info()}
+
+    async def op_complete(self, client: Client, frame: Json) -> Json:
+        """What a kernel that is idle would offer at a cursor of a code."""
+        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        return {"found": await kernel.complete(str(frame["code"]), int(frame["cursor"])) if kernel is not None else {"status": "none"}}
 
     async def op_interrupt(self, client: Client, frame: Json) -> Json:
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
@@ -1783,6 +1829,7 @@ class Agent:
         "follow": op_follow,
         "unfollow": op_unfollow,
         "cancel": op_cancel,
+        "complete": op_complete,
         "interrupt": op_interrupt,
         "restart": op_restart,
         "guards": op_guards,
@@ -1974,6 +2021,7 @@ class KernelHost:
         self.cell, self.message = "", ""
         self.reply: Json | None = None
         self.is_idle = False
+        self.asked: dict[str, str] = {}
 
     def tell(self, frame: Json) -> None:
         view = memoryview(pack(frame))
@@ -1992,6 +2040,8 @@ class KernelHost:
                     self.vital(self.start(frame))
                 elif frame["op"] == "run":
                     self.vital(self.run(frame))
+                elif frame["op"] == "complete":
+                    self.asked[self.client.complete(frame["code"], frame["cursor"])] = frame["ask"]
                 elif frame["op"] == "interrupt" and self.process is not None:
                     kill_group(self.process.pid, signal.SIGINT)
         finally:
@@ -2101,15 +2151,22 @@ class KernelHost:
     async def hear_replies(self) -> None:
         while True:
             message = await self.client.shell_channel.get_msg()
-            if message["parent_header"].get("msg_id") == self.message:
+            parent = message["parent_header"].get("msg_id")
+            if parent == self.message:
                 self.reply = message["content"]
                 self.finish()
+            elif parent in self.asked:
+                self.tell({"ev": "completed", "ask": self.asked.pop(parent), "content": message["content"]})
 
     def finish(self) -> None:
         """A cell is over when the kernel has both answered and gone idle: all its output came before the latter."""
         if self.reply is None or not self.is_idle or self.finished.is_set():
             return
         if self.cell:
+            for payload in self.reply.get("payload") or []:
+                # What `x?` shows is no output, but comes with the answer.
+                if payload.get("source") == "page":
+                    self.tell({"ev": "out", "type": "page", "content": {"data": payload.get("data")}})
             self.tell(
                 {"ev": "done", "cell": self.cell, "status": self.reply["status"], "execution_count": self.reply.get("execution_count")}
             )

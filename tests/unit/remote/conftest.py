@@ -161,7 +161,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
 
     async def bounded() -> None:
-        async with asyncio.timeout(TEST_SECONDS):
+        async with asyncio.timeout(getattr(pyfuncitem.obj, "seconds", TEST_SECONDS)):
             await pyfuncitem.obj(**arguments)
 
     asyncio.run(bounded())

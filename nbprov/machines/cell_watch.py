@@ -1,0 +1,77 @@
+"""What is said about a cell while it goes on: that its line is down, that it waits behind another, that the variables it counts on are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
+from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.remote.agent.client import AgentClient, Following
+
+from .cell_output import Budget, Gathered
+
+LOOK_SECONDS: Seconds = 1.0
+"""Between two looks at a cell that says nothing, and how long a line may be down before that is told."""
+
+_born: dict[tuple[str, int], str] = {}
+"""The kernel that this process's last cell met on each node: another one has none of the variables."""
+
+
+class Watch:
+    """Looks after one cell on one node."""
+
+    def __init__(self, live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> None:
+        self._live, self._node, self._agent, self._id = live, node, agent, id
+        self._gathered, self._budget = gathered, budget
+        self._is_started = False
+
+    def began(self, following: Following) -> None:
+        """It was taken by the agent: say so if the kernel it met is not the one of the cell before."""
+        self._is_started = True
+        if following.born is None:
+            return
+        key = (self._live.run_id, self._node.instance.node)
+        before, _born[key] = _born.get(key, ""), following.born
+        if before and before != following.born and not following.kernel_ended:
+            self._budget.note(f"the kernel on {self._where} was started anew since the last cell; its variables are gone")
+
+    @property
+    def _where(self) -> str:
+        return self._live.name if len(self._live.nodes) == 1 else f"node {self._node.instance.node} of {self._live.name}"
+
+    async def look(self) -> None:
+        """Look now and then until cancelled."""
+        is_down = is_waiting = False
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._agent.is_linked == is_down:
+                is_down = not is_down
+                goes_on = (
+                    "the cell goes on there, and nothing of its output is lost" if self._is_started else "the cell begins once it is back"
+                )
+                self._budget.note(f"the line to {self._where} is down; {goes_on}" if is_down else f"the line to {self._where} is back")
+            if self._is_started and not (is_down or is_waiting or self._gathered.has_begun):
+                is_waiting = await self._tell_of_queue()
+
+    async def _tell_of_queue(self) -> bool:
+        try:
+            if (await self._agent.task(self._id)).state != "queued":
+                return False
+        except NbprovError:
+            return False  # the cell's own wait says what is wrong
+        self._budget.note(f"{self._where} is busy with another cell; this one waits for it (%nbprov cells {self._live.name} lists them)")
+        return True
+
+
+@asynccontextmanager
+async def watching(live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> AsyncIterator[Watch]:
+    """Look after a cell for as long as it is waited for."""
+    watch = Watch(live, node, agent, id, gathered, budget)
+    task = asyncio.create_task(watch.look())
+    try:
+        yield watch
+    finally:
+        task.cancel()
