@@ -132,10 +132,10 @@ class Session(Reaching):
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
-        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
+        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
         if existing is not None:
             return self.with_ports(existing, spec.expose)
-        given = collect(spec, env or {}, ask)
+        given = collect(spec, env or {}, ask, folder)
         driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
         run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)

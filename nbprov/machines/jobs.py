@@ -41,7 +41,7 @@ async def list_jobs(live: LiveCluster) -> list[Job]:
 
 
 async def find_job(live: LiveCluster, name: str) -> Job:
-    """A job by its id, else the newest of that kind.
+    """The newest job of a kind (`setup` is run again after a failure), else the job with that id.
 
     Raises
     ------
@@ -49,7 +49,7 @@ async def find_job(live: LiveCluster, name: str) -> Job:
         If there is none, naming those there are.
     """
     jobs = await list_jobs(live)
-    found = next((j for j in jobs if j.id == name), None) or next((j for j in reversed(jobs) if j.kind == name), None)
+    found = next((j for j in reversed(jobs) if j.kind == name), None) or next((j for j in jobs if j.id == name), None)
     if found is None:
         raise NotFound(
             f"{live.name} has no job {name!r}", hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}", code="job.not-found"
