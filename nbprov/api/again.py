@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from nbprov.machines.python_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
 from nbprov.model.spec import Guards, Spec
 
 from .cluster import Cluster, Done
 from .errors import readably
-from .given import Given
-from .setup_failure import EVENT, after_failure
+from .given import Ask, Given, collect
+from .setup_failure import EVENT, SET_UP, after_failure
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 log = logging.getLogger("nbprov.api")
-
-SET_UP = "set-up"
-"""The event of a run whose files, setup and run are done, or handed to the machine."""
 
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
@@ -69,6 +67,8 @@ class SettingUp(Done):
         What goes on, in a line.
     why
         Why it is done, in a phrase.
+    spec, given, folder
+        What is done, with which values, and what its paths are relative to.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class SettingUp(Done):
     ) -> None:
         self.message = self.why = why or "it was never set up"
         self.on_report: Callable[[str, str], None] = lambda text, line: None
-        self._session, self._given, self._again = session, given, again
+        self.spec, self.given, self.folder = spec, given, folder
+        self._session, self._again = session, again
         work = readably(self._bring_up(row, spec, given, folder))
         super().__init__(session.engine.thread.call(work), f"setting {row.name} up")
 
@@ -96,7 +97,7 @@ class SettingUp(Done):
         """The text with the secrets of this setup and run blotted out."""
         from nbprov.machines.bringup import masker
 
-        return masker(self._given.everything())(text)
+        return masker(self.given.everything())(text)
 
     def _report(self, text: str, line: str = "", /) -> None:
         self.message = text
@@ -173,6 +174,8 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
         cluster.setting_up = session.setting_up[row.run_id] = work
     elif not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
         remarks.append(f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does")
+    if work is None and spec.python is not None:
+        remarks.append(f"python: as before: {spec.python}")
     cluster.remarks = tuple(remarks)
     return cluster
 
@@ -194,3 +197,35 @@ def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
     """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
     done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
     return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))
+
+
+def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
+    """Set a running cluster up again, on request: files, Python and setup; run only where it was never started.
+
+    As its cell last said in this kernel, else as it was launched.
+
+    Raises
+    ------
+    UsageError
+        If it does not run, if there is nothing to do, or if a value that only the launch had is found nowhere.
+    """
+    if row.state is not ClusterState.RUNNING:
+        raise UsageError(f"{row.name} is {row.state.value}", hint=f"%nbprov start {row.name} brings a stopped cluster back")
+    earlier, run = session.setting_up.get(row.run_id), session.runs.get(row.name)
+    if earlier is not None and not earlier.done:
+        return earlier
+    if run is not None and run.run_id == row.run_id and not run.done:
+        raise UsageError(f"{row.name} is being set up already", hint="its panel shows how far it is", code="setup.under-way")
+    if earlier is not None:
+        spec, folder = earlier.spec, earlier.folder
+    else:
+        launched = session.engine.ledger.run(row.run_id)
+        spec, folder = session.spec_of(row.run_id), launched.folder if launched is not None else ""
+    if not _wants(spec):
+        raise UsageError(f"nothing of {row.name} is to be set up", hint="its cell names no workdir, file_mounts, python, setup or run")
+    if earlier is not None:
+        given = replace(earlier.given, python=read_source(spec.python, Path(folder)))
+    else:
+        given = collect(spec, {}, ask, folder)
+    session.setting_up[row.run_id] = SettingUp(session, row, spec, given, folder, "set up again, as you asked", again=True)
+    return session.setting_up[row.run_id]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbprov.api")
 
+SET_UP = "set-up"
+"""The event of a run whose files, Python, setup and run are done, or handed to the machine."""
+
 EVENT = "set-up-failed"
 """The event of a run whose cluster could not be set up; its detail says why, in a line."""
 
@@ -34,13 +37,15 @@ class SetupEnded(NbprovError):
 async def after_failure(engine: Engine, run_id: str, spec: Spec, error: BaseException, report: Report) -> BaseException:
     """Keep or end the cluster of a bring-up that failed; the error for the person, which says which it was.
 
-    On the engine's thread. With `down` it returns once no machine is listed any more.
+    On the engine's thread. With `down` it returns once no machine is listed any more. A cluster that was set up once is kept in any case:
+    somebody's work may be on it, and a slip in a later cell must not end that.
     """
     told = readable(error)
     row = engine.ledger.cluster_of_run(run_id)
     said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
     engine.ledger.note(run_id, EVENT, said.partition("\n")[0])
-    if spec.on_setup_failure != DOWN or row is None:
+    was_set_up = any(kind == SET_UP for _, kind, _ in engine.ledger.events(run_id))
+    if spec.on_setup_failure != DOWN or row is None or was_set_up:
         return told
     report("setting up failed: ending the machines, as on_setup_failure: down asks")
     try:

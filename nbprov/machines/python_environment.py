@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 
 from nbprov.model.clock import Seconds
@@ -20,6 +20,8 @@ from .steps import Steps
 PYTHON = "python"
 """The name of the step, and of its jobs."""
 
+PROGRAM = ("uv_side", "python_side")
+"""The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
@@ -28,7 +30,17 @@ READ_SECONDS: Seconds = 30.0
 NAMED = 5
 """Packages that an error names."""
 
+_WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
+_LOAD = """
+import json, sys, types
+for name, text in {sources!r}:
+    module = types.ModuleType("nbprov_python." + name)
+    module.__package__ = "nbprov_python"
+    sys.modules[module.__name__] = module
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+sys.exit(module.main(json.loads({request!r})))
+"""
 
 
 class PythonDiffers(NbprovError):
@@ -63,7 +75,9 @@ class Made:
             packages = tuple(sorted(record["packages"].items()))
         except (ValueError, KeyError, TypeError, AttributeError):
             words, packages = [None], ()
-        if not all(isinstance(word, str) for word in words) or not all(isinstance(version, str) for _, version in packages):
+        # What it says is shown: a word is a word.
+        shown = [*words[1:3], *(word for package in packages for word in package)]
+        if not all(isinstance(word, str) for word in words) or not all(isinstance(w, str) and _WORD.fullmatch(w) for w in shown):
             raise PythonDiffers(
                 f"node {node} does not say which Python it has", hint="run the %%provision cell again", code="python.no-record"
             )
@@ -71,14 +85,10 @@ class Made:
 
 
 def job_script(request: dict[str, object]) -> str:
-    """The job that makes an environment: the whole program and what is asked of it, in one text."""
-    asked = json.dumps(json.dumps(request))
-    return f"exec python3 -u - <<'{_END}'\n{_program()}\nsys.exit(main(json.loads({asked})))\n{_END}\n"
-
-
-@cache
-def _program() -> str:
-    return files("nbprov.remote").joinpath("python_side.py").read_text(encoding="utf-8")
+    """The job that makes an environment: the whole program and what is asked of it, in one text that is in no file and on no command line."""
+    folder = files("nbprov.remote")
+    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAM]
+    return f"exec python3 -u - <<'{_END}'\n{_LOAD.format(sources=sources, request=json.dumps(request))}{_END}\n"
 
 
 async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = "") -> str:

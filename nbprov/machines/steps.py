@@ -21,6 +21,8 @@ LAST_LINES = 12
 """Of a failed step that are shown."""
 
 SHOWN_OF_A_LINE = 120
+KEPT_OF_A_LINE = 500
+"""A machine that prints lines without an end must not fill the memory here; all of it is in the machine's own log."""
 
 LEAST_SECRET = 4
 """Shorter values are not blotted out: a secret `1` would blot out half of every log."""
@@ -114,8 +116,8 @@ class Steps:
         async for output in agent.job_output(id):
             if output.kind in ("stdout", "stderr", "note"):
                 for text in self.hide(output.text).splitlines():
-                    tail.append(text)
-                    self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()}")
+                    tail.append(text[:KEPT_OF_A_LINE])
+                    self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
         task = await agent.task(id)
         return (-1 if task.exit_code is None else task.exit_code), list(tail)
 

@@ -224,6 +224,12 @@ def _sync_arguments(parser: MagicParser) -> None:
     arguments(parser)
 
 
+def _setup(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .setup_command import run
+
+    run(shell, arguments, cell)
+
+
 # ---------------------------------------------------------------- clusters
 
 
@@ -348,7 +354,7 @@ def _one_cluster(parser: MagicParser) -> None:
 
 def _logs_arguments(parser: MagicParser) -> None:
     parser.add_argument("name", help="the cluster")
-    parser.add_argument("job", nargs="?", default="run", help="id or kind of a job: run (default), setup")
+    parser.add_argument("job", nargs="?", default="run", help="id or kind of a job: run (default), setup, python")
     parser.add_argument("--last", type=int, default=None, metavar="N", help="only the last N lines")
 
 
@@ -365,6 +371,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "costs": Command("what every launch has cost so far", _costs),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
+    "setup": Command("set a running cluster up again: files, python, setup; its log is shown as it comes", _setup, _one_cluster),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
     "logs": Command("the output of a job", _logs, _logs_arguments),
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
