@@ -162,6 +162,7 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     if row.state is not ClusterState.RUNNING:
         return cluster
     remarks = []
+    session.asked[row.run_id] = spec, folder
     changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
     if changed:
         remarks.append(changed)
@@ -216,14 +217,12 @@ def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
         return earlier
     if run is not None and run.run_id == row.run_id and not run.done:
         raise UsageError(f"{row.name} is being set up already", hint="its panel shows how far it is", code="setup.under-way")
-    if earlier is not None:
-        spec, folder = earlier.spec, earlier.folder
-    else:
-        launched = session.engine.ledger.run(row.run_id)
-        spec, folder = session.spec_of(row.run_id), launched.folder if launched is not None else ""
+    launched = session.engine.ledger.run(row.run_id)
+    stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
+    spec, folder = session.asked.get(row.run_id, stored)
     if not _wants(spec):
         raise UsageError(f"nothing of {row.name} is to be set up", hint="its cell names no workdir, file_mounts, python, setup or run")
-    if earlier is not None:
+    if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
         given = replace(earlier.given, python=read_source(spec.python, Path(folder)))
     else:
         given = collect(spec, {}, ask, folder)

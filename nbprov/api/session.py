@@ -73,6 +73,7 @@ class Session(Reaching):
         super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
         self.setting_up: dict[str, SettingUp] = {}
+        self.asked: dict[str, tuple[Spec, str]] = {}  # what a cell last said of a running cluster, and its folder
         self.catalogue = Catalogue()
 
     # ------------------------------------------------------------ provisioning
