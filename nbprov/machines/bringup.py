@@ -11,7 +11,6 @@ from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.values import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
-from .folders import _awake
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
 from .steps import LAST_LINES, Report, SetupFailed, Steps, masker
@@ -73,7 +72,7 @@ async def bring_up(
             await setup.start(before)
             if spec.run:
                 await _start_run(steps, live.head, spec, [*setup.ids, *before][:1])
-        async with _awake(live):
+        async with steps.awake():
             await see_python(steps, python, before[0])
     if spec.setup:
         report("setup is running")

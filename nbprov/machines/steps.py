@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.values import Environment, TaskInfo
 
-from .cells import agent_of
+from .cells import TOUCH_EVERY, agent_of
 from .variables import node_environment
 
 LAST_LINES = 12
@@ -23,6 +25,9 @@ LAST_LINES = 12
 SHOWN_OF_A_LINE = 120
 KEPT_OF_A_LINE = 500
 """A machine that prints lines without an end must not fill the memory here; all of it is in the machine's own log."""
+
+MOST_AWAKE: Seconds = 6 * 3600.0
+"""How long a step of one node holds off the idle guards of the others: two steps of uv at their longest on each of head and node, and some."""
 
 LEAST_SECRET = 4
 """Shorter values are not blotted out: a secret `1` would blot out half of every log."""
@@ -120,6 +125,24 @@ class Steps:
                     self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
         task = await agent.task(id)
         return (-1 if task.exit_code is None else task.exit_code), list(tail)
+
+    @asynccontextmanager
+    async def awake(self) -> AsyncIterator[None]:
+        """Keep the idle guards of nodes that wait for others from ending them: a step on one node may take longer than they allow."""
+
+        async def touch() -> None:
+            end = asyncio.get_running_loop().time() + MOST_AWAKE
+            while asyncio.get_running_loop().time() < end:
+                # One that cannot be reached now is told the next time.
+                await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in self.live.nodes), return_exceptions=True)
+                await asyncio.sleep(TOUCH_EVERY)
+
+        task = asyncio.create_task(touch()) if len(self.live.nodes) > 1 else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                task.cancel()
 
     async def on_each(self, nodes: Sequence[Node], work: Callable[[Node], Awaitable[tuple[int, list[str]]]], kind: str) -> None:
         """Do a step on some nodes at once and see all of them out.
