@@ -119,6 +119,7 @@ HEADINGS = {
     Where.WAIT: "Under `wait`",
     Where.CONFIRM: "Under `confirm_above`",
     Where.HEALTH: "Under `health`",
+    Where.PYTHON: "Under `python`",
     Where.MOUNT: "Under a target of `file_mounts`",
     Where.CONFIG: "Under `config`",
     Where.DOCKER: "Under `config.docker`",

@@ -29,8 +29,9 @@ function render({ model, el }) {
   const plan = makePlan(signal, (rank) => link.send({ type: "select", rank }));
   const attempts = makeAttempts(signal);
   const error = make("pre", { class: "nbprov-error", hidden: true });
+  const log = make("pre", { class: "nbprov-log", hidden: true });
   const bar = make("div", { class: "nbprov-bar" }, facts, buttons.element);
-  root.append(head.element, status, bar, error, attempts.element, plan.element);
+  root.append(head.element, status, log, bar, error, attempts.element, plan.element);
 
   let state = model.get("state");
   const tick = () => {
@@ -53,6 +54,8 @@ function render({ model, el }) {
     status.classList.toggle("nbprov-quiet", state.summary.some((line) => line.startsWith(state.message)));
     buttons.show(state);
     attempts.show(state.attempts);
+    setText(log, state.log.join("\n"));
+    log.hidden = !state.log.length;
     setText(error, state.error);
     error.hidden = !state.error;
     plan.show(state);

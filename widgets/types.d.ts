@@ -80,6 +80,7 @@ export interface RunState {
   /** How it races, waits, checks and ends. */
   notes: string[];
   summary: string[];
+  log: string[];
   error: string;
   log_path: string;
   /** Which table the plan's candidates are in; 0 where there are none. */

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbprov.machines.python_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
 from nbprov.model.spec import Guards, Spec
 
 from .cluster import Cluster, Done
 from .errors import readably
-from .given import Given
+from .given import Ask, Given, collect
+from .setup_failure import EVENT, SET_UP, after_failure
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -22,9 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("nbprov.api")
 
-SET_UP = "set-up"
-"""The event of a run whose files, setup and run are done, or handed to the machine."""
-
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
     """Write down that a cluster is set up."""
@@ -32,34 +34,50 @@ def note_set_up(ledger: Ledger, run_id: str) -> None:
 
 
 def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
-    """Whether nothing of what its spec wants done on a cluster is left to do. A setup that failed was done."""
-    if not _wants(spec) or any(kind == SET_UP for _, kind, _ in ledger.events(run_id)):
+    """Whether nothing of what its spec wants done on a cluster is left to do. What failed is left to do."""
+    if not _wants(spec):
         return True
+    last = max((n for n, (_, kind, _) in enumerate(ledger.events(run_id)) if kind in (SET_UP, EVENT)), default=-1)
+    if last >= 0:
+        return ledger.events(run_id)[last][1] == SET_UP
     jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
     if jobs.get("setup"):
-        return True
+        return False
     if spec.run:
         return "run" in jobs
     return bool(spec.setup) and jobs.get("setup") is not None
 
 
 def _wants(spec: Spec) -> bool:
-    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run)
+    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python)
+
+
+def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
+    """Whether another Python environment is asked for than the cluster has."""
+    made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
+    return source is not None and (not made or made[-1]["command"] != source.key or made[-1]["exit_code"] != 0)
 
 
 class SettingUp(Done):
-    """Files, setup and run on a cluster where nobody has done them: the kernel that launched it ended first.
+    """Files, Python, setup and run on a cluster where they are not done: its kernel ended first, they failed, or others are asked for.
 
     Attributes
     ----------
     message
         What goes on, in a line.
+    why
+        Why it is done, in a phrase.
+    spec, given, folder
+        What is done, with which values, and what its paths are relative to.
     """
 
-    def __init__(self, session: Session, row: ClusterRow, spec: Spec, given: Given, folder: str) -> None:
-        self.message = "not set up yet: its kernel ended first"
-        self.on_report: Callable[[str], None] = lambda text: None
-        self._session, self._given = session, given
+    def __init__(
+        self, session: Session, row: ClusterRow, spec: Spec, given: Given, folder: str, why: str = "", again: bool = False
+    ) -> None:
+        self.message = self.why = why or "it was never set up"
+        self.on_report: Callable[[str, str], None] = lambda text, line: None
+        self.spec, self.given, self.folder = spec, given, folder
+        self._session, self._again = session, again
         work = readably(self._bring_up(row, spec, given, folder))
         super().__init__(session.engine.thread.call(work), f"setting {row.name} up")
 
@@ -67,19 +85,23 @@ class SettingUp(Done):
         from nbprov.machines.bringup import bring_up
 
         engine = self._session.engine
-        live = await engine.attach(row.name)
-        await bring_up(live, spec, given.everything(), folder, engine.ledger, self._report)
+        try:
+            live = await engine.attach(row.name)
+            everything = given.everything()
+            await bring_up(live, spec, everything, folder, engine.ledger, self._report, python=given.python, again=self._again)
+        except Exception as error:
+            raise await after_failure(engine, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
 
     def hide_secrets(self, text: str) -> str:
         """The text with the secrets of this setup and run blotted out."""
         from nbprov.machines.bringup import masker
 
-        return masker(self._given.everything())(text)
+        return masker(self.given.everything())(text)
 
-    def _report(self, text: str) -> None:
+    def _report(self, text: str, line: str = "", /) -> None:
         self.message = text
-        self.on_report(text)
+        self.on_report(text, line)
 
 
 def guards_of(ledger: Ledger, run_id: str, spec: Spec) -> Guards:
@@ -140,15 +162,69 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     if row.state is not ClusterState.RUNNING:
         return cluster
     remarks = []
+    session.asked[row.run_id] = spec, folder
     changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
     if changed:
         remarks.append(changed)
     under_way = session.setting_up.get(row.run_id)
     if under_way is not None and not under_way.done:
         cluster.setting_up = under_way
-    elif _wants(spec) and not is_set_up(engine.ledger, row.run_id, stored):
-        cluster.setting_up = session.setting_up[row.run_id] = SettingUp(session, row, spec, given(), folder)
-    elif (spec.setup, spec.run) != (stored.setup, stored.run) and (spec.setup or spec.run):
-        remarks.append("setup and run are not run again on a running cluster")
+        return cluster
+    work = _left_to_do(session, row, spec, stored, given, folder)
+    if work is not None:
+        cluster.setting_up = session.setting_up[row.run_id] = work
+    elif not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
+        remarks.append(f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does")
+    if work is None and spec.python is not None:
+        remarks.append(f"python: as before: {spec.python}")
     cluster.remarks = tuple(remarks)
     return cluster
+
+
+def _left_to_do(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given: Callable[[], Given], folder: str) -> SettingUp | None:
+    """What a cell wants done on a running cluster that is not; None for nothing."""
+    ledger = session.engine.ledger
+    if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
+        failed = any(kind == EVENT for _, kind, _ in ledger.events(row.run_id))
+        return SettingUp(session, row, spec, given(), folder, "setting it up failed before" if failed else "")
+    if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder))):
+        return None
+    # Setup may have put things into the old environment. It runs in workdir, which goes along; run is left alone.
+    less = replace(spec, file_mounts=(), run="")
+    return SettingUp(session, row, less, given(), folder, "another Python environment is asked for", again=True)
+
+
+def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
+    """Whether the setup and run of a cell are those that were done last: a corrected setup is not the one that was launched."""
+    done = {job["kind"]: job["command"] for job in ledger.jobs(run_id)}
+    return (spec.setup, spec.run) == (done.get("setup", stored.setup), done.get("run", stored.run))
+
+
+def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
+    """Set a running cluster up again, on request: files, Python and setup; run only where it was never started.
+
+    As its cell last said in this kernel, else as it was launched.
+
+    Raises
+    ------
+    UsageError
+        If it does not run, if there is nothing to do, or if a value that only the launch had is found nowhere.
+    """
+    if row.state is not ClusterState.RUNNING:
+        raise UsageError(f"{row.name} is {row.state.value}", hint=f"%nbprov start {row.name} brings a stopped cluster back")
+    earlier, run = session.setting_up.get(row.run_id), session.runs.get(row.name)
+    if earlier is not None and not earlier.done:
+        return earlier
+    if run is not None and run.run_id == row.run_id and not run.done:
+        raise UsageError(f"{row.name} is being set up already", hint="its panel shows how far it is", code="setup.under-way")
+    launched = session.engine.ledger.run(row.run_id)
+    stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
+    spec, folder = session.asked.get(row.run_id, stored)
+    if not _wants(spec):
+        raise UsageError(f"nothing of {row.name} is to be set up", hint="its cell names no workdir, file_mounts, python, setup or run")
+    if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
+        given = replace(earlier.given, python=read_source(spec.python, Path(folder)))
+    else:
+        given = collect(spec, {}, ask, folder)
+    session.setting_up[row.run_id] = SettingUp(session, row, spec, given, folder, "set up again, as you asked", again=True)
+    return session.setting_up[row.run_id]

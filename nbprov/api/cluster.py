@@ -13,6 +13,7 @@ from nbprov.runtime.waiting import Waitable, wait_for
 
 from .carrying import Carrying
 from .errors import OtherCluster, readably
+from .given import Ask, nobody
 from .reaching import Reachable
 from .working import Working
 
@@ -176,6 +177,18 @@ class Cluster(Reachable, Carrying, Working):
         from nbprov.machines.cells import bash_cell
 
         return self._call(lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
+
+    def set_up(self, *, ask: Ask = nobody) -> SettingUp:
+        """Set it up again: files, Python and setup; run only where it was never started. Returns at once; `wait()` sees it through.
+
+        Raises
+        ------
+        UsageError
+            If it does not run, or there is nothing to do.
+        """
+        from .again import set_up_again
+
+        return set_up_again(self._session, self._row(), ask)
 
     def guards(self) -> AgentStatus:
         """What the guard on the head reports: idle seconds, what it will do and when."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbprov.machines.python_files import PythonSource, read_source
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret, Spec
 
@@ -27,10 +29,13 @@ class Given:
         All of the spec's envs with their values.
     secrets
         Never shown.
+    python
+        What the environment is made from; None where the spec asks for none.
     """
 
     envs: Mapping[str, str]
     secrets: Mapping[str, Secret]
+    python: PythonSource | None = None
 
     def everything(self) -> Environment:
         """Envs and secrets; these stay `Secret` until they are written to a verified ssh connection."""
@@ -47,11 +52,15 @@ def names_given(given: Mapping[str, str]) -> frozenset[str]:
     return frozenset({*given, *os.environ})
 
 
-def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
+def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = "") -> Given:
     """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
+
+    The files that `python` names are read now, relative to `folder`.
 
     Raises
     ------
+    PythonFiles
+        If one of these cannot be used.
     UsageError
         Naming every value that is missing and how to give it, or a given name that the spec does not have.
     """
@@ -59,6 +68,7 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
     if unknown:
         known = ", ".join([*spec.envs, *spec.secrets]) or "none"
         raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
+    python = read_source(spec.python, Path(folder))
     missing: list[str] = []
 
     def find(name: str, hidden: bool) -> str:
@@ -75,4 +85,4 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody) -> Given:
     if missing:
         names = ", ".join(missing)
         raise UsageError(f"no value for {names}", hint=f"--env {missing[0]}=…, or set it in the kernel's environment", code="env.missing")
-    return Given(envs, secrets)
+    return Given(envs, secrets, python)

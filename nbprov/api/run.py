@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,12 +22,16 @@ from .again import note_set_up
 from .cluster import Cluster, Done
 from .errors import readable
 from .given import Given
+from .setup_failure import after_failure
 from .underway import cancel
 
 if TYPE_CHECKING:
     from .session import Session
 
 CANCEL, DETACH = "cancel", "detach"
+
+LOG_LINES = 500
+"""Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""
 
 
 class Run(Waitable[Cluster]):
@@ -51,6 +56,8 @@ class Run(Waitable[Cluster]):
         self._launched = launched
         self._work = ""
         self._ports: tuple[str, ...] = ()
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._logged = 0
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
@@ -177,7 +184,11 @@ class Run(Waitable[Cluster]):
             engine = self._session.engine
             engine.live[live.run_id] = live
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
-            await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
+            try:
+                given = self._given
+                await bring_up(live, self.spec, given.everything(), self._folder, engine.ledger, self._report, python=given.python)
+            except Exception as error:
+                raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
@@ -197,8 +208,11 @@ class Run(Waitable[Cluster]):
             self._future.set_exception(error)
         self._changed()
 
-    def _report(self, text: str) -> None:
+    def _report(self, text: str, line: str = "", /) -> None:
         self._work = text
+        if line:
+            self._log.append(line)
+            self._logged += 1
         self._changed()
 
     def cancel(self) -> Run:
@@ -342,6 +356,8 @@ class Run(Waitable[Cluster]):
             cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),
             error=error,
+            log=tuple(self._log),
+            logged=self._logged,
         )
         return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
 

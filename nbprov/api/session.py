@@ -73,6 +73,7 @@ class Session(JobDesk):
         super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
         self.setting_up: dict[str, SettingUp] = {}
+        self.asked: dict[str, tuple[Spec, str]] = {}  # what a cell last said of a running cluster, and its folder
         self.catalogue = Catalogue()
 
     # ------------------------------------------------------------ provisioning
@@ -132,10 +133,10 @@ class Session(JobDesk):
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
-        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
+        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
         if existing is not None:
             return self.with_ports(existing, spec.expose)
-        given = collect(spec, env or {}, ask)
+        given = collect(spec, env or {}, ask, folder)
         driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
         run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)

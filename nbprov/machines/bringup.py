@@ -1,108 +1,151 @@
-"""From machines that answer to a cluster that is set up: files, setup, run."""
+"""From machines that answer to a cluster that is set up: files, Python, setup, run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Secret, Spec
+from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import Environment
+from nbprov.remote.agent.values import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
 from .cells import agent_of
 from .jobs import JobRequest, submit_parts
-from .variables import node_environment
+from .python_environment import see_python, start_python
+from .python_files import PythonSource
+from .steps import LAST_LINES, Report, SetupFailed, Steps, free_id, masker
+
+__all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up", "masker"]
 
 WORKDIR = "sky_workdir"
 """Where `workdir` goes below the home; the name that pasted task files rely on."""
 
 SETUP, RUN = "setup", "run"
-LAST_LINES = 12
-"""Of a failed setup that are shown."""
-
-SHOWN_OF_A_LINE = 120
-
-LEAST_SECRET = 4
-"""Shorter values are not blotted out: a secret `1` would blot out half of every log."""
-
-Report = Callable[[str], None]
 
 
-def masker(env: Environment) -> Callable[[str], str]:
-    """A function that blots the secrets of an environment out of a text.
-
-    Examples
-    --------
-    >>> masker({"T": Secret("hf_abc")})("clone https://hf_abc@host")
-    'clone https://***@host'
-    """
-    hidden = [value.reveal() for value in env.values() if isinstance(value, Secret) and len(value.reveal()) >= LEAST_SECRET]
-
-    def hide(text: str) -> str:
-        for value in sorted(hidden, key=len, reverse=True):
-            text = text.replace(value, "***")
-        return text
-
-    return hide
-
-
-class SetupFailed(NbprovError):
-    """`setup` ended with a code other than 0. The cluster is kept, under its guards, for a look."""
-
-    code = "setup.failed"
-
-
-async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str, ledger: Ledger, report: Report) -> None:
-    """Copy files, run setup on every node and start run. Returns once run is started.
+async def bring_up(
+    live: LiveCluster,
+    spec: Spec,
+    env: Environment,
+    folder: str,
+    ledger: Ledger,
+    report: Report,
+    *,
+    python: PythonSource | None = None,
+    again: bool = False,
+) -> None:
+    """Copy files, make the Python environment, run setup on every node and start run. Returns once run is started.
 
     Parameters
     ----------
     env
-        The spec's envs and secrets; they go to the processes over the open connection and nowhere else. What setup prints is
+        The spec's envs and secrets; they go to the processes over the open connection and nowhere else. What the steps print is
         shown with its secrets blotted out.
     folder
         What relative paths are relative to.
     report
         Told in a line what goes on.
+    python
+        What the environment is made from; None where the spec asks for none.
+    again
+        Run setup again though it has been done: on request, or since the environment it may have changed is a new one.
 
     Raises
     ------
     SetupFailed
-        With the last lines of the first node's setup that failed.
+        With the last lines of the first node where a step failed.
+    PythonDiffers
+        If the nodes do not end up with the same Python and packages.
     """
     spec = fill_paths(spec, {name: value for name, value in env.items() if isinstance(value, str)})
-    hide = masker(env)
+    steps = Steps(live, env, ledger, report)
     if spec.workdir or spec.file_mounts:
         report("copying files")
         await asyncio.gather(*(_copy(node, spec, Path(folder)) for node in live.nodes))
-    cwd = WORKDIR if spec.workdir else None
+    before: list[str] = []
+    setup = _Setup(steps, spec, again=again)
+    if python is not None:
+        report(f"python is being made: {python.label}")
+        before = [await start_python(steps, live.head, python)]
+        if len(live.nodes) == 1:
+            # Handed over together, so that setup and run follow even if this kernel is gone by then.
+            await setup.start(before)
+            if spec.run:
+                await _start_run(steps, spec, [*setup.ids, *before][:1])
+        async with steps.awake():
+            await see_python(steps, python, before[0])
     if spec.setup:
         report("setup is running")
-        ledger.set_job(live.run_id, SETUP, SETUP, spec.setup, "running")
-        begun = await asyncio.gather(*(_start(live, node, SETUP, spec.setup, env, cwd) for node in live.nodes))
+        await setup.start(before)
         if spec.run and len(live.nodes) == 1:
-            # Handed over together, so that run follows setup even if this kernel is gone by then.
-            await _queue_run(live, spec.run, env, cwd, after=(SETUP,))
-        tails = await asyncio.gather(*(_follow(node, job, hide, report) for node, job in zip(live.nodes, begun, strict=True)))
-        failed = next(((node, code, tail) for node, (code, tail) in zip(live.nodes, tails, strict=True) if code != 0), None)
-        ledger.set_job(live.run_id, SETUP, SETUP, spec.setup, "ended", failed[1] if failed else 0)
-        if failed is not None:
-            node, code, tail = failed
-            where = f" on node {node.instance.node}" if len(live.nodes) > 1 else ""
-            raise SetupFailed(
-                f"{live.name}: setup ended with code {code}{where}" + "".join(f"\n    {line.rstrip()}" for line in tail),
-                hint=f"the cluster is kept under its guards: look with %%on {live.name} --bash, end it with %nbprov down {live.name}",
-            )
+            await _start_run(steps, spec, setup.ids)
+        await setup.see()
     if spec.run:
         report("starting run")
-        await _queue_run(live, spec.run, env, cwd, after=(SETUP,) if spec.setup and len(live.nodes) == 1 else ())
+        await _start_run(steps, spec, setup.ids)
         ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
+
+
+class _Setup:
+    """The step `setup` on every node."""
+
+    def __init__(self, steps: Steps, spec: Spec, *, again: bool) -> None:
+        self._steps, self._script, self._again = steps, spec.setup, again
+        self._cwd = WORKDIR if spec.workdir else None
+        self.ids: list[str] = []
+
+    async def start(self, after: list[str]) -> None:
+        """Start it, unless that was done. One that an earlier kernel started and that did not fail is that one's, and ours."""
+        if self.ids or not self._script:
+            return
+        known = self._steps.known(SETUP)
+        same = known is not None and known["command"] == self._script and known["exit_code"] in (None, 0)
+
+        def goes_on(job: TaskInfo) -> bool:
+            return same and (not job.is_over or (job.status == "ok" and not self._again))
+
+        for node in self._steps.live.nodes:
+            # What must come first was on the head alone; on the others it is done by now.
+            first = after if node is self._steps.live.head else []
+            self.ids.append(await self._steps.start(node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on))
+        self._tell("running")
+
+    async def see(self) -> None:
+        """Follow it to its end on every node."""
+        steps, ids = self._steps, dict(zip((n.instance.node for n in self._steps.live.nodes), self.ids, strict=True))
+        try:
+            await steps.on_each(steps.live.nodes, lambda node: steps.follow(node, SETUP, ids[node.instance.node]), SETUP)
+        except SetupFailed as error:
+            self._tell("ended", error.exit_code)
+            raise
+        self._tell("ended", 0)
+
+    def _tell(self, state: str, exit_code: int | None = None) -> None:
+        self._steps.ledger.set_job(self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code)
+
+
+async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
+    """Put `run` in the queue, where it takes all GPUs, unless it was started once: only one that was skipped, since setup failed, is again."""
+    live = steps.live
+    jobs = await agent_of(live.head).jobs()
+    latest = next((job for job in reversed(jobs) if job.name == RUN), None)
+    if latest is None and steps.known(RUN) is not None:
+        return  # the machine's journal of it is gone; it was started all the same
+    id = latest.id if latest is not None and latest.status != "skipped" else free_id(RUN, jobs)
+    # With several nodes, setup is over on all of them by now.
+    first = tuple(after) if len(live.nodes) == 1 else ()
+    request = JobRequest(spec.run, RUN, nodes=None, env=steps.env, cwd=WORKDIR if spec.workdir else None, after=first)
+    try:
+        await submit_parts(live, live.nodes, id, live.run_id, request)
+    except AgentError as error:
+        if error.code != "agent.unknown-op":
+            raise
+        for node in live.nodes:  # an agent of an older release that is in use: it has no queue
+            await steps.start(node, RUN, spec.run, cwd=request.cwd, after=first, reuse=lambda job: job.status != "skipped")
 
 
 async def _copy(node: Node, spec: Spec, folder: Path) -> None:
@@ -120,34 +163,3 @@ def _here(folder: Path, source: str) -> Path:
 def _below_home(target: str) -> str:
     # ~/x and x are both below the home; /x stays what it is.
     return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
-
-
-async def _start(live: LiveCluster, node: Node, kind: str, script: str, env: Environment, cwd: str | None) -> str:
-    variables = {**node_environment(live, node, setup=kind == SETUP), **env}
-    task = await agent_of(node).run_job(script, name=kind, env=variables, cwd=cwd, id=kind)
-    return task.id
-
-
-async def _queue_run(live: LiveCluster, script: str, env: Environment, cwd: str | None, after: tuple[str, ...]) -> None:
-    """`run` stands in the queue as the job that it is, first as a rule, with all GPUs. Asked for again it is the same one."""
-    try:
-        await submit_parts(live, live.nodes, RUN, live.run_id, JobRequest(script, RUN, nodes=None, env=env, cwd=cwd, after=after))
-    except AgentError as error:
-        if error.code != "agent.unknown-op":
-            raise
-        for node in live.nodes:  # an agent of an older release that is in use: it has no queue
-            variables = {**node_environment(live, node), **env}
-            await agent_of(node).run_job(script, name=RUN, env=variables, cwd=cwd, after=after, id=RUN)
-
-
-async def _follow(node: Node, job: str, hide: Callable[[str], str], report: Report) -> tuple[int, list[str]]:
-    agent = agent_of(node)
-    following = agent.job_output(job)
-    tail: deque[str] = deque(maxlen=LAST_LINES)
-    async for output in following:
-        if output.kind in ("stdout", "stderr"):
-            text = hide(output.text)
-            tail.append(text)
-            report(f"setup: {text.strip()[:SHOWN_OF_A_LINE]}")
-    task = await agent.task(job)
-    return (-1 if task.exit_code is None else task.exit_code), list(tail)

@@ -24,8 +24,11 @@ SUBMIT_SECONDS: Seconds = 60.0
 """How long a job for several nodes waits for another one's submission to be over: as long as the agent holds a place for one that was broken off."""
 SUBMIT_PAUSE: Seconds = 0.2
 
-RESERVED = ("setup", "run", "agent")
-"""Ids of the spec's own jobs, and of the agent itself."""
+STEPS = ("python", "setup")
+"""Jobs that make a machine ready: those that are submitted wait for them."""
+
+RESERVED = (*STEPS, "run", "agent")
+"""Names of the spec's own jobs, and of the agent itself."""
 
 LIVE = ("queued", "running")
 WORST_FIRST = ("failed", "lost", "cancelled", "skipped", "ok")
@@ -101,7 +104,7 @@ class Job:
             started=_instant(task.started),
             ended=_instant(task.ended),
             gpus=task.gpus if task.gpus == "all" or isinstance(task.gpus, int | float) else None,
-            devices=tuple(number for number in task.devices if isinstance(number, int))[:64] if isinstance(task.devices, list) else (),
+            devices=tuple(task.devices)[:64],
             nodes=task.nodes if isinstance(task.nodes, int) and 0 < task.nodes < 10_000 else 1,
             position=task.position if isinstance(task.position, int) else None,
             parts=((state, exit_code),),
@@ -228,8 +231,9 @@ def joined(parts: Sequence[Job]) -> Job:
 
 
 def named(jobs: Sequence[Job], name: str) -> Job | None:
-    """A job by its id, else the newest of that name."""
-    return next((j for j in jobs if j.id == name), None) or next((j for j in reversed(jobs) if j.name == name), None)
+    """A job by its id, else the newest of that name; of the spec's own jobs, which may have been started again, the newest."""
+    newest = next((j for j in reversed(jobs) if j.name == name), None)
+    return newest if newest is not None and name in RESERVED else next((j for j in jobs if j.id == name), newest)
 
 
 def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
@@ -238,7 +242,7 @@ def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
 
 
 async def find_job(live: LiveCluster, name: str) -> Job:
-    """A job by its id, else the newest of that name.
+    """A job as `named` finds it.
 
     Raises
     ------
@@ -408,7 +412,7 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
     """
     jobs = await list_jobs(live)
     chosen = []
-    for name in names if names is not None else [job.id for job in jobs if not job.is_over and job.id != "setup"]:
+    for name in names if names is not None else [job.id for job in jobs if not job.is_over and job.name not in STEPS]:
         job = named(jobs, name)
         if job is None:
             raise no_job(live.name, name, jobs)

@@ -155,6 +155,10 @@ class RunView:
         What the person should know of how this run buys, waits and ends, a line each.
     waiting
         None where the spec asks for no wait.
+    log
+        The latest lines that setting up has printed.
+    logged
+        How many lines it has printed.
     """
 
     run_id: str
@@ -174,3 +178,5 @@ class RunView:
     race: int = 1
     notes: tuple[str, ...] = ()
     waiting: Waiting | None = None
+    log: tuple[str, ...] = ()
+    logged: int = 0

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from .clock import Seconds, short_duration
 from .money import Micros
 from .places import Market
+from .python import KEEP, PythonEnvironment
 
 DEFAULT_DISK_GB = 256
 DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
@@ -474,6 +475,10 @@ class Spec:
         (URI, GB) pairs: where the data is and how much, for what moving it costs.
     outputs
         Files and folders pulled before any teardown: `source` on the machine, `target` here.
+    python
+        Interpreter and packages of every node; None: those that the machine has.
+    on_setup_failure
+        What becomes of a cluster that could not be set up: `keep` or `down`.
     docker_options
         Options of `docker run` for a container image.
     recovery
@@ -504,6 +509,8 @@ class Spec:
     health: Health = Health()
     expose: Expose = Expose()
     outputs: tuple[Mount, ...] = ()
+    python: PythonEnvironment | None = None
+    on_setup_failure: str = KEEP
     inputs: tuple[tuple[str, float], ...] = ()
     hooks: tuple[Hook, ...] = ()
     docker_options: tuple[str, ...] = ()

@@ -168,6 +168,12 @@ def provision_parser() -> MagicParser:
     parser.add_argument(
         "--on-interrupt", choices=("cancel", "detach"), default="cancel", help="what Ctrl-C does to the launch (default: cancel)"
     )
+    parser.add_argument(
+        "--on-setup-failure",
+        choices=("keep", "down"),
+        default="",
+        help="what becomes of machines that could not be set up (default: the cell's on_setup_failure, else keep)",
+    )
     return parser
 
 

@@ -225,7 +225,11 @@ def _sync_arguments(parser: MagicParser) -> None:
 
 
 def _cells(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .cells_command import run
+    pass
+
+
+def _setup(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .setup_command import run
 
     run(shell, arguments, cell)
 
@@ -381,6 +385,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "logs": Command("the output of a job, also after the end of its machine; -f: as it comes", _logs, _logs_arguments),
     "cells": Command("the cells of a machine, and what they put out: --follow, --save, --interrupt", _cells, _cells_arguments),
+    "setup": Command("set a running cluster up again: files, python, setup; its log is shown as it comes", _setup, _one_cluster),
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
     "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),

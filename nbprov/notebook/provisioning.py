@@ -8,10 +8,11 @@ import keyword
 import sys
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Any
 
-from nbprov.api import Cluster, Run, Session, SettingUp, Terms, session
+from nbprov.api import Cluster, Run, Session, Terms, session
 from nbprov.api.books import is_simulated
 from nbprov.api.given import names_given
 from nbprov.api.stock import LAUNCH_GRACE
@@ -30,6 +31,7 @@ from .price_listing import say_problems
 from .rendering import TableData
 from .rendering.prices import consent_words, plan_facts
 from .rendering.words import cost_words
+from .setting_up import follow_setting_up
 from .shown import Follower, Line, print_lines, say, say_remarks, show
 
 BODY_LINE = 2
@@ -47,6 +49,8 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     here = session()
     env = key_values(arguments.env, "%%provision")
     spec = read_cell(here, shell, text, ignore=arguments.ignore, given=env)
+    if arguments.on_setup_failure:
+        spec = replace(spec, on_setup_failure=arguments.on_setup_failure)
     if arguments.dry_run:
         title = f"plan of {here.name_of(spec, arguments.name)}; nothing is created"
         if show_plan(here, spec, title, race=arguments.race, agreed=arguments.yes).chosen is None:
@@ -59,7 +63,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         hedge=hedge,
         agreed=arguments.yes,
         env=env,
-        ask=_prompt if can_ask(shell) else _nobody,
+        ask=asking(shell),
         say=say,
     )
     _store(shell, result)
@@ -261,6 +265,11 @@ def _nobody(name: str, hidden: bool) -> str | None:
     return None
 
 
+def asking(shell: Any) -> Callable[[str, bool], str | None]:
+    """How a person is asked for a value here."""
+    return _prompt if can_ask(shell) else _nobody
+
+
 def _prompt(name: str, hidden: bool) -> str | None:
     from getpass import getpass
 
@@ -285,20 +294,7 @@ def _show_existing(cluster: Cluster, *, wait: bool) -> None:
         print(remark)
     show_clusters([view])
     if cluster.setting_up is not None:
-        _follow_setting_up(cluster.name, cluster.setting_up, wait=wait or host.current() is not host.Host.WIDGETS)
-
-
-def _follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
-    line = Line(f"{name} runs and fits, and was never set up: setting it up now …")
-    publisher = session().engine.publisher
-
-    def renew(text: str) -> None:
-        publisher.mark(("setting up", id(line)), lambda: line.renew(text))
-
-    setting_up.on_report = lambda text: renew(f"{name}: {text}")
-    setting_up.when_done(lambda error: renew(f"{name} is set up: %%on {name} uses it" if error is None else f"{name}: {error}"))
-    if wait:
-        setting_up.wait()
+        follow_setting_up(cluster.name, cluster.setting_up, wait=wait or host.current() is not host.Host.WIDGETS)
 
 
 def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None:

@@ -13,7 +13,7 @@ from .fields import ALIASES, OWN, Field, Use, Where, fields, find
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'#{}\[\],][^:#{}\[\],]*?))\s*:(?=\s|$)""")
 _DASH = re.compile(r"(\s*)-(\s+|$)")
 _BLOCK_SCALAR = re.compile(r"[|>][-+0-9]*\s*(#.*)?$")
-_SMALL_MAPS = frozenset({"nbprov", "config", "budget", "race", "wait", "confirm_above", "health"})
+_SMALL_MAPS = frozenset({"nbprov", "config", "budget", "race", "wait", "confirm_above", "health", "python"})
 _ALTERNATIVES = ("any_of", "ordered")
 _OPENING = {"{": "}", "[": "]"}
 _LIST = "[]"

@@ -21,6 +21,7 @@ class Where(StrEnum):
     WAIT = "wait"
     CONFIRM = "confirm_above"
     HEALTH = "health"
+    PYTHON = "python"
     MOUNT = "file_mounts.TARGET"
     CONFIG = "config"
     DOCKER = "config.docker"

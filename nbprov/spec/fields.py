@@ -18,7 +18,22 @@ __all__ = ["ALIASES", "OWN", "Field", "Guess", "Use", "Where", "fields", "find",
 ALIASES = {"gpus": "accelerators", "accelerator": "accelerators"}
 """Other names under `resources` that mean the same."""
 
-OWN = frozenset({"max_lifetime", "budget", "prefer", "race", "wait", "confirm_above", "engine", "health", "expose", "outputs"})
+OWN = frozenset(
+    {
+        "max_lifetime",
+        "budget",
+        "prefer",
+        "race",
+        "wait",
+        "confirm_above",
+        "engine",
+        "health",
+        "expose",
+        "outputs",
+        "python",
+        "on_setup_failure",
+    }
+)
 """nbprov's own fields of the task: they may also stand together in the map `nbprov`."""
 
 _SYNONYMS = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nbprov.model.money import format_usd
+from nbprov.model.python import KEEP
 from nbprov.model.spec import Autostop, ConfirmAbove, Health, PlaceGlob, Policy, Race, Request, Spec, Wait
 
 from .dumping import Number, dumped, duration
@@ -195,5 +196,9 @@ def _lost_fields(spec: Spec) -> Iterator[str]:
         yield f"engine: SkyPilot starts no {spec.engine.kind}; start it in run"
     if spec.health != Health():
         yield "health: SkyPilot does not check its machines so"
+    if spec.python is not None:
+        yield "python: SkyPilot makes no environment; install what is needed in setup"
+    if spec.on_setup_failure != KEEP:
+        yield "on_setup_failure: SkyPilot keeps a machine whose setup failed"
     if spec.outputs:
         yield "outputs: SkyPilot copies nothing back"

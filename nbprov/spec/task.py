@@ -8,6 +8,7 @@ from collections.abc import Mapping as Map
 from dataclasses import replace
 from typing import Any
 
+from nbprov.model.python import KEEP
 from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Policy, Race, Request, Spec, Wait
 
 from . import scalars
@@ -23,6 +24,7 @@ from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, as_given, descri
 from .outputs import read_inputs, read_outputs
 from .policies import narrowed, read_confirm, read_prefer, read_race, read_wait
 from .problems import Findings
+from .python_environment import read_on_setup_failure, read_python
 from .reader import read
 from .readiness import read_health, remark_on_pool, remark_on_service
 from .resources import Resources, read_resources
@@ -173,6 +175,8 @@ class _Task:
             health=self._at("health", read_health) or Health(),
             expose=self._read("expose", lambda node: read_expose(node, self._path("expose"), ports, self._findings)) or Expose(),
             outputs=self._at("outputs", read_outputs) or (),
+            python=self._at("python", read_python),
+            on_setup_failure=self._at("on_setup_failure", read_on_setup_failure) or KEEP,
             inputs=self._at("inputs", read_inputs) or (),
             hooks=config.hooks,
             docker_options=config.docker_options,

@@ -89,4 +89,18 @@ TASK_FIELDS = (
         values=("tunnel", "public"),
         example=("tunnel", "{8080: public}"),
     ),
+    Field(
+        "python",
+        _T,
+        "the interpreter and packages of every node, made before setup: a version, a file, a list of requirements, or a map",
+        example=('"3.12"', "requirements.txt", '{version: "3.12", requirements: [numpy, "pandas>=2"]}', "{lock: uv.lock}"),
+    ),
+    Field(
+        "on_setup_failure",
+        _T,
+        "what becomes of a cluster whose files, python or setup failed: kept for repair, under its guards, or ended at once",
+        values=("keep", "down"),
+        free=False,
+        example=("down",),
+    ),
 )

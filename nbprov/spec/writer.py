@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nbprov.model.python import KEEP, PythonEnvironment
 from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Spec, Wait
 
 from .dollars import Dollar, dollar
@@ -88,6 +89,8 @@ def _own_fields(spec: Spec) -> dict[str, Any]:
         "health": _health(spec.health),
         "expose": _expose(spec.expose),
         "outputs": {mount.source: mount.target for mount in spec.outputs} or None,
+        "python": _python(spec.python),
+        "on_setup_failure": None if spec.on_setup_failure == KEEP else spec.on_setup_failure,
     }
     return {key: value for key, value in written.items() if value is not None}
 
@@ -180,6 +183,13 @@ def _expose(expose: Expose) -> Any:
     if expose.everything:
         return "public"
     return {f"{low}-{high}" if high > low else Number(str(low)): "public" for low, high in expose.public} or None
+
+
+def _python(python: PythonEnvironment | None) -> Any:
+    if python is None:
+        return None
+    written = {"version": python.version, "requirements": python.file or list(python.requirements), "lock": python.lock}
+    return {key: value for key, value in written.items() if value}
 
 
 def _hook(hook: Hook) -> dict[str, Any]:

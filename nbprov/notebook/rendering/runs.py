@@ -33,6 +33,9 @@ PLAN_ROWS_WAITING = 10
 MOST_ATTEMPTS = 100
 """Of a launch that waits for days the latest attempts are shown, and whatever is not over: every pass adds some."""
 
+LOG_SHOWN = 8
+"""Lines of a set-up's log in the panel: enough to see that it moves, and what it is at."""
+
 _BILLED = frozenset(
     {
         AttemptState.ACCEPTED,
@@ -115,6 +118,8 @@ class RunFacts:
         How it races, waits, checks and ends, and what came to pass of it, a line each.
     summary
         How it ended, as lines; empty while it goes on.
+    log
+        The latest lines of what setting up prints; empty once it is done, or has failed: then the error has the last ones.
     """
 
     name: str
@@ -134,6 +139,7 @@ class RunFacts:
     waiting: str
     notes: tuple[str, ...]
     summary: tuple[str, ...]
+    log: tuple[str, ...]
     error: str
     log_path: str
 
@@ -204,6 +210,7 @@ def run_facts(view: RunView) -> RunFacts:
         waiting=_waiting(view),
         notes=(*view.notes, *told),
         summary=(*_summary(view), *told) if view.state.is_final else (),
+        log=() if view.error or not view.message else view.log[-LOG_SHOWN:],
         error=view.error,
         log_path=view.log_path,
     )
@@ -301,7 +308,7 @@ def run_html(view: RunView) -> str:
     """A run as static HTML: state, cost, attempts with their reasons, how it ended. Without attempts, the plan."""
     facts = run_facts(view)
     heading = html_heading(facts.title)
-    above = html_lines(_lines_above(facts))
+    above = html_lines(_lines_above(facts)) + html_preformatted("\n".join(facts.log))
     error = html_preformatted(facts.error)
     if not facts.attempts:
         plan = plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)
@@ -313,7 +320,7 @@ def run_html(view: RunView) -> str:
 def run_text(view: RunView) -> str:
     """A run as text: state, cost, attempts with their reasons, how it ended. Without attempts, the plan."""
     facts = run_facts(view)
-    lines = [facts.title, *_lines_above(facts)]
+    lines = [facts.title, *_lines_above(facts), *(f"    {line}" for line in facts.log)]
     if facts.attempts:
         lines += ["", *_text_table(facts), *_lines_below(facts)]
     else:
@@ -366,6 +373,9 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
         lines += _state_lines(facts)
     news = (a for a in current.attempts if a.state not in _NOISE and before.get(a.token) != (a.state, a.failure))
     lines += [attempt_line(a) for a in news]
+    fresh = current.logged - (previous.logged if previous is not None else 0)
+    lines += ["… some lines of the log are left out here …"] if fresh > len(current.log) else []
+    lines += current.log[max(0, len(current.log) - fresh) :] if fresh > 0 else ()
     if changed and facts.is_final:
         lines += _state_lines(facts)
     return [safe_text(line) for line in lines]

@@ -61,6 +61,8 @@ TASK_JOURNAL_BYTES = 32 * 1024 * 1024
 ALL_JOURNALS_BYTES = 512 * 1024 * 1024
 """Output kept of all ended tasks together; the oldest task goes first."""
 KEPT_TASKS = 500
+STEPS = ("python", "setup")
+"""Names of the jobs that make a machine ready: those that are submitted wait for them."""
 SEGMENTS = 4
 READ_BYTES = 256 * 1024
 LINE_LIMIT = 64 * 1024
@@ -422,9 +424,25 @@ def in_pieces(text: str) -> list[str]:
     return pieces
 
 
+def chosen_python() -> str:
+    """The folder of the environment that the spec's `python` made; empty where there is none that works."""
+    place = os.path.realpath(os.path.join(os.path.dirname(PROGRAM), "python"))
+    return place if os.access(os.path.join(place, "bin", "python"), os.X_OK) else ""
+
+
+def environment_has(place: str, package: str) -> bool:
+    """Whether an environment holds a package: looked for, as importing it may take long on a disk that is just being read."""
+    return next(Path(place).glob(f"lib/python*/site-packages/{package}/__init__.py"), None) is not None
+
+
 def child_environment(env: Json) -> dict[str, str]:
     base = {k: v for k, v in os.environ.items() if not k.startswith("SSH_")}
     base["PATH"] = base.get("PATH", os.defpath) + os.pathsep + os.path.expanduser("~/.local/bin")
+    place = chosen_python()
+    if place:
+        base["PATH"] = os.path.join(place, "bin") + os.pathsep + base["PATH"]
+        base["VIRTUAL_ENV"] = place
+        base.pop("PYTHONHOME", None)
     base["PYTHONUNBUFFERED"] = "1"
     base.update({str(k): str(v) for k, v in env.items()})
     return base
@@ -571,8 +589,8 @@ class JobQueue:
 
     def look(self) -> None:
         """Begin whatever may begin now."""
-        setup = self.agent.tasks.get("setup")
-        if self.agent.ending is not None or (setup is not None and setup.is_live):
+        steps = (task for task in self.agent.tasks.values() if task.meta["name"] in STEPS and task.meta["kind"] == "job")
+        if self.agent.ending is not None or any(task.is_live for task in steps):
             return
         is_blocked = False
         for task, frame in list(self.waiting):
@@ -687,6 +705,7 @@ class Kernel:
         self.death = ""
         self.born = ""
         self.asked: dict[str, asyncio.Future[Json]] = {}
+        self.place = ""
         keep(asyncio.ensure_future(self.work()))
 
     async def work(self) -> None:
@@ -706,6 +725,8 @@ class Kernel:
 
     async def run(self, task: Task, request: Json) -> None:
         task.begin()
+        if self.host is not None and self.place != chosen_python():
+            self.kill("the Python environment of the machine is another one now")
         if self.host is None:
             await self.start(task, request)
         if task.done.is_set():
@@ -725,7 +746,7 @@ class Kernel:
         folder = working_folder(request.get("cwd"))
         if self.death:
             say(task, f"nbprov: the kernel had ended ({self.death}); this is a new one, its variables are gone")
-        self.death = ""
+        self.death, self.place = "", chosen_python()
         python = await self.agent.find_kernel_python(lambda line: say(task, line), self)
         if task.done.is_set() or python is None:
             self.state = "none"
@@ -1494,6 +1515,11 @@ class Agent:
         """An interpreter that has ipykernel; installed into a virtual environment of ours where there is none."""
         async with self.python_lock:
             venv = self.folder / "venv" / "bin" / "python"
+            place = chosen_python()
+            if place:
+                if environment_has(place, "ipykernel"):
+                    return os.path.join(place, "bin", "python")
+                report(f"nbprov: the environment {place} has lost its ipykernel; this kernel runs outside of it")
             if self.python is None:
                 for candidate in (shutil.which("python3"), shutil.which("python"), sys.executable, str(venv)):
                     if candidate and await has_ipykernel(candidate):

@@ -1,0 +1,189 @@
+"""The Python environment of a spec, made alike on every node: the head finds the exact list, the others install that list."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
+from nbprov.provisioning.live import Node
+from nbprov.remote.agent.values import TaskInfo
+
+from .python_files import PythonSource
+from .steps import Steps
+
+PYTHON = "python"
+"""The name of the step, and of its jobs."""
+
+PROGRAM = ("uv_side", "python_side")
+"""The modules that run on the machine, in the order of their imports."""
+RECORD = '"$HOME"/.nbprov/python/nbprov.json'
+MOST_RECORD = 32_000_000
+"""Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
+READ_SECONDS: Seconds = 30.0
+"""How long reading one small file over an open connection may take."""
+NAMED = 5
+"""Packages that an error names."""
+
+_WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
+_END = "NBPROV_END_OF_PROGRAM"
+_LOAD = """
+import json, sys, types
+for name, text in {sources!r}:
+    module = types.ModuleType("nbprov_python." + name)
+    module.__package__ = "nbprov_python"
+    sys.modules[module.__name__] = module
+    exec(compile(text, name + ".py", "exec"), module.__dict__)
+sys.exit(module.main(json.loads({request!r})))
+"""
+
+
+class PythonDiffers(NbprovError):
+    """The nodes of a cluster do not have the same Python, or packages."""
+
+    code = "python.differs"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The environment that a node has, by its own word."""
+
+    node: int
+    key: str
+    python: str
+    implementation: str
+    lock: str
+    packages: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, node: int, text: str) -> Made:
+        """Read a node's record.
+
+        Raises
+        ------
+        PythonDiffers
+            If it is none.
+        """
+        try:
+            record = json.loads(text)
+            words = [record[name] for name in ("key", "python", "implementation", "lock")]
+            packages = tuple(sorted(record["packages"].items()))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            words, packages = [None], ()
+        # What it says is shown: a word is a word.
+        shown = [*words[1:3], *(word for package in packages for word in package)]
+        if not all(isinstance(word, str) for word in words) or not all(isinstance(w, str) and _WORD.fullmatch(w) for w in shown):
+            raise PythonDiffers(
+                f"node {node} does not say which Python it has", hint="run the %%provision cell again", code="python.no-record"
+            )
+        return cls(node, words[0], words[1], words[2], words[3], packages)
+
+
+def job_script(request: dict[str, object]) -> str:
+    """The job that makes an environment: the whole program and what is asked of it, in one text that is in no file and on no command line."""
+    folder = files("nbprov.remote")
+    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAM]
+    return f"exec python3 -u - <<'{_END}'\n{_LOAD.format(sources=sources, request=json.dumps(request))}{_END}\n"
+
+
+async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = "") -> str:
+    """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
+
+    def goes_on(job: TaskInfo) -> bool:
+        return not job.is_over and known is not None and known["command"] == source.key
+
+    known = steps.known(PYTHON)
+    return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
+
+
+async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
+    """Follow the head's step, do the same on the other nodes, and check that all have the same.
+
+    Raises
+    ------
+    SetupFailed
+        With the last lines of the node where it failed.
+    PythonDiffers
+        If the nodes differ after all; the message names how.
+    """
+    live, ledger = steps.live, steps.ledger
+    ledger.set_job(live.run_id, id, PYTHON, source.key, "running")
+    try:
+        code, tail = await steps.follow(live.head, PYTHON, id)
+        if code != 0:
+            raise steps.failed(live.head, PYTHON, code, tail)
+        first = await read_made(live.head)
+        others = live.nodes[1:]
+
+        async def as_the_head(node: Node) -> tuple[int, list[str]]:
+            return await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=first.lock, python=first.python))
+
+        await steps.on_each(others, as_the_head, PYTHON)
+        made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
+        check_same(made)
+    except NbprovError:
+        ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 1)
+        raise
+    ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 0)
+    steps.report(same_words(made))
+
+
+def check_same(made: Sequence[Made]) -> None:
+    """Compare what the nodes say they have.
+
+    Raises
+    ------
+    PythonDiffers
+        Naming the first node that differs from the head, and in what.
+    """
+    head = made[0]
+    for other in made[1:]:
+        if (other.python, other.implementation) != (head.python, head.implementation):
+            said = f"node {other.node} has {other.implementation} {other.python}, the head {head.implementation} {head.python}"
+        elif other.packages != head.packages:
+            said = f"node {other.node} has other packages than the head: {_differences(dict(head.packages), dict(other.packages))}"
+        else:
+            continue
+        raise PythonDiffers(
+            said, hint="give the exact version of Python (3.12.4), and a lock or exact requirements, and run the cell again"
+        )
+
+
+def _differences(head: dict[str, str], other: dict[str, str]) -> str:
+    names = sorted(name for name in head.keys() | other.keys() if head.get(name) != other.get(name))
+    told = [f"{name} {other.get(name, 'missing')} instead of {head.get(name, 'none')}" for name in names[:NAMED]]
+    return ", ".join(told) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def same_words(made: Sequence[Made]) -> str:
+    """What the nodes have, in a line.
+
+    Examples
+    --------
+    >>> same_words([Made(0, "", "3.12.4", "cpython", "", (("six", "1"),))])
+    'python: 3.12.4 with 1 package'
+    """
+    count = len(made[0].packages)
+    nodes = f", the same on {len(made)} nodes" if len(made) > 1 else ""
+    return f"python: {made[0].python} with {count} package{'' if count == 1 else 's'}{nodes}"
+
+
+async def read_made(node: Node) -> Made:
+    """What a node has now.
+
+    Raises
+    ------
+    PythonDiffers
+        If it does not say.
+    """
+    assert node.connection is not None, "attach() opens every connection"
+    data = b""
+    async with asyncio.timeout(READ_SECONDS), node.connection.channel(f"cat {RECORD}") as process:
+        while len(data) <= MOST_RECORD and (part := await process.stdout.read(65536)):
+            data += part
+    return Made.of(node.instance.node, data.decode("utf-8", "replace") if len(data) <= MOST_RECORD else "")
