@@ -101,21 +101,31 @@ def wishes(spec: Spec, folder: Path, name: str, node: int, memory: Callable[[str
     """What a spec wants brought from a node.
 
     A source that is not absolute is relative to where `setup` and `run` begin: `~/sky_workdir` with a `workdir`, else the home. What comes from
-    another node than the head lands in a folder `node1` and so on, beside what comes from the head.
+    another node than the head lands in a folder `node1` and so on, beside what comes from the head. Without a target a relative source keeps
+    its whole path.
 
     Examples
     --------
-    >>> spec = Spec(outputs=(Mount(".", "*.pt"), Mount("./out", "/data/x")))
+    >>> spec = Spec(outputs=(Mount(".", "one/*.pt"), Mount("./out", "/data/x")))
     >>> [(w.source, str(w.target), w.own_name, w.below) for w in wishes(spec, Path("/nb"), "dev", 1)]
-    [('~/*.pt', '/nb', True, 'node1'), ('/data/x', '/nb/out', False, 'node1')]
+    [('~/one/*.pt', '/nb', True, 'node1/one'), ('/data/x', '/nb/out', False, 'node1')]
     """
     found = []
     for mount in spec.outputs:
         source = _there(mount.source, has_workdir=bool(spec.workdir))
         target, own_name = _here(mount, folder, name)
         key = f"outputs\0{node}\0{source}\0{target}"
-        found.append(Wish(source, target, own_name, f"node{node}" if node else "", f"from-{name}", memory(key)))
+        below = [*([f"node{node}"] if node else []), *_folders_kept(mount)]
+        found.append(Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key)))
     return found
+
+
+def _folders_kept(mount: Mount) -> list[str]:
+    """The folders above a relative source without a target, kept here: `one/out` and `two/out` must not become one."""
+    if os.path.normpath(mount.target) != "." or mount.source.startswith(("/", "~")):
+        return []
+    parts = [part for part in mount.source.split("/") if part not in ("", ".")]
+    return parts[: next((n for n, part in enumerate(parts) if MAGIC.search(part)), len(parts) - 1)]
 
 
 def _there(source: str, *, has_workdir: bool) -> str:

@@ -49,7 +49,7 @@ class Wish:
     own_name
         It keeps its own name, in the folder `target`.
     below
-        A folder between `target` and what is brought: of another node than the head.
+        Folders between `target` and what is brought: of another node than the head, or those that its name has above it.
     mark
         Ends the name of what is put beside a file that was changed here: `from-dev`.
     memory
