@@ -91,7 +91,7 @@ class Holding(AtWork):
             if not done:
                 log.info("%s: its outputs were not here in time", row.name)
                 return False
-            return task.result()
+            return not task.cancelled() and task.result()
         except Exception:
             log.exception("%s: its outputs", row.name)
             return False
