@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def notebook(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def up(world: TunnelWorld, notebook: Path) -> Iterator[Up]:
+def up(world: TunnelWorld, notebook: Path) -> Up:
     """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
 
     def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:

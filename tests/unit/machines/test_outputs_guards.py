@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def up(world: TunnelWorld, tmp_path: Path) -> Iterator[Callable[..., api.Cluster]]:
+def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
     """Brings a cluster up that has results."""
 
     def begin(rest: str = "") -> api.Cluster:
@@ -42,7 +42,7 @@ def up(world: TunnelWorld, tmp_path: Path) -> Iterator[Callable[..., api.Cluster
         return cluster
 
     (tmp_path / "nb").mkdir()
-    yield begin
+    return begin
 
 
 def trip(world: TunnelWorld, **changes: Any) -> None:
