@@ -122,12 +122,13 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         If its machines cannot be reached.
     """
     from nbprov.machines.cells import agent_of
-    from nbprov.provisioning.guards import guard_config, guards_from, kept
+    from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept
 
     if asked == Guards():
         return ""
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
-    config = guard_config(asked, capabilities, row.candidate, spent=ledger.cost(row.run_id))
+    hold = hold_known(ledger, row.run_id)
+    config = guard_config(asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold)
     stored = kept(config, asked)
     before, after = guards_of(ledger, row.run_id, spec), guards_from(stored)
     if _rules(before) == _rules(after):
@@ -166,6 +167,8 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
     if changed:
         remarks.append(changed)
+    if said := wait_for(engine.thread.call(readably(session.takings.change(row, stored, spec, folder)))):
+        remarks.append(said)
     under_way = session.setting_up.get(row.run_id)
     if under_way is not None and not under_way.done:
         cluster.setting_up = under_way

@@ -15,6 +15,7 @@ from .carrying import Carrying
 from .errors import OtherCluster, readably
 from .given import Ask, nobody
 from .reaching import Reachable
+from .taking import Giving
 from .working import Working
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Done(Waitable[None]):
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
-class Cluster(Reachable, Carrying, Working):
+class Cluster(Reachable, Carrying, Working, Giving):
     """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
@@ -198,10 +199,18 @@ class Cluster(Reachable, Carrying, Working):
 
     # ------------------------------------------------------------ its life
 
-    def down(self) -> Done:
-        """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left."""
-        engine = self._session.engine
-        return self._begin(engine.lifecycle.down(self._row()), "ending")
+    def down(self, *, outputs: bool = True) -> Done:
+        """End it: machines and disks. Returns at once; done when the cloud's list says that nothing is left.
+
+        Parameters
+        ----------
+        outputs
+            Pull the spec's `outputs` first. Where some cannot be brought though the machine answers, it is kept, under its guards, and
+            waiting raises `OutputsNotPulled`; a machine that does not answer for two minutes is ended without them.
+        """
+        row = self._row()
+        end = self._session.engine.lifecycle.down(row)
+        return self._begin(self._session.takings.then_down(row, end, outputs=outputs), "ending")
 
     def forget(self) -> str:
         """Take it for ended though its cloud never confirmed it, where `down` was asked for and its account is out of reach for good.
@@ -220,9 +229,9 @@ class Cluster(Reachable, Carrying, Working):
         return wait_for(engine.thread.call(readably(engine.lifecycle.forget(self._row()))))
 
     def stop(self) -> Done:
-        """Stop it and keep its disks, where its cloud can. Returns at once."""
-        engine = self._session.engine
-        return self._begin(engine.lifecycle.stop(self._row()), "stopping")
+        """Stop it and keep its disks, where its cloud can. Returns at once. Its outputs are pulled first, as far as they come in ten minutes."""
+        row = self._row()
+        return self._begin(self._session.takings.then_stop(row, self._session.engine.lifecycle.stop(row)), "stopping")
 
     def start(self, *, spec: Spec | None = None, agreed: bool = False) -> Done:
         """Start it again after a stop. Returns at once.

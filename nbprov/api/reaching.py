@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
@@ -18,6 +18,7 @@ from nbprov.runtime.waiting import wait_for
 
 from .errors import readable, readably
 from .planner import Planner
+from .taking import Takings
 
 if TYPE_CHECKING:
     from nbprov.machines.ssh_config import SshConfig
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from .cluster import Cluster
     from .run import Run
+    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 
@@ -108,6 +110,7 @@ class Reaching(Planner):
     def __init__(self, home: Path | None, *, demo: bool) -> None:
         self._reaching = threading.Lock()
         self._reached: tuple[Engine, Tunnels, SshConfig] | None = None
+        self._takings: Takings | None = None
         super().__init__(home, demo=demo)
 
     @property
@@ -124,8 +127,17 @@ class Reaching(Planner):
                 from nbprov.machines.tunnels import Tunnels
 
                 self._reached = (engine, Tunnels(engine), SshConfig(engine))
+                self._takings = Takings(cast("Session", self), engine)
+                engine.take_outputs = self._takings.for_guard
                 engine.thread.soon(self._reached[2].follow)
             return self._reached[1:]
+
+    @property
+    def takings(self) -> Takings:
+        """The pulls of outputs."""
+        self._reach(self.engine)
+        assert self._takings is not None
+        return self._takings
 
     @property
     def tunnelling(self) -> Tunnels:

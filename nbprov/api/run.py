@@ -121,6 +121,10 @@ class Run(Waitable[Cluster]):
 
         return masker(self._given.everything())(text)
 
+    def plain_values(self) -> dict[str, str]:
+        """The values of the spec's envs, those given by the caller included."""
+        return {name: value for name, value in self._given.everything().items() if isinstance(value, str)}
+
     def down(self) -> Done:
         """End what this run made: its launch, or its cluster. Never a later one of the same name."""
         return self._session.down(self.name, cluster_id=self.run_id)

@@ -246,13 +246,15 @@ class Session(JobDesk):
         self.engine.cluster(name)
         return Cluster(self, name)
 
-    def down(self, name: str, *, cluster_id: str = "") -> Done:
+    def down(self, name: str, *, cluster_id: str = "", outputs: bool = True) -> Done:
         """End the cluster of this name, or give up its launch. Returns at once; done when the cloud's list says that nothing is left.
 
         Parameters
         ----------
         cluster_id
             Only the cluster, or the launch, with this id; any by default.
+        outputs
+            As for `Cluster.down`.
 
         Raises
         ------
@@ -274,7 +276,7 @@ class Session(JobDesk):
             engine.ledger.request_cancel(row.run_id)
             note = f"{name} is being launched by another kernel, which is asked to end it; if that one is gone, it is taken over and ended here"
             return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
-        return Cluster(self, name, cluster_id=cluster_id).down()
+        return Cluster(self, name, cluster_id=cluster_id).down(outputs=outputs)
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
@@ -294,7 +296,7 @@ class Session(JobDesk):
             candidate=row.candidate,
             instances=tuple(ledger.instances(row.token)),
             guards=guards,
-            notes=cluster_notes(ledger, row, guards),
+            notes=(*cluster_notes(ledger, row, guards), *self.takings.words(row)),
             started=row.started,
             ended=row.ended,
             cost=ledger.cost(row.run_id),

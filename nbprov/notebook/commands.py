@@ -251,15 +251,17 @@ def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         if not arguments.names:
             raise UsageError("--forget needs the names of the clusters", hint="%clusters lists them")
         return
+    from .outputs_command import followed, wait_showing
+
     # All at once: what is asked for last would be billed while the first is being confirmed.
-    asked = [(name, here.down(name)) for name in _names(arguments)]
-    for _, done in asked:
+    asked = followed(_names(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs))
+    for _, done, _ in asked:
         if done.note:
             print(done.note, flush=True)
     failures = []
-    for name, done in asked:
+    for name, done, _ in asked:
         try:
-            done.wait()
+            wait_showing(done, [showing for _, _, showing in asked])
         except NbprovError as error:
             failures.append(error)
             print(f"{name}: not settled: {error.message}")
@@ -271,9 +273,11 @@ def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 
 def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .outputs_command import followed, wait_showing
+
     here = session()
-    for name, done in [(name, here.cluster(name).stop()) for name in _names(arguments)]:
-        done.wait()
+    for name, done, showing in followed(_names(arguments), lambda name: here.cluster(name).stop()):
+        wait_showing(done, [showing])
         print(f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it")
 
 
@@ -350,11 +354,18 @@ def _clusters_argument(parser: MagicParser) -> None:
 
 def _down_arguments(parser: MagicParser) -> None:
     _clusters_argument(parser)
+    parser.add_argument("--no-outputs", action="store_true", help="end them now, without pulling their outputs first")
     parser.add_argument(
         "--forget",
         action="store_true",
         help="for what has been ending for long and whose account is out of reach: take it for ended, unconfirmed",
     )
+
+
+def _outputs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .outputs_command import run
+
+    run(shell, arguments, cell)
 
 
 def _plan_arguments(parser: MagicParser) -> None:
@@ -389,6 +400,7 @@ COMMANDS: dict[str, Command] = {
     "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
     "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),
+    "outputs": Command("pull the outputs of a cluster's spec now; down and stop do it by themselves", _outputs, _one_cluster),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
     "start": Command("start stopped clusters", _start, _clusters_argument),

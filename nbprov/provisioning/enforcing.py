@@ -16,9 +16,9 @@ from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, AgentStatus
 
-from .at_work import AtWork
 from .guards import STOP, guards_known
 from .ledger import ClusterRow
+from .outputs_hold import Holding
 from .silence import ATTEMPT_SECONDS, UNREACHED, UNREACHED_AGAIN, Unreached, answer_of, unreached_words
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ OTHER_RELEASE = "agent.other-release"
 BILLED = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
-class Enforcing(AtWork, ABC):
+class Enforcing(Holding, ABC):
     """Ends or stops clusters whose guards are due and whose machines cannot end their own bill. On the engine thread."""
 
     def __init__(self, engine: Engine) -> None:
@@ -80,13 +80,24 @@ class Enforcing(AtWork, ABC):
         except NotFound:  # its adapter is not installed here
             return
         if capabilities.poweroff_ends_bill:
+            if row.cluster_id not in self._asking and not self._is_being_made(row) and self._is_to_look(row):
+                self._asking.add(row.cluster_id)
+                self._begin(self._look_for_hold(row))
             return
         due = self._due_by_ledger(row)
         if due is not None:
-            self._carry_out(row, *due)
+            if due[0] == STOP or self._may_end(row):
+                self._carry_out(row, *due)
         elif row.cluster_id not in self._asking and not self._is_being_made(row):
             self._asking.add(row.cluster_id)
             self._begin(self._ask_agents(row))
+
+    async def _look_for_hold(self, row: ClusterRow) -> None:
+        try:
+            told, _ = await self._statuses(row)
+            self._waits(row, told)
+        finally:
+            self._asking.discard(row.cluster_id)
 
     def _is_being_made(self, row: ClusterRow) -> bool:
         driver = self._engine.drivers.get(row.run_id)
@@ -127,6 +138,8 @@ class Enforcing(AtWork, ABC):
             if trouble is None:
                 self._unreached.setdefault(row.cluster_id, Unreached()).answered(answer_of(statuses, self._engine.clock.elapsed()))
                 self._notes.over(row, UNREACHED)
+            if self._waits(row, told):
+                return
             if ending and all([await self._hook_is_over(row, agent, due.guard) for agent, due in ending]):
                 self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
             elif trouble is not None:

@@ -6,9 +6,10 @@ import asyncio
 import concurrent.futures
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
@@ -86,6 +87,8 @@ class Engine:
     ----------
     replan
         Plans a spec again with blocks, called in a worker thread; set by who can plan. Without it the places of the first plan are gone through again.
+    take_outputs
+        Brings a cluster's outputs here, within so many seconds, and says whether all came; set by who can. It is cut off when they are over.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -110,6 +113,7 @@ class Engine:
         self.tidying = Tidying(self)
         self._restocks = Restocks(self)
         self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
+        self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
         self._planners = Workers("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds

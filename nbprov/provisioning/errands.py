@@ -22,7 +22,7 @@ from .asked_price import beyond_agreed, quoted
 from .async_cloud import AsyncCloud, is_passing
 from .door import Door
 from .failover import MOST_HEEDED
-from .guards import LEAST_BUDGET_SECONDS, check_budget, guard_config, kept
+from .guards import LEAST_BUDGET_SECONDS, check_budget, guard_config, hold_of, kept
 from .health import check_health
 from .holding import hold
 from .launching import make_launch
@@ -209,7 +209,7 @@ class Errands:
             await check_health(run.clusters[token], run.spec.health, lambda text: self._say_health(token, text))
         else:
             candidate = run.machine.attempts[token].candidate
-            guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()))
+            guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()), hold=hold_of(run.spec))
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
             for note in run.clusters[token].notes:
                 run.runlog.line(f"attempt {run.machine.attempts[token].number}  {note}")
@@ -225,7 +225,8 @@ class Errands:
         if live is None or run.spec.guards.budget is None or not any(cost for token, cost in costs.items() if token != winner):
             return
         candidate = run.machine.attempts[winner].candidate
-        guards = guard_config(run.spec.guards, self._cloud(winner).capabilities, candidate, spent=sum(costs.values()))
+        capabilities = self._cloud(winner).capabilities
+        guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(costs.values()), hold=hold_of(run.spec))
         try:
             async with asyncio.timeout(RECOUNT_SECONDS):
                 await asyncio.gather(*(node.agent.set_guards(guards) for node in live.nodes if node.agent is not None))

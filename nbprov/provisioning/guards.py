@@ -14,8 +14,8 @@ from nbprov.model.launches import OnShutdown
 from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Guards
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.model.spec import Autostop, Guards, Spec
+from nbprov.remote.agent.values import HOLD_SECONDS, GuardConfig
 
 from .ledger import ClusterRow, Ledger
 from .silence import silence_notes
@@ -81,12 +81,38 @@ def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> 
         )
 
 
-def guard_config(guards: Guards, capabilities: Capabilities, candidate: Candidate, *, spent: Micros = 0) -> GuardConfig:
-    """What the agent of every node is told. The budget counts the whole cluster's price on each; what cannot be stopped is ended."""
+def guard_config(
+    guards: Guards, capabilities: Capabilities, candidate: Candidate, *, spent: Micros = 0, hold: Seconds = 0.0
+) -> GuardConfig:
+    """What the agent of every node is told. The budget counts the whole cluster's price on each; what cannot be stopped is ended.
+
+    `hold` is how long outputs are waited for (`hold_of`).
+    """
     if not can_stop(capabilities, candidate):
         autostop = None if guards.autostop is None else replace(guards.autostop, down=True)
         guards = replace(guards, autostop=autostop, at_limit=DOWN)
-    return GuardConfig.of(guards, poweroff=end_command(capabilities), hourly=candidate.hourly, spent=spent)
+    return GuardConfig.of(guards, poweroff=end_command(capabilities), hourly=candidate.hourly, spent=spent, hold=hold)
+
+
+def hold_of(spec: Spec) -> Seconds:
+    """How long machines of a spec wait, at their end, for their outputs to be taken."""
+    return HOLD_SECONDS if spec.outputs else 0.0
+
+
+def hold_known(ledger: Ledger, run_id: str) -> Seconds:
+    """As `hold_of`, by what the cluster's agents were told last."""
+    known = ledger.guard(run_id)
+    return float(known[0].get("outputs", {}).get("hold_seconds", 0.0)) if known is not None else 0.0
+
+
+def output_notes(spec: Spec) -> list[str]:
+    """When outputs come, and what has to run for that."""
+    if not spec.outputs:
+        return []
+    return [
+        f"outputs: pulled before the machine ends, by a kernel with nbprov; while none runs the machine waits {short_duration(HOLD_SECONDS)}"
+        " for one at its end, and then they go with it. Use down: false, or copy to a bucket, where that is too short"
+    ]
 
 
 def kept(config: GuardConfig, guards: Guards) -> dict[str, Any]:

@@ -176,12 +176,16 @@ class Lifecycle(Watching):
         CloudError
             Where it cannot be confirmed that it stopped.
         """
+        self.check_stop(row)
+        await asyncio.shield(self._begin(self._stop(self._engine.cloud(row.candidate.offer.cloud), row, reason)))
+
+    def check_stop(self, row: ClusterRow) -> None:
+        """Raise `CannotStop` where a cluster has no stopped state to be in."""
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         if not cloud.capabilities.stop:
             raise CannotStop(f"{cloud.name} cannot stop a machine", hint=f"end it instead: %nbprov down {row.name}")
         if row.candidate.offer.market.value == "spot":
             raise CannotStop(f"{row.name} is spot, and a stopped spot machine may never come back", hint=f"end it: %nbprov down {row.name}")
-        await asyncio.shield(self._begin(self._stop(cloud, row, reason)))
 
     async def _stop(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         async with self._at_work(row, alone=True):

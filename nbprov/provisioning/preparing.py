@@ -20,7 +20,7 @@ from .books import PASS
 from .consent import lasts, total_note
 from .enforcing import needs_kernel
 from .failover import Failover
-from .guards import guard_notes
+from .guards import guard_notes, output_notes
 from .health import health_words
 from .itinerary import Itinerary
 from .launching import public_ports
@@ -84,6 +84,7 @@ def notes_of(spec: Spec, plan: Plan, rule: RaceRule, capabilities_of: Callable[[
         f"health: {checked}" if checked else "",
         lasts(spec.guards, plan.chosen),
         *guard_notes(spec.guards),
+        *output_notes(spec),
         *place_notes(spec, plan, capabilities_of or _installed),
     ]
     return [note for note in said if note]

@@ -11,7 +11,7 @@ from nbprov.model.spec import Guards, Spec
 from .asked_price import beyond_agreed, quoted
 from .async_cloud import AsyncCloud
 from .consent import cap_of
-from .guards import check_budget, guard_config, guards_from, guards_known, kept
+from .guards import check_budget, guard_config, guards_from, guards_known, hold_known, kept
 from .ledger import ClusterRow, Ledger
 
 
@@ -52,7 +52,8 @@ async def start_terms(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, *, spe
 
 def _write_guards(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate: Candidate, guards: Guards) -> None:
     # Before the start: an agent that comes up with a budget that was spent would end the machine before it could be told of another.
-    stored = kept(guard_config(guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id)), guards)
+    hold = hold_known(ledger, row.run_id)
+    stored = kept(guard_config(guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id), hold=hold), guards)
     if candidate.hourly == row.candidate.hourly and guards_from(stored) == guards_known(ledger, row.run_id):
         return
     with ledger.together():

@@ -106,6 +106,7 @@ class Watching(Enforcing):
 
     def _keep_silences(self, cluster_ids: set[str], clouds: set[str]) -> None:
         """Forget the silences of what has ended."""
+        self._keep_holds(cluster_ids)
         self._notes.keep(cluster_ids)
         self._foreign &= cluster_ids
         self._unreached = {i: silence for i, silence in self._unreached.items() if i in cluster_ids}

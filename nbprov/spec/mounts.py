@@ -184,7 +184,7 @@ def _filled(text: str, envs: Map[str, str]) -> str:
 
 
 def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
-    """Replace `$VAR` and `${VAR}` in `workdir` and `file_mounts` by the values of the spec's variables; unknown names stay.
+    """Replace `$VAR` and `${VAR}` in `workdir`, `file_mounts` and `outputs` by the values of the spec's variables; unknown names stay.
 
     Parameters
     ----------
@@ -212,4 +212,5 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         _target_is_good(key, mount.origin.path, findings)
         _local_source(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings)
     findings.raise_if_any()
-    return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts))
+    outputs = tuple(replace(m, target=_filled(m.target, envs), source=_filled(m.source, envs)) for m in spec.outputs)
+    return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts), outputs=outputs)

@@ -34,13 +34,23 @@ def read_outputs(node: Node, path: str, findings: Findings) -> tuple[Mount, ...]
         pairs = [(item, None, f"{path}[{number}]" if isinstance(node, Sequence) else path) for number, item in enumerate(items)]
     found: dict[str, Mount] = {}
     for source, target, here in pairs:
-        there = _text(source, here, findings)
+        there = _source(source, here, findings)
         to = HERE if target is None or is_null(target) else _text(target, here, findings, numbers=False)
         if there and to:
             found.setdefault(there, Mount(to, there, Origin(here, source.start.line)))
-    if found:
-        findings.not_acted_on(node.start, path, "outputs", f"{path} is not copied back yet: copy results before the machine goes")
     return tuple(found.values())
+
+
+def _source(node: Node, path: str, findings: Findings) -> str:
+    text = _text(node, path, findings)
+    parts = [part for part in text.split("/") if part not in ("", ".")]
+    if text and (not parts or parts == ["~"] or ".." in parts or (text.startswith("~") and parts[0] != "~")):
+        why = "leads out of its folder" if ".." in parts else "is no folder or file of its own"
+        findings.error(
+            node.start, path, "value", f"{path}: {as_given(node)} {why}", 'name a file, a folder or a pattern: [results, "*.ckpt"]'
+        )
+        return ""
+    return text
 
 
 def _is_size(key: Scalar, value: Node) -> bool:

@@ -34,7 +34,6 @@ TASK_FIELDS = (
         "outputs",
         _T,
         "what is copied back before the machine goes: files and folders, or a map to where; SkyPilot's `{s3://b/x: 20}` is a size in GB",
-        advice="not copied yet; copy results before the machine goes",
         example=('[results, "*.ckpt"]', "{~/sky_workdir/out: ./out}"),
     ),
     Field("api_server_access", _T, "access to SkyPilot's API server", Use.NOTE),

@@ -89,6 +89,13 @@ class Runs(Leases):
                 (state.value, storable(message), storable(error), self.clock.now(), run_id),
             )
 
+    def rewrite_spec(self, run_id: str, spec: str, folder: str) -> None:
+        """Replace the spec of a run whose cluster lives on under another one, and what its paths are relative to."""
+        with self.store.transaction() as db:
+            db.execute(
+                "UPDATE runs SET spec = ?, folder = ?, updated = ? WHERE run_id = ?", (storable(spec), folder, self.clock.now(), run_id)
+            )
+
     def request_cancel(self, run_id: str) -> None:
         """Note that the person cancelled: whoever works on the run next ends what it made."""
         with self.store.transaction() as db:

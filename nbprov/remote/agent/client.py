@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from nbprov.model.clock import Seconds
@@ -356,8 +357,23 @@ class AgentClient:
 
     async def set_guards(self, guards: GuardConfig) -> tuple[GuardState, ...]:
         """Replace the guards. Age and running time go on; the idle clock and the budget's count start anew only where their rule changed."""
-        answer = await self._ask("guards", config=guards.to_json())
+        try:
+            answer = await self._ask("guards", config=guards.to_json())
+        except AgentError as error:
+            if error.code != "agent.guards" or not guards.hold_seconds:
+                raise
+            # An agent of an earlier release, in use: it guards, and waits for no outputs.
+            answer = await self._ask("guards", config=replace(guards, hold_seconds=0.0).to_json())
         return understood(guard_states, answer.get("guards"))
+
+    async def release(self) -> bool:
+        """Say that the outputs are taken: a machine that waits for that ends at once. False where none waits."""
+        try:
+            return bool((await self._ask("taken")).get("released"))
+        except AgentError as error:
+            if error.code != "agent.unknown-op":
+                raise
+            return False
 
     def events(self, since: int = 0) -> Following:
         """What the agent itself noted: started, guards, warning, guard (one is due), hook, poweroff. Does not end by itself."""

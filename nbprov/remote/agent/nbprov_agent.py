@@ -104,6 +104,10 @@ POWEROFF_SECONDS = 60.0
 POWEROFF_AGAIN_SECONDS = 60.0
 LIFETIME_HOOK_SECONDS = 300.0
 """What a hook may take where the lifetime is over: a cap that ends an hour late is none."""
+MOST_HOLD = 3600.0
+"""The longest that outputs may be waited for: whoever comes for them needs minutes, and the machine is on the bill."""
+LIMIT_SHARE = 4.0
+"""Of a lifetime or budget at most this part, a quarter, is kept for outputs."""
 RETURN_SECONDS = 180.0
 """After a start at boot: how long a limit reached before still waits, for whoever started the machine to raise it; a budget keeps as much back."""
 LAST_WORDS_SECONDS = 5.0
@@ -1016,6 +1020,7 @@ class Guards:
         self.running: float = saved.get("running", 0.0)
         self.budget_base: float = saved.get("budget_base", 0.0)
         self.warned: list[str] = saved.get("warned", [])
+        self.held: float = saved.get("held", 0.0) if saved.get("identity") == identity else 0.0
         self.identity, self.now, self.wall, self.saved_at = identity, now, wall, now
         if saved.get("identity") == identity:
             # The same start of the machine: the agent itself was away, the machine was not.
@@ -1034,7 +1039,7 @@ class Guards:
         self.save()
 
     def save(self) -> None:
-        keys = ("config", "age", "running", "budget_base", "warned", "identity", "now", "wall", "idle_since")
+        keys = ("config", "age", "running", "budget_base", "warned", "held", "identity", "now", "wall", "idle_since")
         write_json(self.path, {key: getattr(self, key) for key in keys})
         self.saved_at = self.now
 
@@ -1076,18 +1081,35 @@ class Guards:
             hourly, limit = budget["hourly_micros"], budget["limit_micros"]
             spent = budget.get("spent_micros", 0) + hourly * (self.running - self.budget_base) / 3600.0
             keep_back = hourly * budget.get("reserve_seconds", 0) / 3600.0
-            left: float | None = (limit - keep_back - spent) * 3600.0 / hourly if hourly else None
-            reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"
             mode = budget.get("mode", "terminate")
-            found.append({"guard": "budget", "left": left, "mode": mode, "reason": reason, "spent_micros": int(spent)})
+            buys = (limit - budget.get("spent_micros", 0)) * 3600.0 / hourly if hourly else 0.0
+            hold = self.hold(mode, max(0.0, buys))
+            left: float | None = (limit - keep_back - spent) * 3600.0 / hourly - hold if hourly else None
+            reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"
+            found.append({"guard": "budget", "left": left, "mode": mode, "reason": reason, "hold": hold, "spent_micros": int(spent)})
         if lifetime:
+            hold = self.hold("terminate", lifetime)
             reason = "lifetime: %d s are over" % lifetime
-            found.append({"guard": "lifetime", "left": lifetime - self.age, "mode": "terminate", "reason": reason})
+            found.append({"guard": "lifetime", "left": lifetime - hold - self.age, "mode": "terminate", "reason": reason, "hold": hold})
         if idle:
             reason = "idle: nothing was done for %d s" % idle
             mode = self.config.get("mode", "terminate")
-            found.append({"guard": "idle", "left": idle - (self.now - self.idle_since), "mode": mode, "reason": reason})
+            left = idle - (self.now - self.idle_since)
+            found.append({"guard": "idle", "left": left, "mode": mode, "reason": reason, "hold": self.hold(mode)})
         return found
+
+    def hold(self, mode: str, limit: float | None = None) -> float:
+        """Seconds for which outputs are waited for before a guard ends the machine; a limit comes due so much earlier, and so holds."""
+        wanted = float((self.config.get("outputs") or {}).get("hold_seconds", 0.0)) if mode == "terminate" else 0.0
+        return wanted if limit is None else min(wanted, limit / LIMIT_SHARE)
+
+    def hold_until(self, due: Json) -> float:
+        """When a hold that begins now is over. It goes beyond no limit, and an agent that was started anew goes on with the hold there was."""
+        limits = [s["left"] + s["hold"] for s in self.states() if s["guard"] != "idle" and s["left"] is not None]
+        until = self.now + max(0.0, min([due["hold"], *limits]))
+        self.held = min(self.held, until) if self.held else until
+        self.save()
+        return self.held
 
     def due(self) -> Json | None:
         return next((state for state in self.states() if is_due(state) and self.now >= self.spared.get(state["guard"], 0.0)), None)
@@ -1268,7 +1290,7 @@ def check_gang(config: Json) -> Json:
 
 def check_guards(config: Json) -> Json:
     """Refuse a guard configuration that would guard nothing by mistake."""
-    known = {"idle_seconds", "wait_for", "mode", "hook", "hook_timeout", "max_lifetime_seconds", "budget", "poweroff"}
+    known = {"idle_seconds", "wait_for", "mode", "hook", "hook_timeout", "max_lifetime_seconds", "budget", "outputs", "poweroff"}
     unknown = sorted(set(config) - known)
     if unknown:
         raise Refused("guards", "unknown guard setting: {}".format(", ".join(unknown)))
@@ -1287,6 +1309,11 @@ def check_guards(config: Json) -> Json:
                 raise Refused("guards", f"budget.{key} must be an amount in micros")
         if budget.get("mode", "terminate") not in ("stop", "terminate"):
             raise Refused("guards", "budget.mode must be stop or terminate, not {!r}".format(budget["mode"]))
+    outputs = config.get("outputs")
+    if outputs is not None:
+        hold = outputs.get("hold_seconds")
+        if isinstance(hold, bool) or not isinstance(hold, (int, float)) or not 0 <= hold <= MOST_HOLD:
+            raise Refused("guards", "outputs.hold_seconds must be a number of seconds up to %d, not %r" % (MOST_HOLD, hold))
     is_on = config.get("idle_seconds") or config.get("max_lifetime_seconds") or budget
     if is_on and not config.get("poweroff"):
         raise Refused("guards", "guards need the command that powers the machine off")
@@ -1331,6 +1358,8 @@ class Agent:
         self.gang = Gang(folder, self.guards.idle_since)
         self.active: list[str] = []
         self.ending: Json | None = None
+        self.held_until = 0.0
+        self.released = asyncio.Event()
         self.python: str | None = None
         self.python_lock = asyncio.Lock()
         self.stopped = asyncio.Event()
@@ -1446,9 +1475,10 @@ class Agent:
         due = self.guards.due()
         if due is not None:
             await self.end_machine(due)
+        self.guards.held = 0.0
 
     async def end_machine(self, due: Json) -> NoReturn:
-        """Hook, word, poweroff; and again until the machine is off."""
+        """Hook, word, time for the outputs, poweroff; and again until the machine is off."""
         self.ending = due
         config = self.guards.config
         self.event("guard", **due)
@@ -1456,6 +1486,7 @@ class Agent:
         has_jobs = any(task.meta["kind"] == "job" for task in self.tasks.values())
         last_words = asyncio.sleep(LAST_WORDS_SECONDS if self.clients and has_jobs else 0.0)
         hook, _ = await asyncio.gather(self.run_hook(due, config), last_words)
+        await self.wait_for_outputs(due)
         write_json(self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION})
         self.guards.save()
         command = config["poweroff"].replace("{mode}", due["mode"]).replace("{reason}", shlex.quote(due["reason"]))
@@ -1463,6 +1494,31 @@ class Agent:
             code, words = await self.run_command(command, POWEROFF_SECONDS, {})
             self.event("poweroff", mode=due["mode"], exit_code=code, output=words)
             await asyncio.sleep(POWEROFF_AGAIN_SECONDS)
+
+    async def wait_for_outputs(self, due: Json) -> None:
+        """Hold until a client says that the outputs are taken, or the time for that is over. Nobody can make it longer."""
+        try:
+            self.guards.tick(boottime(), time.time(), [])
+            until = self.guards.hold_until(due)
+            seconds = until - boottime()
+            if seconds <= 0:
+                return
+            self.held_until = until
+            self.event("hold", seconds=round(seconds, 1))
+            await self.tell({"ev": "hold", "seconds": seconds})
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.released.wait(), seconds)
+            self.event("held", released=self.released.is_set())
+        except Exception:
+            traceback.print_exc()  # the end goes on, whatever it was
+        finally:
+            self.held_until = 0.0
+
+    def ending_now(self) -> Json | None:
+        """Which guard ends the machine, and how long outputs are waited for still."""
+        if self.ending is None:
+            return None
+        return {**self.ending, "hold_left": max(0.0, self.held_until - boottime()) if self.held_until else None}
 
     async def run_hook(self, due: Json, config: Json) -> Json | None:
         if not config.get("hook"):
@@ -1630,7 +1686,7 @@ class Agent:
             "idle": self.guards.now - self.guards.idle_since,
             "active": self.active,
             "guards": self.guards.states(),
-            "ending": self.ending,
+            "ending": self.ending_now(),
             "peers": self.gang.info(),
             "kernels": {k.name: {"state": k.state, "cells": k.count, "queued": k.queue.qsize(), **k.info} for k in self.kernels.values()},
             "tasks": [task.info() for task in self.tasks.values() if task.meta["kind"] != "cell" or task.is_live],
@@ -1836,6 +1892,13 @@ class Agent:
             self.gang.tell_all()
         return {"peers": self.gang.info()}
 
+    async def op_taken(self, client: Client, frame: Json) -> Json:
+        """The outputs are taken: a machine that waits for that goes on to its end. Says nothing of a later hold."""
+        is_held = bool(self.held_until)
+        if is_held:
+            self.released.set()
+        return {"released": is_held}
+
     async def op_shutdown(self, client: Client, frame: Json) -> Json:
         """End the agent; with `if_idle` only where no kernel holds variables and nothing runs."""
         busy = [task.id for task in self.tasks.values() if task.is_live] + [k.name for k in self.kernels.values() if k.host is not None]
@@ -1860,6 +1923,7 @@ class Agent:
         "restart": op_restart,
         "guards": op_guards,
         "gang": op_gang,
+        "taken": op_taken,
         "shutdown": op_shutdown,
     }
 

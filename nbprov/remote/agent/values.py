@@ -15,6 +15,9 @@ from .frames import number, word
 BUDGET_RESERVE_SECONDS: Seconds = 180.0
 """Kept back of a budget: what a hook, a poweroff and the cloud's own stop take, so that the cap holds once all has ended."""
 
+HOLD_SECONDS: Seconds = 600.0
+"""How long a machine with outputs waits, at its end, for a notebook that takes them: time to wake a laptop up and pull some GB."""
+
 Environment = Mapping[str, str | Secret]
 
 
@@ -37,6 +40,8 @@ class GuardConfig:
         The machine is ended while the budget still pays for this long.
     limit_mode
         What happens at the budget's end: `stop` or `terminate`.
+    hold_seconds
+        How long the machine waits for its outputs to be taken before it is terminated; lifetime and budget come due so much earlier.
     """
 
     poweroff: str
@@ -51,9 +56,10 @@ class GuardConfig:
     spent: Micros = 0
     reserve_seconds: Seconds = BUDGET_RESERVE_SECONDS
     limit_mode: str = "terminate"
+    hold_seconds: Seconds = 0.0
 
     @classmethod
-    def of(cls, guards: Guards, *, poweroff: str, hourly: Micros = 0, spent: Micros = 0) -> GuardConfig:
+    def of(cls, guards: Guards, *, poweroff: str, hourly: Micros = 0, spent: Micros = 0, hold: Seconds = 0.0) -> GuardConfig:
         """The configuration that follows from a spec's guards.
 
         Parameters
@@ -62,6 +68,8 @@ class GuardConfig:
             What all machines of the cluster together cost an hour.
         spent
             What the spec has cost so far, by the ledger.
+        hold
+            How long outputs are waited for; 0 where there are none.
         """
         autostop = guards.autostop
         return cls(
@@ -76,6 +84,7 @@ class GuardConfig:
             limit=guards.budget,
             spent=spent,
             limit_mode="stop" if guards.at_limit == "stop" else "terminate",
+            hold_seconds=hold,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -92,6 +101,8 @@ class GuardConfig:
             config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
             if self.limit_mode != "terminate":
                 config["budget"]["mode"] = self.limit_mode
+        if self.hold_seconds:
+            config["outputs"] = {"hold_seconds": self.hold_seconds}
         return config
 
     @classmethod
@@ -110,6 +121,7 @@ class GuardConfig:
         return cls(
             **{name: config[name] for name in cls.__dataclass_fields__ if name in config},
             **{name: budget[key] for name, key in amounts.items() if key in budget},
+            **{key: value for key, value in config.get("outputs", {}).items() if key == "hold_seconds"},
         )
 
 
@@ -236,12 +248,16 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """One guard that is on: what it is and how many seconds it leaves; None where nothing is spent, so it never comes due."""
+    """One guard that is on: what it is and how many seconds it leaves; None where nothing is spent, so it never comes due.
+
+    `hold_left`, of the guard that ends the machine, says for how long its outputs are waited for still; None where they are not.
+    """
 
     guard: str
     left: Seconds | None
     mode: str
     reason: str
+    hold_left: Seconds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,8 +358,7 @@ def _share(value: object) -> str | float | None:
 
 def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
-    left = data["left"]
-    return GuardState(word(data["guard"]), None if left is None else number(left), word(data["mode"]), word(data["reason"]))
+    return GuardState(word(data["guard"]), _moment(data["left"]), word(data["mode"]), word(data["reason"]), _moment(data.get("hold_left")))
 
 
 def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:

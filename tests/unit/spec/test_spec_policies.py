@@ -210,7 +210,23 @@ def test_a_number_makes_outputs_an_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["[s3://b]", "{a: 5}", "{s3://b: 20, a: 5, c: d}", "{s3://b: 20, a: b}", "[null]", "[[a]]", "{s3://b/x: out}", "true"]
+    "value",
+    [
+        "[s3://b]",
+        "{a: 5}",
+        "{s3://b: 20, a: 5, c: d}",
+        "{s3://b: 20, a: b}",
+        "[null]",
+        "[[a]]",
+        "{s3://b/x: out}",
+        "true",
+        "[~]",
+        "[/]",
+        "[.]",
+        "[../x]",
+        "[a/../b]",
+        "[~you/x]",
+    ],
 )
 def test_bad_outputs(value: str) -> None:
     assert len(codes(f"outputs: {value}")) == 1

@@ -1,0 +1,321 @@
+"""Outputs of a session's clusters: taken before an end, at its guards' word, or when asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbprov.model.causes import CloudError
+from nbprov.model.clock import Seconds, iso
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.spec import Spec
+from nbprov.runtime.waiting import wait_for
+
+from .errors import readable, readably
+
+if TYPE_CHECKING:
+    from nbprov.machines.outputs import Taking
+    from nbprov.provisioning.engine import Engine
+    from nbprov.provisioning.ledger import ClusterRow
+
+    from .cluster import Cluster
+    from .session import Session
+
+log = logging.getLogger("nbprov.api")
+
+REACH_SECONDS: Seconds = 120.0
+"""How long a machine may be silent before its end goes on without its outputs: a line that was away comes back in less. A machine that is silent
+for longer cannot be vouched for: nobody knows whether its guards run, so keeping it could cost for ever, and its files cannot be had."""
+STOP_SECONDS: Seconds = 600.0
+"""How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
+OUTPUTS = "outputs"
+"""The event of a pull."""
+_UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
+
+
+class NotReached(NbprovError):
+    """The machines of a cluster do not answer."""
+
+    code = "outputs.not-reached"
+
+
+class Takings:
+    """The pulls of a session, one a cluster at a time: whoever wants a second one joins the first. Coroutines run on the engine's thread."""
+
+    def __init__(self, session: Session, engine: Engine) -> None:
+        self._session, self._engine = session, engine
+        self._tasks: dict[str, asyncio.Task[Taking]] = {}
+        self._views: dict[str, Taking] = {}
+
+    def view(self, cluster_id: str) -> Taking | None:
+        """The pull of a cluster that goes on, or the last one. Any thread."""
+        return self._views.get(cluster_id)
+
+    def wanted(self, run_id: str) -> bool:
+        """Whether a run's spec names outputs. Any thread."""
+        return bool(self._session.spec_of(run_id).outputs)
+
+    def words(self, row: ClusterRow) -> list[str]:
+        """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
+        if not self.wanted(row.run_id):
+            return []
+        task, now = self._tasks.get(row.cluster_id), self._views.get(row.cluster_id)
+        if task is not None and not task.done() and now is not None:
+            from nbprov.machines.folders import size_words
+
+            return [f"outputs: being pulled, {size_words(now.sent)} so far"]
+        told = [(at, text) for at, kind, text in self._engine.ledger.events(row.run_id) if kind == OUTPUTS]
+        return [f"outputs: {told[-1][1]} ({iso(told[-1][0])})"] if told else ["outputs: not pulled yet"]
+
+    # ------------------------------------------------------------ taking
+
+    async def take(self, row: ClusterRow) -> Taking:
+        """Bring the outputs of a cluster here; what could not be brought is in `Taking.left`.
+
+        Raises
+        ------
+        NotReached
+            If its machines do not answer.
+        """
+        task = self._tasks.get(row.cluster_id)
+        if task is None or task.done():
+            task = asyncio.create_task(self._take(row))
+            self._tasks[row.cluster_id] = task
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+        return await asyncio.shield(task)
+
+    async def _take(self, row: ClusterRow) -> Taking:
+        from nbprov.machines.cells import agent_of
+        from nbprov.machines.outputs import Taking, pull_outputs
+
+        engine = self._engine
+        taking = self._views[row.cluster_id] = Taking(row.name)
+        run = engine.ledger.run(row.run_id)
+        spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
+        try:
+            async with engine.lifecycle.leased(row):
+                try:
+                    async with asyncio.timeout(REACH_SECONDS):
+                        live = await engine.attach(row.name)
+                        await agent_of(live.head).status()
+                except (CloudError, NbprovError, TimeoutError, OSError) as error:
+                    why = getattr(readable(error), "message", "") or f"no answer within {REACH_SECONDS:g} s"
+                    raise NotReached(f"{row.name} cannot be reached for its outputs: {why}") from error
+                await pull_outputs(live, spec, folder, engine.home, taking, engine.changed)
+        except asyncio.CancelledError:
+            self._note(row, f"the pull was broken off; {taking.words()} came")
+            raise
+        except NotReached as error:
+            self._note(row, f"not pulled: {error.message}")
+            raise
+        except Exception as error:
+            self._note(row, f"not pulled: {type(error).__name__}: {error}")
+            raise
+        finally:
+            taking.is_over = True
+        self._note(row, f"pulled, {taking.words()}" if taking.is_whole else f"not all pulled: {taking.left_words()}")
+        return taking
+
+    def _spec(self, row: ClusterRow) -> Spec:
+        from nbprov.spec import fill_paths
+
+        spec = self._session.spec_of(row.run_id)
+        run = self._session.runs.get(row.name)
+        given = run.plain_values() if run is not None and run.run_id == row.run_id else {}
+        values = {**{name: value for name, value in spec.envs.items() if value is not None}, **given}
+        return fill_paths(replace(spec, file_mounts=()), values)
+
+    def _note(self, row: ClusterRow, text: str) -> None:
+        try:
+            self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
+        except Exception:  # the files are here, or are not: that is what counts
+            log.exception("%s: %s", row.name, text)
+        self._engine.changed()
+
+    def drop(self, cluster_id: str) -> None:
+        """Break a pull off. On the engine's thread."""
+        task = self._tasks.get(cluster_id)
+        if task is not None:
+            task.cancel()
+
+    async def for_guard(self, row: ClusterRow, seconds: Seconds) -> bool:
+        """Take the outputs of a cluster whose guard is due; whether all came in time. One that a person asked for goes on."""
+        if not self.wanted(row.run_id):
+            return True
+        joined = self._tasks.get(row.cluster_id)
+        is_ours = joined is None or joined.done()
+        try:
+            async with asyncio.timeout(seconds):
+                return (await self.take(row)).is_whole
+        except (NotReached, TimeoutError):
+            return False
+        finally:
+            if is_ours:
+                self.drop(row.cluster_id)
+
+    # ------------------------------------------------------------ before an end
+
+    async def then_down(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool) -> None:
+        """End a cluster after its outputs were taken; with `outputs` false at once.
+
+        Raises
+        ------
+        OutputsNotPulled
+            If some could not be brought though the machine answers: it is kept, under its guards.
+        """
+        try:
+            if not outputs:
+                self.drop(row.cluster_id)
+            elif row.state in _UP and self.wanted(row.run_id):
+                await self._before_down(row)
+            await end
+        finally:
+            end.close()
+
+    async def _before_down(self, row: ClusterRow) -> None:
+        from nbprov.machines.outputs import OutputsNotPulled
+
+        task_words = "its end goes on without them"
+        try:
+            taking = await self.take(row)
+        except NotReached as error:
+            log.warning("%s; %s", error.message, task_words)
+            self._note(row, f"{error.message}; {task_words}"[:400])
+            return
+        except asyncio.CancelledError:
+            task = self._tasks.get(row.cluster_id)
+            if task is not None and task.cancelled() and not _is_cancelled():
+                return  # another word came, that it be ended at once
+            raise
+        except Exception as error:
+            raise _kept(row, f"{type(error).__name__}: {error}" if not isinstance(error, NbprovError) else error.message) from error
+        if not taking.is_whole:
+            raise OutputsNotPulled(
+                f"{row.name} is kept, under its guards: not all of its outputs could be pulled: {taking.left_words()}",
+                hint=_ways(row.name),
+            )
+
+    async def then_stop(self, row: ClusterRow, end: Coroutine[Any, Any, None]) -> None:
+        """Stop a cluster after its outputs were taken as far as that goes in `STOP_SECONDS`: its disk is kept."""
+        try:
+            self._engine.lifecycle.check_stop(row)
+            if row.state in _UP and self.wanted(row.run_id):
+                try:
+                    await self.for_guard(row, STOP_SECONDS)
+                except Exception:
+                    log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
+            await end
+        finally:
+            end.close()
+
+    # ------------------------------------------------------------ a cell that is run again
+
+    async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
+        """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
+        from nbprov.machines.cells import agent_of
+        from nbprov.provisioning.guards import hold_known, hold_of
+        from nbprov.remote.agent.values import GuardConfig
+        from nbprov.spec import to_yaml
+
+        def pairs(of: Spec) -> list[tuple[str, str]]:
+            return [(mount.source, mount.target) for mount in of.outputs]
+
+        if not spec.outputs or pairs(spec) == pairs(stored):
+            return ""
+        ledger = self._engine.ledger
+        known = ledger.guard(row.run_id)
+        if known is not None and "poweroff" in known[0] and hold_known(ledger, row.run_id) != hold_of(spec):
+            config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
+            live = await self._engine.attach(row.name)
+            await asyncio.gather(*(agent_of(node).set_guards(GuardConfig.from_json(config)) for node in live.nodes))
+            for node in live.nodes:
+                ledger.set_guard(row.run_id, node.instance.node, config, {})
+        ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)
+        return f"outputs of {row.name} are now {', '.join(source for source, _ in pairs(spec))}"
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _ways(name: str) -> str:
+    return (
+        f"mend it and say %nbprov down {name} again, which goes on from here; or end it now without them: %nbprov down {name} --no-outputs"
+    )
+
+
+def _kept(row: ClusterRow, why: str) -> NbprovError:
+    from nbprov.machines.outputs import OutputsNotPulled
+
+    return OutputsNotPulled(f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}", hint=_ways(row.name))
+
+
+class Giving:
+    """What a cluster's handle has of outputs."""
+
+    def outputs(self: Cluster) -> Taking:  # type: ignore[misc]
+        """Bring the spec's `outputs` here now; the machine goes on. Blocks.
+
+        Only what is missing here or was changed there is moved. A file that was changed here is left alone: the machine's comes beside it.
+
+        Returns
+        -------
+        Taking
+            What came: `files`, `bytes`, and `lines` that say it.
+
+        Raises
+        ------
+        OutputsNotPulled
+            If some could not be brought.
+        NotReached
+            If the machines do not answer.
+        UsageError
+            If its spec names no outputs.
+        Interrupted
+            On Ctrl-C; the pull goes on behind it.
+        """
+        return _pulled_now(self._session, self._row())
+
+
+def begin_pull(session: Session, row: ClusterRow) -> Any:
+    """A future of a pull of outputs that begins now, or goes on.
+
+    Raises
+    ------
+    UsageError
+        If the spec names none.
+    """
+    if not session.takings.wanted(row.run_id):
+        raise UsageError(f"the spec of {row.name} names no outputs", hint="add outputs: [results] to the cell, and run it again")
+
+    async def pulled() -> Taking:
+        from nbprov.machines.outputs import OutputsNotPulled
+
+        taking = await session.takings.take(row)
+        if not taking.is_whole:
+            raise OutputsNotPulled(
+                f"not all outputs of {row.name} could be pulled: {taking.left_words()}",
+                hint="the machine runs on; mend it and say it again: it goes on from here",
+            )
+        return taking
+
+    return session.engine.thread.call(readably(pulled()))
+
+
+def _pulled_now(session: Session, row: ClusterRow) -> Taking:
+    from nbprov.model.errors import Interrupted
+
+    try:
+        taking: Taking = wait_for(begin_pull(session, row))
+    except KeyboardInterrupt:
+        raise Interrupted(f"the pull of the outputs of {row.name} goes on in the background; %clusters shows how far it is") from None
+    return taking
+
+
+__all__ = ["Giving", "NotReached", "Takings", "begin_pull"]

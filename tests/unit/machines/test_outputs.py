@@ -1,0 +1,287 @@
+"""A spec's outputs on real machines: what is pulled, under which names, and what an end does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
+
+from nbprov import api
+from nbprov.api import taking
+from nbprov.machines.outputs import OutputsNotPulled
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
+
+pytestmark = pytest.mark.machine
+
+Up = Callable[..., api.Cluster]
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """The notebook's folder."""
+    made = tmp_path / "notebook"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def up(world: TunnelWorld, notebook: Path) -> Up:
+    """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
+
+    def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
+        run = world.session.provision(SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook))
+        assert isinstance(run, api.Run)
+        return run.launch().wait(WAIT_SECONDS)
+
+    return begin
+
+
+def listed(folder: Path) -> list[str]:
+    """Files below a folder."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+
+
+def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
+    """What the ledger says."""
+    row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
+    assert row is not None
+    return row.state
+
+
+def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
+    """What the history says of its outputs."""
+    return [text for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id) if kind == taking.OUTPUTS]
+
+
+def make(cluster: api.Cluster, script: str) -> None:
+    """Run a script on the head."""
+    cluster.bash(script, timeout=WAIT_SECONDS)
+
+
+def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up('[results, "*.ckpt", "runs/**/best.pt", model.bin, nothing]')
+    make(
+        cluster,
+        "mkdir -p results/deep runs/a/b .hid; echo 1 >results/one; echo 2 >results/deep/two; echo 3 >last.ckpt; echo no >.secret.ckpt\n"
+        "echo 4 >runs/a/b/best.pt; echo 5 >runs/best.pt; echo 6 >runs/a/worst.pt; head -c 3000000 /dev/urandom >model.bin; ln -s one results/link",
+    )
+    cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+    here = ["last.ckpt", "model.bin", "results/deep/two", "results/link", "results/one", "runs/a/b/best.pt", "runs/best.pt"]
+    assert listed(notebook) == here
+    assert (notebook / "model.bin").stat().st_size == 3_000_000
+    (words,) = said(cluster, world)
+    assert words == "pulled, 7 files, 3.0 MB"
+
+
+def test_named_targets(notebook: Path, up: Up) -> None:
+    (notebook / "logs").mkdir()
+    cluster = up("{~/out: ./mine, log.txt: run.log, other.txt: logs, third.txt: logs/, /nowhere/x: z}")
+    make(cluster, "mkdir out; echo 1 >out/a; for f in log other third; do echo $f >$f.txt; done")
+    done = cluster.outputs()
+    assert listed(notebook) == ["logs/other.txt", "logs/third.txt", "mine/a", "run.log"]
+    assert (done.files, done.is_whole) == (4, True)
+    assert "/nowhere/x: there is nothing of it on the machine" in done.lines
+    assert (cluster.outputs().files, cluster.outputs().same) == (0, 4)
+
+
+def test_relative_to_the_workdir_where_there_is_one(notebook: Path, up: Up) -> None:
+    (notebook / "code").mkdir()
+    (notebook / "code" / "x.py").write_text("1")
+    cluster = up("[out]", "\nworkdir: code")
+    make(cluster, "mkdir -p out sky_workdir/out; echo no >out/a; echo yes >sky_workdir/out/a")
+    cluster.outputs()
+    assert (notebook / "out" / "a").read_text() == "yes\n"
+
+
+def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; for f in a b c; do echo first >results/$f; done")
+    (notebook / "results").mkdir()
+    (notebook / "results" / "c").write_text("mine")
+    done = cluster.outputs()
+    assert listed(notebook) == ["results/a", "results/b", "results/c", "results/c.from-dev"]
+    assert "  changed here, so put beside: c is c.from-dev" in done.lines
+    (notebook / "results" / "b").write_text("edited")
+    make(cluster, "for f in a b c; do echo second >results/$f; done")
+    cluster.outputs()
+    texts = {name: (notebook / name).read_text() for name in listed(notebook)}
+    assert texts == {
+        "results/a": "second\n",
+        "results/b": "edited",
+        "results/b.from-dev": "second\n",
+        "results/c": "mine",
+        "results/c.from-dev": "second\n",
+    }
+    (notebook / "results" / "b.from-dev").write_text("edited too")
+    make(cluster, "echo third >results/b")
+    cluster.outputs()
+    assert (notebook / "results" / "b.from-dev").read_text() == "edited too"
+    assert (notebook / "results" / "b.from-dev-2").read_text() == "third\n"
+    assert cluster.outputs().files == 0
+
+
+def test_an_ignore_file_here_takes_no_result_away(notebook: Path, up: Up) -> None:
+    (notebook / ".gitignore").write_text("results/\n*.ckpt\n")
+    cluster = up('[results, "*.ckpt"]')
+    make(cluster, "mkdir results; touch results/a x.ckpt")
+    cluster.outputs()
+    assert listed(notebook) == [".gitignore", "results/a", "x.ckpt"]
+
+
+def test_every_node_gives_its_own(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up('{results: ., "*.log": logs, f.txt: g.txt}', "\nnum_nodes: 2")
+    cluster.bash("mkdir results; echo $NBPROV_NODE_RANK >results/rank; touch x.log; touch f.txt", nodes="all", timeout=WAIT_SECONDS)
+    cluster.down().wait(WAIT_SECONDS)
+    assert listed(notebook) == [
+        "g.txt",
+        "logs/node1/x.log",
+        "logs/x.log",
+        "node1/g.txt",
+        "node1/results/rank",
+        "results/rank",
+    ]
+    assert (notebook / "node1/results/rank").read_text() == "1\n"
+
+
+def test_a_folder_behind_a_link_is_followed_where_it_is_named(notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir disk; echo 1 >disk/a; ln -s $PWD/disk results")
+    cluster.outputs()
+    assert listed(notebook) == ["results/a"]
+
+
+def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
+    with pytest.raises(OutputsNotPulled) as caught:
+        cluster.down().wait(WAIT_SECONDS)
+    assert "control characters" in caught.value.message
+    assert "%nbprov down dev --no-outputs" in caught.value.hint
+    assert state(world, cluster) is ClusterState.RUNNING
+    assert listed(notebook) == ["results/ok"]
+    assert any(note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes)
+    cluster.down(outputs=False).wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_a_disk_that_is_full_here_keeps_the_machine(world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbprov.remote.pulling as pulling
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; echo 1 >results/a")
+    monkeypatch.setattr(pulling, "FREE_BYTES", 1 << 62)
+    with pytest.raises(OutputsNotPulled) as caught:
+        cluster.down().wait(WAIT_SECONDS)
+    assert "do not fit on the disk of this computer" in caught.value.message
+    assert state(world, cluster) is ClusterState.RUNNING
+    monkeypatch.undo()
+    cluster.down().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+
+
+def test_a_machine_that_does_not_answer_is_ended_without(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    monkeypatch.setattr(taking, "REACH_SECONDS", 0.5)
+
+    async def never(name: str) -> Any:
+        import asyncio
+
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(world.session.engine, "attach", never)
+    cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+    assert said(cluster, world)[-1].endswith("its end goes on without them")
+
+
+def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    begun: list[object] = []
+
+    async def hangs(*given: Any, **more: Any) -> Any:
+        begun.append(given)
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(outputs, "pull", hangs)
+    first = cluster.down()
+    until(lambda: begun, "the pull began")
+    assert not first.done
+    cluster.down(outputs=False).wait(WAIT_SECONDS)
+    first.wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_a_pull_that_brings_nothing_is_given_up(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    import asyncio
+
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+
+    async def hangs(*given: Any, **more: Any) -> Any:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(outputs, "pull", hangs)
+    monkeypatch.setattr(outputs, "STALL_SECONDS", 0.3)
+    monkeypatch.setattr(outputs, "LOOK_SECONDS", 0.1)
+    with pytest.raises(OutputsNotPulled, match="hardly a byte"):
+        cluster.down().wait(WAIT_SECONDS)
+
+
+def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
+    cluster.stop().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.STOPPED, ["results/ok"])
+    # What is stopped cannot be asked, and was.
+    cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_another_kernel_takes_them_to_the_folder_of_the_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    from nbprov.clouds.local.provisioner import LocalCloud
+    from nbprov.provisioning.async_cloud import AsyncCloud
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    other = api.Session(world.home)
+    try:
+        other.engine._clouds["local"] = AsyncCloud(LocalCloud(world.home / "local"))
+        other.cluster("dev").down().wait(WAIT_SECONDS)
+    finally:
+        other.close()
+    assert listed(notebook) == ["results/a"]
+    assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_a_cell_that_is_run_again_with_other_outputs(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = world.up()
+    ledger = world.session.engine.ledger
+    assert "outputs" not in (ledger.guard(cluster.cluster_id) or ({},))[0]
+    again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
+    assert isinstance(again, api.Cluster)
+    assert again.remarks == ("outputs of dev are now results",)
+    known = ledger.guard(cluster.cluster_id)
+    assert known is not None
+    assert known[0]["outputs"] == {"hold_seconds": 600.0}
+    make(cluster, "mkdir results; touch results/a")
+    again.down().wait(WAIT_SECONDS)
+    assert listed(notebook) == ["results/a"]
+
+
+def test_no_wish_no_word(world: TunnelWorld) -> None:
+    cluster = world.up()
+    assert not [note for note in cluster.view().notes if "outputs" in note]
+    with pytest.raises(UsageError, match="names no outputs"):
+        cluster.outputs()
