@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cutting_proxy import CuttingProxy, cutting_proxy
-from kernels import CPU, Kernel, new_kernel
+from kernels import CPU, new_kernel
 
 CUTS = 100
 LINES = 8

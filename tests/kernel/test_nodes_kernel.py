@@ -46,18 +46,24 @@ def test_lines_stay_whole_and_values_come_in_the_order_of_the_nodes(three: Kerne
 
 
 def test_displays_come_in_the_order_of_the_nodes(three: Kernel) -> None:
-    outcome = three.run("%%on gang --nodes all\nfrom IPython.display import HTML\nimport time; time.sleep(0.1 * (2 - rank))\nHTML(f'<b>{rank}</b>')")
+    outcome = three.run(
+        "%%on gang --nodes all\nfrom IPython.display import HTML\nimport time; time.sleep(0.1 * (2 - rank))\nHTML(f'<b>{rank}</b>')"
+    )
     assert [d["data"]["text/html"] for d in outcome.displays] == ["<b>0</b>", "<b>1</b>", "<b>2</b>"]
 
 
 def test_an_error_names_its_nodes_and_the_others_go_to_their_end(three: Kernel) -> None:
-    outcome = three.run("%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\nimport time; time.sleep(0.5); print('done')", ok=False)
+    outcome = three.run(
+        "%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\nimport time; time.sleep(0.5); print('done')", ok=False
+    )
     assert outcome.text == "[0] done\n"
     assert outcome.error_text.startswith("failed on nodes 1, 2 of 3; the first of them:\n[1]\n")
     assert "ValueError: on 1" in outcome.error_text
     assert "nbprov: [2] ValueError: on 2\n" in outcome.stderr
     script = three.run("%%on gang --bash --nodes 1-2\nexit $SKYPILOT_NODE_RANK", ok=False).error_text
-    assert script.splitlines()[0].startswith("failed on nodes 1, 2 of 3: [1] the script ended with code 1") or "of 2: [1] the script" in script
+    assert (
+        script.splitlines()[0].startswith("failed on nodes 1, 2 of 3: [1] the script ended with code 1") or "of 2: [1] the script" in script
+    )
 
 
 def test_an_interrupt_reaches_all_of_them(three: Kernel) -> None:
