@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from .session import Session
 
 log = logging.getLogger("nbprov.api")
+
+TOLD = 500
+"""Of what was told before anybody listened."""
 
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
@@ -75,7 +80,9 @@ class SettingUp(Done):
         self, session: Session, row: ClusterRow, spec: Spec, given: Given, folder: str, why: str = "", again: bool = False
     ) -> None:
         self.message = self.why = why or "it was never set up"
-        self.on_report: Callable[[str, str], None] = lambda text, line: None
+        self._told: deque[tuple[str, str]] = deque(maxlen=TOLD)
+        self._hear: Callable[[str, str], None] = lambda text, line: None
+        self._telling = threading.Lock()
         self.spec, self.given, self.folder = spec, given, folder
         self._session, self._again = session, again
         work = readably(self._bring_up(row, spec, given, folder))
@@ -101,7 +108,19 @@ class SettingUp(Done):
 
     def _report(self, text: str, line: str = "", /) -> None:
         self.message = text
-        self.on_report(text, line)
+        with self._telling:
+            self._told.append((text, line))
+            self._hear(text, line)
+
+    def listen(self, hear: Callable[[str, str], None]) -> None:
+        """Call a function with what goes on and, where it is one, the line of the log that it is about; what was told before comes first.
+
+        On the engine's thread, but for what was told before.
+        """
+        with self._telling:
+            for text, line in self._told:
+                hear(text, line)
+            self._hear = hear
 
 
 def guards_of(ledger: Ledger, run_id: str, spec: Spec) -> Guards:

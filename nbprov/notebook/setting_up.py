@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from nbprov.api import SettingUp, session
+from nbprov.model.errors import NbprovError
 
 from .panels import host
 from .rendering.tables import safe_text
@@ -20,7 +21,7 @@ def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
     publisher = session().engine.publisher
     if host.current() is not host.Host.WIDGETS:
         print(head, flush=True)
-        setting_up.on_report = lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True)
+        setting_up.listen(lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True))
         setting_up.wait()
         print(f"{name} is set up: %%on {name} uses it", flush=True)
         return
@@ -28,7 +29,7 @@ def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
     log: deque[str] = deque(maxlen=LINES)
 
     def renew(text: str) -> None:
-        publisher.mark(("setting up", id(line)), lambda: line.renew("\n".join([text, *log])))
+        publisher.mark(("setting up", id(line)), lambda: line.renew(safe_text("\n".join([text, *log]))))
 
     def report(text: str, said: str) -> None:
         if said:
@@ -37,9 +38,13 @@ def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
 
     def over(error: BaseException | None) -> None:
         log.clear()
-        renew(f"{name} is set up: %%on {name} uses it" if error is None else f"{name}: {error}")
+        renew(f"{name} is set up: %%on {name} uses it" if error is None else _why(name, error))
 
-    setting_up.on_report = report
+    setting_up.listen(report)
     setting_up.when_done(over)
     if wait:
         setting_up.wait()
+
+
+def _why(name: str, error: BaseException) -> str:
+    return "\n".join(error.render()) if isinstance(error, NbprovError) else f"{name}: {error}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kernels import CPU, Kernel
+from kernels import CPU, Kernel, new_kernel
 
 PAIR = "num_nodes: 2\nresources: {cpus: 2, infra: local}"
 LOOK = "%%on dev --nodes all\nimport six, sys\nprint(six.__version__, sys.prefix.rpartition('.nbprov/')[2][:5])"
@@ -94,3 +94,14 @@ def test_the_log_is_shown_while_it_is_written(kernel: Kernel) -> None:
     (homes[0] / "go").touch()
     kernel.until(lambda: kernel.state(comm).get("log") == [] and kernel.state(comm)["state"] == "ready", "the end of the log")
     assert kernel.run("%nbprov logs dev setup").text.splitlines()[-1] == "over"
+
+
+def test_where_lines_are_printed_every_line_of_the_log_is(home: Path) -> None:
+    setup = "setup: for n in 1 2 3; do echo line $n; sleep 0.05; done"
+    lines = ["setup: line 1", "setup: line 2", "setup: line 3"]
+    with new_kernel(home, is_notebook=False) as kernel:
+        first = kernel.run(f"%%provision dev --yes --wait\n{CPU}\n{setup}; exit 3", ok=False)
+        assert [line for line in first.text.splitlines() if line.startswith("setup: line")] == lines
+        second = kernel.run(f"%%provision dev --yes --wait\n{CPU}\n{setup}").text
+        assert [line for line in second.splitlines() if line.startswith("setup: line")] == lines
+        assert "dev is set up: %%on dev uses it" in second

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from nbprov.machines.python_files import MOST_BYTES, PythonFiles, PythonSource, 
 from nbprov.model.python import PythonEnvironment
 
 
-def _read(folder: Path, **fields: str) -> PythonSource:
+def _read(folder: Path, **fields: Any) -> PythonSource:
     source = read_source(PythonEnvironment(**fields), folder)
     assert source is not None
     return source
