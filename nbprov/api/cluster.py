@@ -104,11 +104,14 @@ class Cluster(Reachable, Carrying):
         self.setting_up: SettingUp | None = None
 
     def _row(self) -> ClusterRow:
-        row = self._session.engine.cluster(self.name)
-        if row.cluster_id != self.cluster_id:
+        # By its id: somebody, perhaps in another kernel, may have given it another name.
+        row = self._session.engine.ledger.cluster_by_id(self.cluster_id)
+        if row is None or row.state is ClusterState.ENDED:
+            self._session.engine.cluster(self.name)
             raise OtherCluster(
                 f"this {self.name} has ended; another cluster has its name now", hint=f"nbprov.cluster({self.name!r}) is that one"
             )
+        self.name = row.name
         return row
 
     def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:

@@ -118,8 +118,14 @@ class Clusters(Launches):
                 log.exception("the row of cluster %s cannot be read", row["name"])
         return found
 
-    def seen(self, instances: Iterable[Instance]) -> None:
-        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written."""
+    def seen(self, instances: Iterable[Instance]) -> bool:
+        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written.
+
+        Returns
+        -------
+        bool
+            Whether anything was new: a state, or an address alone.
+        """
         listed = list(instances)
         known = {
             (r["cloud"], r["id"]): r["data"]
@@ -128,7 +134,7 @@ class Clusters(Launches):
         }
         changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
         if not changed:
-            return
+            return False
         now = self.clock.now()
         with self.store.transaction() as db:
             for instance in changed:
@@ -142,6 +148,7 @@ class Clusters(Launches):
                 self._price_listed(db, instance)
                 if not instance.state.is_billed:
                     self._close_segments(db, instance.token, now, instance.id)
+        return True
 
     def live_tokens(self) -> set[str]:
         """Tokens of launches that may be on the bill. A machine of any other launch is nobody's, whatever was once concluded of it."""

@@ -168,6 +168,8 @@ class AgentClient:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + RECONNECT_SECONDS, FIRST_PAUSE
         while True:
+            if self._is_closed:
+                raise AgentError("this connection to the machine is closed", code="agent.closed")
             try:
                 if not self.connection.is_open:
                     self.connection = await self._reconnect()

@@ -46,6 +46,7 @@ assert sys.platform != "win32", "the agent runs on the machine, which is never W
 PROGRAM = os.path.abspath(__file__)
 VERSION = "1.0.0"
 PROTOCOL = 1
+KERNELS_FILE = "kernels.json"
 AT_BOOT = "NBPROV_AT_BOOT"
 """Set by the `start` file: the agent is started by the machine, not by a person."""
 
@@ -544,9 +545,9 @@ class Kernel:
     async def start(self, task: Task, request: Json) -> None:
         self.state = "starting"
         folder = working_folder(request.get("cwd"))
-        if self.death:
-            say(task, f"nbprov: the kernel had ended ({self.death}); this is a new one, its variables are gone")
-        self.death = ""
+        death, self.death = self.death or self.agent.lost_kernel(self.name), ""
+        if death:
+            say(task, f"nbprov: the kernel had ended ({death}); this is a new one, its variables are gone")
         python = await self.agent.find_kernel_python(lambda line: say(task, line), self)
         if task.done.is_set() or python is None:
             self.state = "none"
@@ -598,6 +599,7 @@ class Kernel:
         event = frame["ev"]
         if event == "ready":
             self.state, self.info = "idle", frame["info"]
+            self.agent.note_kernel(self.name, is_there=True)
             if self.ready is not None and not self.ready.done():
                 self.ready.set_result(None)
         elif event == "out":
@@ -984,6 +986,25 @@ class Agent:
     def event(self, what: str, **more: Any) -> None:
         self.events.journal.append({"k": "event", "what": what, **more})
 
+    def lost_kernel(self, name: str) -> str:
+        """Why a kernel that ran under an earlier agent is gone; empty where there was none. Its user believes that its variables are there."""
+        before = (read_json(self.folder / KERNELS_FILE) or {}).get(name)
+        if not isinstance(before, dict) or before.get("agent") == self.started:
+            return ""
+        if before.get("identity") != self.identity:
+            return "the machine was stopped and started since"
+        return "the agent on the machine was restarted"
+
+    def note_kernel(self, name: str, *, is_there: bool) -> None:
+        """Keep on the disk which kernels there are, for the agent that comes after this one."""
+        path = self.folder / KERNELS_FILE
+        known = read_json(path) or {}
+        entry = {"agent": self.started, "identity": self.identity} if is_there else None
+        if known.get(name) == entry:
+            return
+        known[name] = entry
+        write_json(path, known)
+
     async def main(self, ready: Callable[[], None]) -> None:
         loop = asyncio.get_event_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -1355,9 +1376,11 @@ class Agent:
         return {"interrupted": kernel is not None and kernel.current is not None}
 
     async def op_restart(self, client: Client, frame: Json) -> Json:
-        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        name = str(frame.get("kernel") or "main")
+        kernel = self.kernels.get(name)
         if kernel is not None:
             kernel.restart()
+        self.note_kernel(name, is_there=False)  # whoever asked for it knows
         return {}
 
     async def op_guards(self, client: Client, frame: Json) -> Json:
