@@ -69,6 +69,7 @@ prices = _verb(Session.prices)
 provision = _verb(Session.provision)
 refresh_prices = _verb(Session.refresh_prices)
 relax = _verb(Session.relax)
+rename = _verb(Session.rename)
 sweep = _verb(Session.sweep)
 tunnels = _verb(Session.tunnels)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.values import AgentStatus
 
     from .again import SettingUp
+    from .restart import Starting
     from .session import Session
 
 T = TypeVar("T")
@@ -238,8 +239,8 @@ class Cluster(Reachable, Carrying):
         engine = self._session.engine
         return self._begin(engine.lifecycle.stop(self._row()), "stopping")
 
-    def start(self, *, spec: Spec | None = None, agreed: bool = False) -> Done:
-        """Start it again after a stop. Returns at once.
+    def start(self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0) -> Starting:
+        """Start it again after a stop, where its disk is. Returns at once.
 
         Parameters
         ----------
@@ -247,9 +248,24 @@ class Cluster(Reachable, Carrying):
             Its `max_price` and guards hold from now on; by default those of the launch do.
         agreed
             Agree to what it costs now, up to `max_price`; otherwise it stays stopped where that is more than Launch agreed to.
+        wait
+            Seconds for which it is tried again while its place has no room for it. It is never started anywhere else: a disk cannot move.
         """
-        engine = self._session.engine
-        return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
+        from .restart import Starting
+
+        return Starting(self._session, self._row(), spec, agreed, wait)
+
+    def restored(self) -> list[str]:
+        """What its last start brought back and what it did not, a line each. Blocks for an answer of the machine."""
+        from .restart import restored_lines
+
+        return restored_lines(self)
+
+    def rename(self, name: str) -> Cluster:
+        """Give it another name; see `Session.rename`. This handle follows, in other notebooks too."""
+        self._session.rename(self._row().name, name)
+        self._row()
+        return self
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
         work = self._session.with_tunnels(self.cluster_id, work)

@@ -21,6 +21,7 @@ from .again import note_set_up
 from .cluster import Cluster, Done
 from .errors import readable
 from .given import Given
+from .replacing import put_in_place
 from .underway import cancel
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Run(Waitable[Cluster]):
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
+        self.replaces = ""
         driver.on_change = self._changed
         if self.plan.chosen is None and not launched:  # one that was taken up has no plan until its next pass
             self._driver.state = RunState.FAILED
@@ -179,6 +181,8 @@ class Run(Waitable[Cluster]):
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
             note_set_up(engine.ledger, self.run_id)
+            if self.replaces:
+                await put_in_place(self._session, self.run_id, self.replaces)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
             self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
@@ -338,6 +342,7 @@ class Run(Waitable[Cluster]):
         is_set_up = self.done and self._error is None
         view = replace(
             view,
+            name=row.name if row is not None else view.name,
             needs_launch=not self._launched and not self.done,
             cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),

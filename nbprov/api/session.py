@@ -26,7 +26,9 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
+from .leaving import cut_off
 from .reaching import Reaching
+from .replacing import next_name, replace_with
 from .run import Run
 from .underway import (
     Say,
@@ -91,6 +93,7 @@ class Session(Reaching):
         folder: str = "",
         ask: Ask = nobody,
         say: Say = quietly,
+        replace: bool = False,
     ) -> Run | Cluster:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
@@ -116,6 +119,9 @@ class Session(Reaching):
             Asks for values that are found nowhere.
         say
             Told in a line what is waited for.
+        replace
+            A cluster of that name that does not fit is replaced: the new one is made beside it, called `NAME-next`, and once it is set up
+            it gets the name and the old one is ended. Nothing on the old one's disk comes along.
 
         Raises
         ------
@@ -132,7 +138,14 @@ class Session(Reaching):
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
-        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
+        try:
+            existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask), folder, say, agreed)
+        except DoesNotFit:
+            if not replace:
+                raise
+            old = self.engine.cluster(name)
+            made = self.provision(spec, next_name(name), race=race, hedge=hedge, agreed=agreed, env=env, folder=folder, ask=ask, say=say)
+            return replace_with(self, made, old)
         if existing is not None:
             return self.with_ports(existing, spec.expose)
         given = collect(spec, env or {}, ask)
@@ -190,7 +203,7 @@ class Session(Reaching):
         if differences:
             raise DoesNotFit(
                 f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
-                hint=f"use another name, or end it first: %nbprov down {name}",
+                hint=f"use another name; put a new one in its place: %%provision {name} --replace; or end it first: %nbprov down {name}",
             )
         run = self.runs.get(name)
         if run is not None and run.run_id == row.run_id and not run.done:
@@ -275,6 +288,32 @@ class Session(Reaching):
             return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
         return Cluster(self, name, cluster_id=cluster_id).down()
 
+    def rename(self, name: str, new: str) -> Cluster:
+        """Give a cluster another name; its handle. Its tunnels, its host in the ssh config file and its handles follow.
+
+        What bears the old name at its cloud keeps it. A `%%provision` cell finds it by the new name from then on.
+
+        Raises
+        ------
+        NameTaken
+            If a live cluster or launch has the new name.
+        NotFound
+            If there is no such cluster, or it is being launched or ended.
+        ClusterBusy
+            If it is being stopped, started or ended.
+        """
+        engine, row = self.engine, self.engine.cluster(name)
+        new = self.name_of(Spec(), new)
+        if new != name:
+            wait_for(engine.thread.call(readably(engine.lifecycle.rename(row, new))))
+            self.renamed(row.run_id, name, new)
+        return Cluster(self, new, cluster_id=row.cluster_id)
+
+    def renamed(self, run_id: str, name: str, new: str) -> None:
+        """A run of this session, if it is one, has another name."""
+        if name in self.runs and self.runs[name].run_id == run_id:
+            self.runs[new] = self.runs.pop(name)
+
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
         return [self.cluster_view(row) for row in self.engine.ledger.clusters(live_only=not ended)]
@@ -332,7 +371,11 @@ class Session(Reaching):
         """
 
         async def attached() -> T:
-            return await work(await self.engine.attach(name))
+            live = await self.engine.attach(name)
+            try:
+                return await work(live)
+            except NbprovError as error:
+                raise cut_off(self.engine, live.run_id, error) from error
 
         run = self.runs.get(name)
         if run is not None and not run.done and (run.launched or self.engine.ledger.cluster(name) is None):

@@ -126,6 +126,11 @@ def provision_parser() -> MagicParser:
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
     parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="where a cluster of that name does not fit, make the new one beside it, then end the old one and give its name to the new one",
+    )
+    parser.add_argument(
         "--race",
         type=_at_least_one,
         metavar="N",

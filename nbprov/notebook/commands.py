@@ -262,10 +262,28 @@ def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 
 def _start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    here = session()
-    for name, done in [(name, here.cluster(name).start()) for name in _names(arguments)]:
-        done.wait()
-        print(f"{name}: running")
+    from .life_commands import start
+
+    start(_names(arguments), arguments.wait)
+
+
+def _start_arguments(parser: MagicParser) -> None:
+    from .life_commands import wait_argument
+
+    _clusters_argument(parser)
+    wait_argument(parser)
+
+
+def _rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .life_commands import rename
+
+    rename(shell, arguments, cell)
+
+
+def _rename_arguments(parser: MagicParser) -> None:
+    from .life_commands import rename_arguments
+
+    rename_arguments(parser)
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
@@ -372,7 +390,8 @@ COMMANDS: dict[str, Command] = {
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
-    "start": Command("start stopped clusters", _start, _clusters_argument),
+    "start": Command("start stopped clusters; --wait: until their zone has room again", _start, _start_arguments),
+    "rename": Command("give a cluster another name", _rename, _rename_arguments),
     "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _down_arguments),
     "sweep": Command(
         "list machines of yours that the ledger does not know",

@@ -61,8 +61,10 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         env=env,
         ask=_prompt if can_ask(shell) else _nobody,
         say=say,
+        replace=arguments.replace,
     )
-    _store(shell, result)
+    # One that is to take a cluster's place is called otherwise until then.
+    _store(shell, result, here.name_of(spec, arguments.name))
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
@@ -250,8 +252,8 @@ def variable_of(name: str) -> str:
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
-def _store(shell: Any, result: Run | Cluster) -> None:
-    variable = variable_of(result.name)
+def _store(shell: Any, result: Run | Cluster, name: str) -> None:
+    variable = variable_of(name)
     shell.user_ns[variable] = result
     if variable != result.name:
         print(f"the handle of {result.name} is the variable {variable}")

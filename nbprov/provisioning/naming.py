@@ -44,7 +44,7 @@ class Naming(Watching):
         """
         ledger = self._engine.ledger
         async with self._at_work(old, alone=True):
-            aside = next(n for n in _asides(old.name) if not self._is_taken(n))
+            aside = next((n for n in _asides(old.name) if not self._is_taken(n)), f"{old.name}-{old.cluster_id[:8]}")
             ledger.take_place(new.cluster_id, old.cluster_id, aside, f"{REPLACED}another cluster is called {old.name} now")
         self._told(old.run_id, aside)
         self._told(new.run_id, old.name)

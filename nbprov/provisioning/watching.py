@@ -142,7 +142,11 @@ class Watching(Enforcing):
                 self._begin(self.down(idle[cluster_id], idle[cluster_id].reason))
         self._left_ending = ending
         for row in idle.values():
-            if row.reason.startswith(REPLACED) and row.state in (ClusterState.RUNNING, ClusterState.STOPPED) and self._try_lease(row.run_id):
+            if (
+                row.reason.startswith(REPLACED)
+                and row.state in (ClusterState.RUNNING, ClusterState.STOPPED)
+                and self._try_lease(row.run_id)
+            ):
                 self._begin(self.down(row, row.reason))
         self._unguarded &= {row.cluster_id for row in rows if row.state is ClusterState.RUNNING}
         for cluster_id in self._unguarded & set(idle):

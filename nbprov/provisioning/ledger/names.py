@@ -104,7 +104,9 @@ class Names(Clusters, History):
 def _live(db: sqlite3.Connection, cluster_id: str) -> sqlite3.Row:
     row: sqlite3.Row | None = db.execute("SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
     if row is None or row["state"] in (ClusterState.ENDING.value, ClusterState.ENDED.value):
-        became = "is gone" if row is None else f"has ended: {row['reason']}" if row["state"] == "ended" else f"is being ended: {row['reason']}"
+        became = (
+            "is gone" if row is None else f"has ended: {row['reason']}" if row["state"] == "ended" else f"is being ended: {row['reason']}"
+        )
         name = cluster_id if row is None else row["name"]
         raise NotFound(f"{name} {became}".rstrip(": "), hint="%clusters lists those there are", code="cluster.not-found")
     return row

@@ -256,6 +256,12 @@ class AgentClient:
         found = self._link.hello.get("previous_end") if self._link is not None else None
         return found if isinstance(found, dict) else None
 
+    @property
+    def lost_jobs(self) -> tuple[str, ...]:
+        """Ids of the jobs that were cut off when this machine, or its agent, stopped the last time."""
+        found = self._link.hello.get("lost") if self._link is not None else None
+        return tuple(str(one)[:64] for one in found if str(one).isprintable()) if isinstance(found, list) else ()
+
     async def status(self) -> AgentStatus:
         """What the agent says of itself and its machine."""
         return AgentStatus.of(await self._ask("status"))

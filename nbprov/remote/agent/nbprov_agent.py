@@ -59,6 +59,8 @@ TASK_JOURNAL_BYTES = 32 * 1024 * 1024
 ALL_JOURNALS_BYTES = 512 * 1024 * 1024
 """Output kept of all ended tasks together; the oldest task goes first."""
 KEPT_TASKS = 500
+LOST_TOLD = 50
+"""Jobs that a stop cut off: so many are named to whoever connects."""
 SEGMENTS = 4
 READ_BYTES = 256 * 1024
 LINE_LIMIT = 64 * 1024
@@ -310,6 +312,7 @@ class Task:
         self.changed = 0.0
         self.cancel: Callable[[], None] = self.cancel_queued
         self.is_cancelled = False
+        self.is_left = False
         if meta["state"] == "ended":
             self.done.set()
 
@@ -330,6 +333,9 @@ class Task:
         if self.done.is_set():
             return
         self.changed = boottime()
+        if self.is_left and status == "cancelled":
+            status = "lost"  # nobody cancelled it: its machine stops
+            self.meta["left"] = True
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
         self.save()
@@ -961,6 +967,7 @@ class Agent:
         self.python_lock = asyncio.Lock()
         self.stopped = asyncio.Event()
         self.retick = asyncio.Event()
+        self.lost: list[str] = []
         self.events = self.load_tasks()
 
     # -- life
@@ -974,6 +981,9 @@ class Agent:
                 continue
             task = Task(path.parent, meta, TASK_JOURNAL_BYTES)
             self.tasks[task.id] = task
+            if meta.get("kind") == "job" and (task.is_live or meta.pop("left", False)):
+                self.lost.append(task.id)
+                task.save()
             if task.is_live:
                 pid = meta.get("pid")
                 if pid and process_start(pid) == meta.get("pid_started"):
@@ -1031,6 +1041,7 @@ class Agent:
             kernel.restart()
         live = [task for task in self.tasks.values() if task.is_live]
         for task in live:
+            task.is_left = True
             task.cancel()
         if live:
             await asyncio.wait([asyncio.ensure_future(task.done.wait()) for task in live], timeout=CANCEL_SECONDS + 2)
@@ -1203,7 +1214,9 @@ class Agent:
         self.clients.add(client)
         try:
             hello = {"ev": "hello", "version": VERSION, "protocol": PROTOCOL, "hash": self.hash, "pid": os.getpid()}
-            await client.send({**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending})
+            await client.send(
+                {**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending, "lost": self.lost[-LOST_TOLD:]}
+            )
             while True:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
