@@ -36,10 +36,12 @@ class NoRoom(CloudTrouble):
     def __init__(self, row: ClusterRow, failure: Failure) -> None:
         super().__init__(failure)
         place = row.candidate.offer.place
-        self.message = f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now: {failure.sentence()}"
-        self.hint = (
-            f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere else, since a disk cannot move: "
-            f"%nbprov down {row.name} and its %%provision cell make a new machine elsewhere, without what is on the disk"
+        NbprovError.__init__(
+            self,
+            f"{row.name} stays stopped: its disk is in {place}, and there is no room for it now: {failure.sentence()}",
+            hint=f"%nbprov start {row.name} --wait 30m tries until there is; it starts nowhere else, since a disk cannot move: "
+            f"%nbprov down {row.name} and its %%provision cell make a new machine elsewhere, without what is on the disk",
+            code=self.code,
         )
 
 

@@ -316,7 +316,7 @@ def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None
 
 
 def _clusters_stage(view: ClustersView) -> Hashable:
-    return tuple((c.cluster_id, c.state, c.reason) for c in view.clusters)
+    return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters)
 
 
 def _all_ended(view: ClustersView) -> bool:

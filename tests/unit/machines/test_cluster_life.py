@@ -117,7 +117,7 @@ def test_a_start_without_room_says_where_the_disk_is_and_what_can_be_done(world:
     market(world, FULL)
     with pytest.raises(NoRoom) as told:
         dev.start().wait(WAIT_SECONDS)
-    assert told.value.message.startswith("dev stays stopped: its disk is in local/here-a, and there is no room for it now")
+    assert told.value.message.startswith("dev stays stopped: its disk is in local/here/here-a, and there is no room for it now")
     assert "%nbprov start dev --wait 30m" in told.value.hint
     assert "starts nowhere else" in told.value.hint
     assert told.value.code == "cloud.capacity"
@@ -136,7 +136,7 @@ def test_a_start_that_waits_for_room_gets_it(world: TunnelWorld, monkeypatch: py
     market(world)
     starting.wait(WAIT_SECONDS)
     assert (dev.state, alive(world)) == (ClusterState.RUNNING, ["running"])
-    assert "dev: no room in local/here-a now; tried again in" in said[0]
+    assert "dev: no room in local/here/here-a now; tried again in" in said[0]
 
 
 def test_a_wait_for_room_can_be_given_up(world: TunnelWorld) -> None:
