@@ -26,6 +26,7 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
+from .history import History, history
 from .leaving import cut_off
 from .reaching import Reaching
 from .replacing import next_name, replace_with
@@ -430,6 +431,10 @@ class Session(Reaching):
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
         return books.costs(self.engine.ledger)
+
+    def history(self, name: str = "", *, limit: int | None = None) -> History:
+        """Every launch (of this name), newest first: state, times, cost, attempts, why it ended. `to_frame()` gives a pandas DataFrame."""
+        return history(self.engine.ledger, self.engine.clock.now(), name, limit)
 
     def attempts(self, name: str = "") -> list[Tried]:
         """The attempts of the latest run (of this name)."""

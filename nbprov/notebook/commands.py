@@ -286,6 +286,24 @@ def _rename_arguments(parser: MagicParser) -> None:
     rename_arguments(parser)
 
 
+def _history(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .history_command import run
+
+    return run(shell, arguments, cell)
+
+
+def _history_arguments(parser: MagicParser) -> None:
+    from .history_command import arguments
+
+    arguments(parser)
+
+
+def _dashboard(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .dashboard_command import run
+
+    run(shell, arguments, cell)
+
+
 def _names(arguments: argparse.Namespace) -> list[str]:
     live = [view.name for view in session().clusters()]
     if arguments.all:
@@ -382,6 +400,10 @@ COMMANDS: dict[str, Command] = {
         "what is blocked, why, for how long", _blocks, lambda p: p.add_argument("--clear", action="store_true", help="forget all blocks")
     ),
     "costs": Command("what every launch has cost so far", _costs),
+    "history": Command(
+        "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame", _history, _history_arguments
+    ),
+    "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
     "logs": Command("the output of a job", _logs, _logs_arguments),
@@ -406,7 +428,5 @@ COMMANDS: dict[str, Command] = {
 }
 
 LATER: dict[str, str] = {
-    "history": "until then %nbprov costs and %nbprov attempts show the ledger",
-    "dashboard": "until then %clusters is live",
     "watch": "until then run the %%provision cell again",
 }

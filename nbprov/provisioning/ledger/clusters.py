@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import LedgerError
 from nbprov.model.launches import Instance, InstanceState
@@ -171,6 +172,16 @@ class Clusters(Launches):
             "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL OR token = ?)", run_id, token, token
         )
         return sum(cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"]) for r in rows)
+
+    def costs_since(self, since: Instant) -> dict[str, Micros]:
+        """What each run has cost from an instant on; runs that cost nothing since are left out."""
+        now = self.clock.now()
+        found: dict[str, Micros] = {}
+        query = "SELECT run_id, hourly, started, ended FROM price_segments WHERE ended IS NULL OR ended > ?"
+        for r in self.store.rows(query, since):
+            seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
+            found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
+        return found
 
     def hourly_now(self, token: str) -> Micros:
         """The price that runs now for a launch, an hour."""
