@@ -178,6 +178,7 @@ def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
 def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
     if cluster is not None:
         return cluster.reason
-    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "")
+    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "").removeprefix(f"{run.name}: ")
     failure = next((launch.failure for launch in reversed(launches) if launch.failure is not None), None)
-    return said or (failure.sentence() if failure is not None else "")
+    last = failure.sentence() if failure is not None else ""
+    return "; last: ".join(part for part in (said, last) if part)

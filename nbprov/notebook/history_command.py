@@ -14,7 +14,7 @@ from nbprov.model.money import format_usd
 from .arguments import MagicParser
 from .price_listing import is_assigned
 from .rendering.sheet import Sheet
-from .rendering.tables import Column, more_rows
+from .rendering.tables import Column, more_rows, safe_text, text_table
 from .rendering.words import CLUSTER_LOOKS, DASH, RUN_LOOKS, SIMULATED, nodes_words, per_hour, place_words, utc_words
 
 LISTED = 100
@@ -54,6 +54,15 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     return sheet(found)
 
 
+class HistorySheet(Sheet):
+    """The table; in text, where it is too wide, why each launch ended is a line below it."""
+
+    def text(self) -> str:
+        table = text_table(_COLUMNS[:-1], [row[:-1] for row in self.rows])
+        ends = [f"{row[0]}, {row[1]}: {row[-1]}" for row in self.rows if row[-1] != DASH]
+        return safe_text("\n".join([self.heading, *table, *ends, *self.lines]))
+
+
 def sheet(found: History) -> Sheet:
     """The table of some launches."""
     paid = sum(row.cost for row in found if not row.simulated)
@@ -61,7 +70,7 @@ def sheet(found: History) -> Sheet:
     lines = [line for line in (more_rows(len(found), found.total), f"as of {utc_words(found.now)}") if line]
     if any(row.simulated for row in found):
         lines.insert(0, f"* {SIMULATED}")
-    return Sheet(heading, _COLUMNS, [_row(row, found.now) for row in found], lines, found)
+    return HistorySheet(heading, _COLUMNS, [_row(row, found.now) for row in found], lines, found)
 
 
 def _row(row: Past, now: Instant) -> list[str]:
