@@ -58,9 +58,7 @@ def view_of(seen: Overview) -> DashboardView:
     """An overview in words."""
     sections = [
         _section("launches under way", [_launch_words(seen, run) for run in seen.under_way]),
-        _section(
-            "blocked", [f"{b.words()}: {RULES[b.cause].words}, for another {short_duration(b.expires - seen.now)}" for b in seen.blocks]
-        ),
+        _section("blocked", [f"{b.words()}: {RULES[b.cause].words}, for another {_minutes(b.expires - seen.now)}" for b in seen.blocks]),
         _section("stock, as clouds said within the last half hour", [_stock_line(stock, seen.now) for stock in seen.stock]),
         _section("tunnels", seen.tunnels),
     ]
@@ -85,8 +83,13 @@ def _section(title: str, lines: Sequence[str]) -> Section | None:
 
 
 def _launch_words(seen: Overview, run: Any) -> str:
-    waits = f", gives up in {short_duration(run.wait_deadline - seen.now)}" if run.state is RunState.WAITING and run.wait_deadline else ""
+    waits = f", gives up in {_minutes(run.wait_deadline - seen.now)}" if run.state is RunState.WAITING and run.wait_deadline else ""
     return f"{run.name}: {RUN_LOOKS[run.state].words}{waits}{f': {run.message}' if run.message else ''}"
+
+
+def _minutes(seconds: Seconds) -> str:
+    # Drawn anew every half minute: seconds would be wrong at once.
+    return short_duration(seconds // 60 * 60) if seconds >= 60 else "less than a minute"
 
 
 def _stock_line(stock: Stock, now: float) -> str:

@@ -17,7 +17,7 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     told = kernel.run("%%provision dev\nresources: {accelerators: A100:8, infra: local}", ok=False).error_text
     assert told.splitlines() == [
         "dev is running and differs: accelerators: asked A100:8, has A100:1  [cluster.does-not-fit]",
-        "  next: use another name, or end it first: %nbprov down dev",
+        "  next: use another name; put a new one in its place: %%provision dev --replace; or end it first: %nbprov down dev",
     ]
     kernel.run("%nbprov stop dev")
     assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
