@@ -73,6 +73,7 @@ relax = _verb(Session.relax)
 rename = _verb(Session.rename)
 sweep = _verb(Session.sweep)
 tunnels = _verb(Session.tunnels)
+watch_stock = _verb(Session.watch_stock)
 
 cancel_job = _cluster_verb(Cluster.cancel_job)
 guards = _cluster_verb(Cluster.guards)

@@ -31,6 +31,7 @@ from .leaving import cut_off
 from .reaching import Reaching
 from .replacing import next_name, replace_with
 from .run import Run
+from .stock_watch import WATCH_SECONDS, StockWatch
 from .underway import (
     Say,
     cancel,
@@ -431,6 +432,25 @@ class Session(Reaching):
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
         return books.costs(self.engine.ledger)
+
+    def watch_stock(self, accelerator: str = "", *, nodes: int = 1, seconds: Seconds = WATCH_SECONDS, **conditions: Any) -> StockWatch:
+        """Ask clouds again and again, in the background, until one says that it has this; `wait()` or `await` what is returned.
+
+        Nothing is launched; a run with `wait` in its spec waits for stock and takes it.
+
+        Parameters
+        ----------
+        accelerator, conditions
+            As for `prices`: `"H100:8"`, `max_hourly=30_000_000`, `market="spot"`.
+        nodes
+            So many machines at once.
+
+        Raises
+        ------
+        UsageError
+            If no cloud that is set up tells the stock of this.
+        """
+        return StockWatch(self, self.prices(accelerator, fuzzy=True, **conditions), nodes=nodes, seconds=seconds)
 
     def history(self, name: str = "", *, limit: int | None = None) -> History:
         """Every launch (of this name), newest first: state, times, cost, attempts, why it ended. `to_frame()` gives a pandas DataFrame."""

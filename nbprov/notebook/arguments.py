@@ -80,13 +80,15 @@ def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
     return pairs
 
 
-def _at_least_one(text: str) -> int:
+def at_least_one(text: str) -> int:
+    """A whole number from 1 on."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
-def _dollars(text: str) -> float:
+def dollars(text: str) -> float:
+    """An amount above 0, with or without its sign."""
     try:
         amount = float(text.removeprefix("$"))
     except ValueError:
@@ -132,7 +134,7 @@ def provision_parser() -> MagicParser:
     )
     parser.add_argument(
         "--race",
-        type=_at_least_one,
+        type=at_least_one,
         metavar="N",
         help="try up to N places at once; the first that is ready is kept (default: the cell's race)",
     )
@@ -185,8 +187,8 @@ def prices_parser() -> MagicParser:
     market.add_argument("--on-demand", action="store_true", help="only the on-demand market")
     parser.add_argument("--cpus", default=None, metavar="N", help="vCPUs: 8 (exactly) or 8+")
     parser.add_argument("--memory", default=None, metavar="SIZE", help="memory in GiB: 32, 32+, 64GB+ or 4x (per vCPU)")
-    parser.add_argument("--min-price", type=_dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
-    parser.add_argument("--max-price", type=_dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
+    parser.add_argument("--min-price", type=dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
+    parser.add_argument("--max-price", type=dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
     parser.add_argument("--fresh", type=_days, default=None, metavar="DAYS", help="only prices that are not older than so many days")
     parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
     return parser

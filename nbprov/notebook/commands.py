@@ -44,14 +44,11 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     if word in ("", "--help", "-h", "help"):
         print(overview())
         return None
-    if word in LATER:
-        print(f"%nbprov {word}: comes later; {LATER[word]}")
-        return None
     command = COMMANDS.get(word)
     if command is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(word, [*COMMANDS, *LATER], n=1)
+        near = get_close_matches(word, COMMANDS, n=1)
         raise UsageError(
             f"%nbprov has no command {word!r}", hint=f"did you mean %nbprov {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}"
         )
@@ -73,10 +70,9 @@ def parser_of(word: str) -> MagicParser:
 
 def overview() -> str:
     """What `%nbprov --help` prints."""
-    width = max(map(len, [*COMMANDS, *LATER]))
+    width = max(map(len, COMMANDS))
     lines = ["%nbprov COMMAND …   (%nbprov COMMAND --help tells more)", ""]
     lines += [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
-    lines += [f"  {name:<{width}}  comes later; {what}" for name, what in LATER.items()]
     return "\n".join(lines)
 
 
@@ -304,6 +300,18 @@ def _dashboard(shell: Any, arguments: argparse.Namespace, cell: str | None) -> N
     run(shell, arguments, cell)
 
 
+def _watch(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .watch_command import run
+
+    run(shell, arguments, cell)
+
+
+def _watch_arguments(parser: MagicParser) -> None:
+    from .watch_command import arguments
+
+    arguments(parser)
+
+
 def _names(arguments: argparse.Namespace) -> list[str]:
     live = [view.name for view in session().clusters()]
     if arguments.all:
@@ -404,6 +412,7 @@ COMMANDS: dict[str, Command] = {
         "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame", _history, _history_arguments
     ),
     "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
+    "watch": Command("ask clouds for the stock of a GPU until one has it, and say so; nothing is launched", _watch, _watch_arguments),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command("the jobs of a cluster: setup, run", _jobs, _one_cluster),
     "logs": Command("the output of a job", _logs, _logs_arguments),
@@ -425,8 +434,4 @@ COMMANDS: dict[str, Command] = {
     ),
     "config": Command("the options and what they do", _config),
     "new-cloud": Command("begin the package of a cloud that nbprov does not know yet", _new_cloud, _new_cloud_arguments),
-}
-
-LATER: dict[str, str] = {
-    "watch": "until then run the %%provision cell again",
 }

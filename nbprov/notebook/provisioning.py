@@ -281,6 +281,8 @@ def _show_existing(cluster: Cluster, *, wait: bool) -> None:
     view = cluster.view()
     if cluster.was_started:
         print(f"{cluster.name} was stopped and fits: it is started again")
+        for line in cluster.restored():
+            print(f"  {line}")
     elif cluster.setting_up is None:
         print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
     for remark in cluster.remarks:

@@ -43,7 +43,6 @@ class Elsewhere:
         seen = [(row.cluster_id, row.name, row.state, row.reason) for row in engine.ledger.clusters(live_only=True)]
         if seen != self._known:
             self._known = seen
-            engine.lifecycle.watch()  # a cluster of another kernel may be the first that is live
             engine.changed()
 
     def _forget(self, run_id: str) -> None:

@@ -90,6 +90,21 @@ def test_a_start_restores_what_can_be_and_says_what_cannot(world: TunnelWorld) -
     assert outputs(dev, "print('again')") == "again\n", "said once"
 
 
+def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(world: TunnelWorld) -> None:
+    dev = world.up()
+    outputs(dev, "x = 1")
+    world.session.wait_remote("dev", lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"), WAIT_SECONDS)
+    # As a machine does that is shut down: SIGTERM to all, and time to end.
+    dev.bash(
+        'python3 -c \'import json, os, signal; os.kill(json.load(open(".nbprov/agent.json"))["pid"], signal.SIGTERM)\'',
+        timeout=WAIT_SECONDS,
+    )
+    until(lambda: {job.id: job.state for job in dev.jobs()}["train-1"] == "lost", "the end of the job")
+    told = until(lambda: told if (told := outputs(dev, "print('x' in globals())")).startswith("nbprov") else None, "a new kernel")
+    assert told.startswith("nbprov: the kernel had ended (the agent on the machine was restarted)")
+    assert "lost: train-1" in "\n".join(dev.restored())
+
+
 def test_a_restarted_kernel_is_not_mourned(world: TunnelWorld) -> None:
     dev = world.up()
     outputs(dev, "x = 1")
