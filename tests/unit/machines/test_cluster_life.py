@@ -25,6 +25,11 @@ pytestmark = pytest.mark.machine
 FULL = '[[stock]]\ntype = "small"\nleft = 0\n'
 BIG = '[[types]]\nname = "big"\nhourly = 0.2\nvcpus = 4\nmemory_gib = 8\n'
 ENDLESS = "import time\nopen('started', 'w').close()\ntime.sleep(600)"
+END_AGENT = """\
+import json, os, signal, time
+time.sleep(0.3)
+os.kill(json.load(open(".nbprov/agent.json"))["pid"], signal.SIGTERM)
+"""
 LATER = "resources: {cloud: local, instance_type: big}"
 
 
@@ -95,10 +100,7 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(world: 
     outputs(dev, "x = 1")
     world.session.wait_remote("dev", lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"), WAIT_SECONDS)
     # As a machine does that is shut down: SIGTERM to all, and time to end.
-    dev.bash(
-        'python3 -c \'import json, os, signal; os.kill(json.load(open(".nbprov/agent.json"))["pid"], signal.SIGTERM)\'',
-        timeout=WAIT_SECONDS,
-    )
+    dev.bash(f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &", timeout=WAIT_SECONDS)
     until(lambda: {job.id: job.state for job in dev.jobs()}["train-1"] == "lost", "the end of the job")
     told = until(lambda: told if (told := outputs(dev, "print('x' in globals())")).startswith("nbprov") else None, "a new kernel")
     assert told.startswith("nbprov: the kernel had ended (the agent on the machine was restarted)")
