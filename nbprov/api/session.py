@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,12 +25,10 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
-from .history import History, history
+from .keeping import Keeping, check_name
 from .leaving import cut_off
-from .reaching import Reaching
 from .replacing import next_name, replace_with
 from .run import Run
-from .stock_watch import WATCH_SECONDS, StockWatch
 from .underway import (
     Say,
     cancel,
@@ -58,11 +55,10 @@ DEMO_VARIABLE = "NBPROV_DEMO"
 
 DEFAULT_NAME = "cluster"
 
-_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(Reaching):
+class Session(Keeping):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
@@ -179,12 +175,7 @@ class Session(Reaching):
         UsageError
             If a given name is none.
         """
-        if name and not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name!r} cannot be a cluster's name",
-                hint="use letters, digits and . _ -; begin and end with a letter or digit",
-                code="cluster.name",
-            )
+        check_name(name)
         return name or spec.name or DEFAULT_NAME
 
     def _existing(
@@ -289,32 +280,6 @@ class Session(Reaching):
             note = f"{name} is being launched by another kernel, which is asked to end it; if that one is gone, it is taken over and ended here"
             return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
         return Cluster(self, name, cluster_id=cluster_id).down()
-
-    def rename(self, name: str, new: str) -> Cluster:
-        """Give a cluster another name; its handle. Its tunnels, its host in the ssh config file and its handles follow.
-
-        What bears the old name at its cloud keeps it. A `%%provision` cell finds it by the new name from then on.
-
-        Raises
-        ------
-        NameTaken
-            If a live cluster or launch has the new name.
-        NotFound
-            If there is no such cluster, or it is being launched or ended.
-        ClusterBusy
-            If it is being stopped, started or ended.
-        """
-        engine, row = self.engine, self.engine.cluster(name)
-        new = self.name_of(Spec(), new)
-        if new != name:
-            wait_for(engine.thread.call(readably(engine.lifecycle.rename(row, new))))
-            self.renamed(row.run_id, name, new)
-        return Cluster(self, new, cluster_id=row.cluster_id)
-
-    def renamed(self, run_id: str, name: str, new: str) -> None:
-        """A run of this session, if it is one, has another name."""
-        if name in self.runs and self.runs[name].run_id == run_id:
-            self.runs[new] = self.runs.pop(name)
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
@@ -432,29 +397,6 @@ class Session(Reaching):
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
         return books.costs(self.engine.ledger)
-
-    def watch_stock(self, accelerator: str = "", *, nodes: int = 1, seconds: Seconds = WATCH_SECONDS, **conditions: Any) -> StockWatch:
-        """Ask clouds again and again, in the background, until one says that it has this; `wait()` or `await` what is returned.
-
-        Nothing is launched; a run with `wait` in its spec waits for stock and takes it.
-
-        Parameters
-        ----------
-        accelerator, conditions
-            As for `prices`: `"H100:8"`, `max_hourly=30_000_000`, `market="spot"`.
-        nodes
-            So many machines at once.
-
-        Raises
-        ------
-        UsageError
-            If no cloud that is set up tells the stock of this.
-        """
-        return StockWatch(self, self.prices(accelerator, fuzzy=True, **conditions), nodes=nodes, seconds=seconds)
-
-    def history(self, name: str = "", *, limit: int | None = None) -> History:
-        """Every launch (of this name), newest first: state, times, cost, attempts, why it ended. `to_frame()` gives a pandas DataFrame."""
-        return history(self.engine.ledger, self.engine.clock.now(), name, limit)
 
     def attempts(self, name: str = "") -> list[Tried]:
         """The attempts of the latest run (of this name)."""

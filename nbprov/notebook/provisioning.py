@@ -363,6 +363,8 @@ def _wait(run: Run, display: LiveDisplay[Any]) -> None:
     display.update(run.view())
     print_lines(display)
     run.wait()
+    if run.replaces:
+        print(f"{run.name} is this one now; the one before it is being ended")
 
 
 def _wait_for_press(run: Run) -> None:
