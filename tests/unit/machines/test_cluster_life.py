@@ -326,3 +326,21 @@ def test_a_session_that_closes_leaves_no_connection_open(world: TunnelWorld) -> 
         assert connection is not None
         other.close()
         assert not connection.is_open
+
+
+def test_no_connection_is_left_open_where_an_agent_cannot_be_started(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.up("pair", rest="\nnum_nodes: 2")
+    opened: list[Any] = []
+
+    async def fails(live: Any, guards: Any, seconds: float) -> None:
+        opened.extend(node.connection for node in live.nodes)
+        raise OSError("the agent does not start")
+
+    with other_kernel(world) as other:
+        monkeypatch.setattr("nbprov.provisioning.live.LiveCluster.start_agents", fails)
+        with pytest.raises(OSError, match="does not start"):
+            other.cluster("pair").bash("true", timeout=WAIT_SECONDS)
+        monkeypatch.undo()
+        assert [connection.is_open for connection in opened] == [False, False]
+        assert not other.engine.live
+        other.cluster("pair").bash("true", timeout=WAIT_SECONDS)
