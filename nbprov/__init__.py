@@ -1,7 +1,7 @@
 """Get a GPU without leaving the notebook: `%load_ext nbprov`, then a `%%provision` cell.
 
-The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `blocks`, `relax`, `refresh_prices`,
-`sweep`;
+The same verbs exist in Python: `nbprov.provision`, `plan`, `prices`, `clusters`, `cluster`, `check`, `costs`, `history`, `blocks`, `relax`,
+`refresh_prices`, `rename`, `sweep`;
 and as coroutines in `nbprov.aio`. What goes wrong is a `nbprov.NbprovError`.
 Importing this package imports nothing heavy; each part is imported when first used.
 """
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     cluster = _of.cluster
     clusters = _of.clusters
     costs = _of.costs
+    history = _of.history
     parse = _of.parse
     plan = _of.plan
     prices = _of.prices
     provision = _of.provision
     refresh_prices = _of.refresh_prices
     relax = _of.relax
+    rename = _of.rename
     sweep = _of.sweep
 
 __version__ = "0.1.0"
@@ -44,12 +46,14 @@ _VERBS = frozenset(
         "cluster",
         "clusters",
         "costs",
+        "history",
         "parse",
         "plan",
         "prices",
         "provision",
         "refresh_prices",
         "relax",
+        "rename",
         "sweep",
     }
 )

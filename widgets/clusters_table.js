@@ -3,6 +3,7 @@
 import { costAt, DASH, duration, makeClock, usd } from "./format.js";
 import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { connect } from "./link.js";
+import { makeFacts } from "./facts.js";
 import { makeConfirmed } from "./confirm.js";
 
 /** @typedef {import("./types").ClusterState} ClusterState */
@@ -35,13 +36,15 @@ function render({ model, el }) {
   const table = make("table", { class: "nbprov-list", "aria-label": "Clusters" }, make("thead", {}, head), body);
   const list = make("div", { class: "nbprov-scroll" }, table);
   const foot = make("div", { class: "nbprov-foot" }, "* simulated: you pay $0");
-  root.append(title, list, foot, status);
+  const facts = makeFacts();
+  root.append(title, facts.figures, list, foot, facts.sections, status);
 
   /** @type {Map<string, ReturnType<typeof makeCluster>>} */
   const shown = new Map();
   let state = model.get("state");
   const tick = () => {
     for (const cluster of state.clusters) shown.get(cluster.key)?.tick(cluster, state.now, clock.now());
+    facts.tick(state.now, clock.now());
   };
   /**
    * @param {ClustersState} given
@@ -52,7 +55,8 @@ function render({ model, el }) {
     clock.set(state.now + age);
     setText(title, state.heading);
     list.hidden = !state.clusters.length;
-    foot.hidden = !state.clusters.some((c) => c.simulated);
+    foot.hidden = !state.clusters.some((c) => c.simulated) && !state.figures?.some((f) => f.simulated);
+    facts.show(state.figures ?? [], state.sections ?? []);
     patchList(body, shown, state.clusters, (c) => c.key, (c) => makeCluster(c, signal, link.send));
     for (const cluster of state.clusters) shown.get(cluster.key)?.show(cluster, state.actions);
     setText(status, "");
@@ -64,7 +68,7 @@ function render({ model, el }) {
       setText(status, text);
       for (const view of shown.values()) view.release();
     },
-    isLive: () => state.clusters.some((c) => c.can_down),
+    isLive: () => state.figures !== undefined || state.clusters.some((c) => c.can_down),
   });
   const timer = setInterval(tick, TICK_MS);
   signal.addEventListener("abort", () => clearInterval(timer));
@@ -127,6 +131,8 @@ function makeCluster(first, signal, send) {
       shown = cluster;
       allowed = actions;
       setText(name, cluster.name);
+      stop.setAttribute("aria-label", `Stop ${cluster.name}`);
+      start.setAttribute("aria-label", `Start ${cluster.name}`);
       badge.show(cluster.look);
       setText(why, cluster.reason);
       setText(where, cluster.place);

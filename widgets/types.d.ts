@@ -119,6 +119,23 @@ export interface ClustersState {
   clusters: ClusterState[];
   now: number;
   actions: string[];
+  /** Of a dashboard alone. */
+  figures?: Figure[];
+  sections?: Section[];
+}
+
+/** An amount at `now`, and what it grows by an hour. */
+export interface Figure {
+  label: string;
+  cost: number;
+  hourly: number;
+  simulated: boolean;
+}
+
+/** A heading and lines below it. */
+export interface Section {
+  title: string;
+  lines: string[];
 }
 
 /** The traits of every panel. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Carrying:
+class Carrying(ABC):
     """Folders of this computer and of the cluster's machines."""
 
     _session: Session
 
+    @abstractmethod
     def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
-        raise NotImplementedError
+        """Do something with the cluster, its connections open."""
 
     def push(
         self,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.values import AgentStatus
 
     from .again import SettingUp
+    from .restart import Starting
     from .session import Session
 
 T = TypeVar("T")
@@ -106,11 +107,14 @@ class Cluster(Reachable, Carrying, Working, Giving):
         self.setting_up: SettingUp | None = None
 
     def _row(self) -> ClusterRow:
-        row = self._session.engine.cluster(self.name)
-        if row.cluster_id != self.cluster_id:
+        # By its id: somebody, perhaps in another kernel, may have given it another name.
+        row = self._session.engine.ledger.cluster_by_id(self.cluster_id)
+        if row is None or row.state is ClusterState.ENDED:
+            self._session.engine.cluster(self.name)
             raise OtherCluster(
                 f"this {self.name} has ended; another cluster has its name now", hint=f"nbprov.cluster({self.name!r}) is that one"
             )
+        self.name = row.name
         return row
 
     def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
@@ -233,8 +237,8 @@ class Cluster(Reachable, Carrying, Working, Giving):
         row = self._row()
         return self._begin(self._session.takings.then_stop(row, self._session.engine.lifecycle.stop(row)), "stopping")
 
-    def start(self, *, spec: Spec | None = None, agreed: bool = False) -> Done:
-        """Start it again after a stop. Returns at once.
+    def start(self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0) -> Starting:
+        """Start it again after a stop, where its disk is. Returns at once.
 
         Parameters
         ----------
@@ -242,9 +246,24 @@ class Cluster(Reachable, Carrying, Working, Giving):
             Its `max_price` and guards hold from now on; by default those of the launch do.
         agreed
             Agree to what it costs now, up to `max_price`; otherwise it stays stopped where that is more than Launch agreed to.
+        wait
+            Seconds for which it is tried again while its place has no room for it. It is never started anywhere else: a disk cannot move.
         """
-        engine = self._session.engine
-        return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
+        from .restart import Starting
+
+        return Starting(self._session, self._row(), spec, agreed, wait)
+
+    def restored(self) -> list[str]:
+        """What its last start brought back and what it did not, a line each. Blocks for an answer of the machine."""
+        from .restart import restored_lines
+
+        return restored_lines(self)
+
+    def rename(self, name: str) -> Cluster:
+        """Give it another name; see `Session.rename`. This handle follows, in other notebooks too."""
+        self._session.rename(self._row().name, name)
+        self._row()
+        return self
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
         work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(self._row(), doing, work))

@@ -22,6 +22,7 @@ from .again import note_set_up
 from .cluster import Cluster, Done
 from .errors import readable
 from .given import Given
+from .replacing import put_in_place
 from .setup_failure import after_failure
 from .underway import cancel
 
@@ -61,6 +62,7 @@ class Run(Waitable[Cluster]):
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
+        self.replaces = ""
         driver.on_change = self._changed
         if self.plan.chosen is None and not launched:  # one that was taken up has no plan until its next pass
             self._driver.state = RunState.FAILED
@@ -194,6 +196,8 @@ class Run(Waitable[Cluster]):
             except Exception as error:
                 raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)
+            if self.replaces:
+                await put_in_place(self._session, self.run_id, self.replaces)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
             self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
@@ -356,6 +360,7 @@ class Run(Waitable[Cluster]):
         is_set_up = self.done and self._error is None
         view = replace(
             view,
+            name=row.name if row is not None else view.name,
             needs_launch=not self._launched and not self.done,
             cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
             message=self._work or ("" if is_set_up else view.message),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import os
-import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +25,9 @@ from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
+from .keeping import Keeping, check_name
+from .leaving import cut_off
+from .replacing import next_name, replace_with
 from .run import Run
 from .underway import (
     Say,
@@ -54,11 +56,10 @@ DEMO_VARIABLE = "NBPROV_DEMO"
 
 DEFAULT_NAME = "cluster"
 
-_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(JobDesk):
+class Session(JobDesk, Keeping):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters
@@ -92,6 +93,7 @@ class Session(JobDesk):
         folder: str = "",
         ask: Ask = nobody,
         say: Say = quietly,
+        replace: bool = False,
     ) -> Run | Cluster:
         """Plan a spec and return a run that waits for `launch()`; nothing is created yet.
 
@@ -117,6 +119,9 @@ class Session(JobDesk):
             Asks for values that are found nowhere.
         say
             Told in a line what is waited for.
+        replace
+            A cluster of that name that does not fit is replaced: the new one is made beside it, called `NAME-next`, and once it is set up
+            it gets the name and the old one is ended. Nothing on the old one's disk comes along.
 
         Raises
         ------
@@ -133,7 +138,14 @@ class Session(JobDesk):
             raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
-        existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
+        try:
+            existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
+        except DoesNotFit:
+            if not replace:
+                raise
+            old = self.engine.cluster(name)
+            made = self.provision(spec, next_name(name), race=race, hedge=hedge, agreed=agreed, env=env, folder=folder, ask=ask, say=say)
+            return replace_with(self, made, old)
         if existing is not None:
             return self.with_ports(existing, spec.expose)
         given = collect(spec, env or {}, ask, folder)
@@ -165,12 +177,7 @@ class Session(JobDesk):
         UsageError
             If a given name is none.
         """
-        if name and not _NAME.fullmatch(name):
-            raise UsageError(
-                f"{name!r} cannot be a cluster's name",
-                hint="use letters, digits and . _ -; begin and end with a letter or digit",
-                code="cluster.name",
-            )
+        check_name(name)
         return name or spec.name or DEFAULT_NAME
 
     def _existing(
@@ -191,7 +198,7 @@ class Session(JobDesk):
         if differences:
             raise DoesNotFit(
                 f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
-                hint=f"use another name, or end it first: %nbprov down {name}",
+                hint=f"use another name; put a new one in its place: %%provision {name} --replace; or end it first: %nbprov down {name}",
             )
         run = self.runs.get(name)
         if run is not None and run.run_id == row.run_id and not run.done:
@@ -335,7 +342,11 @@ class Session(JobDesk):
         """
 
         async def attached() -> T:
-            return await work(await self.engine.attach(name))
+            live = await self.engine.attach(name)
+            try:
+                return await work(live)
+            except NbprovError as error:
+                raise cut_off(self.engine, live.run_id, error) from error
 
         run = self.runs.get(name)
         if run is not None and not run.done and (run.launched or self.engine.ledger.cluster(name) is None):

@@ -72,6 +72,10 @@ class StockDesk:
             return Answers()
         return wait_for(self._engine.thread.call(self._probe.look(wanted, count, seconds=seconds)))
 
+    async def look(self, offers: Sequence[Offer], count: int = 1) -> Answers:
+        """Ask for the stock of offers; on the engine's thread. Clouds that do not tell are passed over."""
+        return await self._probe.look([offer for offer in offers if offer.cloud in self.telling()], count)
+
     def _offers_of(self, plan: Plan) -> list[Offer]:
         from nbprov.planning.best import best_by_cloud
 

@@ -127,13 +127,13 @@ async def bash_cell(
     return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
 
 
-async def own_cell(live: LiveCluster, code: str) -> CellResult:
+async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) -> CellResult:
     """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True)
 
-    return await _on_nodes(live, "head", start, None, Underway())
+    return await _on_nodes(live, "head", start, on_output, Underway())
 
 
 Start = Callable[[AgentClient, Node, str], Any]

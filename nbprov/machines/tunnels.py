@@ -150,7 +150,7 @@ class Tunnels:
             If `local` is in use.
         """
         _check(live, port, local, node)
-        row = self._engine.cluster(live.name)
+        row = self._engine.ledger.cluster_of_run(live.run_id) or self._engine.cluster(live.name)
         wanted = (row.cluster_id, node, port)
         async with self._opening:
             for kept in self._kept:
@@ -249,9 +249,9 @@ class Tunnels:
             raise
 
     async def _line_anew(self, kept: Kept) -> Connection:
-        row = self._engine.cluster(kept.row.name)
-        if row.cluster_id != kept.row.cluster_id or row.state not in _UP:
-            raise TunnelClosed(f"{row.name} is {row.state.value}")
+        row = self._engine.ledger.cluster_by_id(kept.row.cluster_id)
+        if row is None or row.state not in _UP:
+            raise TunnelClosed(f"{kept.row.name} is {'gone' if row is None else row.state.value}")
         agent = agent_of((await self._engine.attach(row.name)).nodes[kept.node])
         # Any question makes the agent's client have a line again, as it does for cells and jobs.
         await agent.status()
@@ -299,6 +299,8 @@ class Tunnels:
         rows = {run_id: self._engine.ledger.cluster_of_run(run_id) for run_id in {k.row.run_id for k in self._kept}}
         for kept in list(self._kept):
             row = rows[kept.row.run_id]
+            if row is not None:
+                kept.row = row  # with the name that it has now
             if row is None or row.state in _OVER:
                 self.close(kept)
             elif row.state not in _UP:

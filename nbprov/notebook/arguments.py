@@ -116,7 +116,8 @@ def at_least_one(text: str) -> int:
     return int(text)
 
 
-def _dollars(text: str) -> float:
+def dollars(text: str) -> float:
+    """An amount above 0, with or without its sign."""
     try:
         amount = float(text.removeprefix("$"))
     except ValueError:
@@ -155,6 +156,11 @@ def provision_parser() -> MagicParser:
         "--wait", "-w", action="store_true", help="block until the cluster is set up, and show its failure as the cell's error"
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="where a cluster of that name does not fit, make the new one beside it, then end the old one and give its name to the new one",
+    )
     parser.add_argument(
         "--race",
         type=at_least_one,
@@ -216,8 +222,8 @@ def prices_parser() -> MagicParser:
     market.add_argument("--on-demand", action="store_true", help="only the on-demand market")
     parser.add_argument("--cpus", default=None, metavar="N", help="vCPUs: 8 (exactly) or 8+")
     parser.add_argument("--memory", default=None, metavar="SIZE", help="memory in GiB: 32, 32+, 64GB+ or 4x (per vCPU)")
-    parser.add_argument("--min-price", type=_dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
-    parser.add_argument("--max-price", type=_dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
+    parser.add_argument("--min-price", type=dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
+    parser.add_argument("--max-price", type=dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
     parser.add_argument("--fresh", type=_days, default=None, metavar="DAYS", help="only prices that are not older than so many days")
     parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
     return parser

@@ -15,7 +15,7 @@ from nbprov.model.errors import NotFound
 
 PRICE_TABLE = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "price_table.js")
 RUN_PANEL = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "confirm.js", "run_panel.js")
-CLUSTERS_TABLE = ("format.js", "dom.js", "table.js", "link.js", "confirm.js", "clusters_table.js")
+CLUSTERS_TABLE = ("format.js", "dom.js", "table.js", "link.js", "confirm.js", "facts.js", "clusters_table.js")
 STYLE = "nbprov.css"
 
 _IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)

@@ -44,14 +44,11 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     if word in ("", "--help", "-h", "help"):
         print(overview())
         return None
-    if word in LATER:
-        print(f"%nbprov {word}: comes later; {LATER[word]}")
-        return None
     command = COMMANDS.get(word)
     if command is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(word, [*COMMANDS, *LATER], n=1)
+        near = get_close_matches(word, COMMANDS, n=1)
         raise UsageError(
             f"%nbprov has no command {word!r}", hint=f"did you mean %nbprov {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}"
         )
@@ -73,10 +70,9 @@ def parser_of(word: str) -> MagicParser:
 
 def overview() -> str:
     """What `%nbprov --help` prints."""
-    width = max(map(len, [*COMMANDS, *LATER]))
+    width = max(map(len, COMMANDS))
     lines = ["%nbprov COMMAND …   (%nbprov COMMAND --help tells more)", ""]
     lines += [f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()]
-    lines += [f"  {name:<{width}}  comes later; {what}" for name, what in LATER.items()]
     return "\n".join(lines)
 
 
@@ -282,10 +278,58 @@ def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
 
 def _start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    here = session()
-    for name, done in [(name, here.cluster(name).start()) for name in _names(arguments)]:
-        done.wait()
-        print(f"{name}: running")
+    from .life_commands import start
+
+    start(_names(arguments), arguments.wait)
+
+
+def _start_arguments(parser: MagicParser) -> None:
+    from .life_commands import wait_argument
+
+    _clusters_argument(parser)
+    wait_argument(parser)
+
+
+def _rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .life_commands import rename
+
+    rename(shell, arguments, cell)
+
+
+def _rename_arguments(parser: MagicParser) -> None:
+    from .life_commands import rename_arguments
+
+    rename_arguments(parser)
+
+
+def _history(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    from .history_command import run
+
+    return run(shell, arguments, cell)
+
+
+def _history_arguments(parser: MagicParser) -> None:
+    from .history_command import arguments
+
+    arguments(parser)
+
+
+def _dashboard(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .dashboard_command import run
+
+    run(shell, arguments, cell)
+
+
+def _watch(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    from .watch_command import run
+
+    run(shell, arguments, cell)
+
+
+def _watch_arguments(parser: MagicParser) -> None:
+    from .watch_command import arguments
+
+    arguments(parser)
 
 
 def _names(arguments: argparse.Namespace) -> list[str]:
@@ -390,6 +434,11 @@ COMMANDS: dict[str, Command] = {
         "what is blocked, why, for how long", _blocks, lambda p: p.add_argument("--clear", action="store_true", help="forget all blocks")
     ),
     "costs": Command("what every launch has cost so far", _costs),
+    "history": Command(
+        "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame", _history, _history_arguments
+    ),
+    "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
+    "watch": Command("ask clouds for the stock of a GPU until one has it, and say so; nothing is launched", _watch, _watch_arguments),
     "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
     "jobs": Command(
         "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
@@ -403,7 +452,8 @@ COMMANDS: dict[str, Command] = {
     "outputs": Command("pull the outputs of a cluster's spec now; down and stop do it by themselves", _outputs, _one_cluster),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
     "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
-    "start": Command("start stopped clusters", _start, _clusters_argument),
+    "start": Command("start stopped clusters; --wait: until their zone has room again", _start, _start_arguments),
+    "rename": Command("give a cluster another name", _rename, _rename_arguments),
     "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _down_arguments),
     "sweep": Command(
         "list machines of yours that the ledger does not know",
@@ -415,10 +465,4 @@ COMMANDS: dict[str, Command] = {
     ),
     "config": Command("the options and what they do", _config),
     "new-cloud": Command("begin the package of a cloud that nbprov does not know yet", _new_cloud, _new_cloud_arguments),
-}
-
-LATER: dict[str, str] = {
-    "history": "until then %nbprov costs and %nbprov attempts show the ledger",
-    "dashboard": "until then %clusters is live",
-    "watch": "until then run the %%provision cell again",
 }

@@ -65,8 +65,10 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
         env=env,
         ask=asking(shell),
         say=say,
+        replace=arguments.replace,
     )
-    _store(shell, result)
+    # One that is to take a cluster's place is called otherwise until then.
+    _store(shell, result, here.name_of(spec, arguments.name))
     if isinstance(result, Cluster):
         _show_existing(result, wait=arguments.wait)
         return
@@ -254,8 +256,8 @@ def variable_of(name: str) -> str:
     return f"{made}_" if keyword.iskeyword(made) else made
 
 
-def _store(shell: Any, result: Run | Cluster) -> None:
-    variable = variable_of(result.name)
+def _store(shell: Any, result: Run | Cluster, name: str) -> None:
+    variable = variable_of(name)
     shell.user_ns[variable] = result
     if variable != result.name:
         print(f"the handle of {result.name} is the variable {variable}")
@@ -288,6 +290,8 @@ def _show_existing(cluster: Cluster, *, wait: bool) -> None:
     view = cluster.view()
     if cluster.was_started:
         print(f"{cluster.name} was stopped and fits: it is started again")
+        for line in cluster.restored():
+            print(f"  {line}")
     elif cluster.setting_up is None:
         print(f"{cluster.name} is {view.state.value} and fits: nothing was launched")
     for remark in cluster.remarks:
@@ -310,7 +314,7 @@ def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None
 
 
 def _clusters_stage(view: ClustersView) -> Hashable:
-    return tuple((c.cluster_id, c.state, c.reason) for c in view.clusters)
+    return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters)
 
 
 def _all_ended(view: ClustersView) -> bool:
@@ -355,6 +359,8 @@ def _wait(run: Run, display: LiveDisplay[Any]) -> None:
     display.update(run.view())
     print_lines(display)
     run.wait()
+    if run.replaces:
+        print(f"{run.name} is this one now; the one before it is being ended")
 
 
 def _wait_for_press(run: Run) -> None:

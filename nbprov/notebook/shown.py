@@ -72,6 +72,17 @@ class Follower:
             self._unsubscribe = engine.subscribe(self.changed)
             self._open.add(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it follows still."""
+        return self in self._open
+
+    def stop(self) -> None:
+        """Follow no more; the display stays as it is."""
+        if self.is_open:
+            self._unsubscribe()
+            self._open.discard(self)
+
     def changed(self) -> None:
         """Say that something may have changed. From any thread."""
         self._engine.publisher.mark(self._display.display_id, self._send)

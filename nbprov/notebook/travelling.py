@@ -24,6 +24,8 @@ MOST_BYTES = 100_000_000
 
 SHOWN_FROM = 5_000_000
 """From so many bytes on it is said that they travel."""
+SAID_BY_US = "nbprov: "
+"""How lines begin that the agent puts into a cell's output."""
 
 PIECE = 4_000_000
 """Bytes a message: small enough for any limit on the way, and each is a step of the progress."""
@@ -239,6 +241,15 @@ def cell_of(name: str) -> Cell:
     here = session()
 
     def run(code: str) -> str:
-        return here.wait_remote(name, lambda live: own_cell(live, code), say=say).text
+        heard: list[str] = []
+
+        def hear(message: dict[str, Any]) -> None:
+            if message["msg_type"] == "stream" and message["content"]["text"].startswith(SAID_BY_US):
+                heard.append(message["content"]["text"].rstrip("\n"))
+
+        text = here.wait_remote(name, lambda live: own_cell(live, code, on_output=hear), say=say).text
+        for line in heard:  # what the machine has to say of its kernel is for the person, whoever's cell it met
+            say(line)
+        return text
 
     return run

@@ -58,6 +58,10 @@ class AtWork:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("%s: %s", type(error).__name__, error)
 
+    def is_busy(self, cluster_id: str) -> bool:
+        """Whether a verb of this kernel is at work on a cluster."""
+        return bool(self._busy[cluster_id])
+
     @asynccontextmanager
     async def _at_work(self, row: ClusterRow, *, alone: bool = False) -> AsyncIterator[None]:
         """Hold the run's lease, so that no other kernel repeats what this one does. Where `alone`, only with it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
@@ -33,6 +34,7 @@ from .async_cloud import AsyncCloud
 from .attempt import Deadlines
 from .consent import consent_to
 from .driver import RunDriver
+from .elsewhere import Elsewhere
 from .errands import AGENT_SECONDS
 from .failover import Failover
 from .guards import check_budget
@@ -62,6 +64,9 @@ PLAN_SECONDS: Seconds = 60.0
 
 RELEASE_SECONDS: Seconds = 1.0
 """An orderly shutdown may take so long to give its leases up: a kernel is killed after about 2.5 s."""
+
+FAREWELL_SECONDS: Seconds = 0.5
+"""Within that, so long may connections take to close: a machine that answers needs some milliseconds."""
 
 UNDER_WAY = (RunState.LAUNCHING, RunState.WAITING, RunState.CANCELLING)
 
@@ -121,6 +126,7 @@ class Engine:
         self._listeners: set[Callable[[], None]] = set()
         self._attaching: dict[str, asyncio.Lock] = {}
         self._followed: list[RunDriver] = []
+        self._elsewhere = Elsewhere(self)
         self._heart = self.thread.call(self._heartbeat())
 
     # ------------------------------------------------------------ clouds
@@ -310,6 +316,8 @@ class Engine:
             if under_way is not None:
                 words = "waits for stock" if under_way.state is RunState.WAITING else f"is {under_way.state.value}"
                 raise NotFound(f"{name} {words} and is no cluster yet", hint=f"%nbprov down {name} ends it", code="cluster.not-found")
+            if called := self.ledger.now_called(name):
+                raise NotFound(f"{name} was renamed: it is called {called} now", hint=f"%%on {called}", code="cluster.renamed")
             raise NotFound(f"no live cluster is called {name!r}{ended}", hint=f"live clusters: {names}", code="cluster.not-found")
         return row
 
@@ -329,6 +337,7 @@ class Engine:
             if live is None:
                 live = await self._open(row)
                 self.live[row.run_id] = live
+            live.name = row.name  # another kernel may have renamed it
             return live
 
     async def _open(self, row: ClusterRow) -> LiveCluster:
@@ -387,6 +396,10 @@ class Engine:
                 self._beat()
             except Exception:  # without a heart every run of this kernel would be taken from it
                 log.exception("leases could not be renewed")
+            try:
+                self._elsewhere.look()
+            except Exception:
+                log.exception("what other kernels did could not be seen")
 
     def _beat(self) -> None:
         active = [d for d in self._followed if not d.finished.done()]
@@ -420,6 +433,11 @@ class Engine:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self.ledger.release_all()
+        live, self.live = list(self.live.values()), {}
+        # After the leases, which others wait for. What is not closed by then ends with the process.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL_SECONDS):
+                await asyncio.gather(*(one.close() for one in live), return_exceptions=True)
 
     def _leave_all(self) -> None:
         # Nothing may wait for ever on a run that this kernel will not see the end of.

@@ -20,8 +20,9 @@ from .async_cloud import AsyncCloud, is_passing
 from .at_work import ClusterBusy
 from .failover import MOST_HEEDED
 from .ledger import ClusterRow
+from .naming import Naming
 from .starting import start_terms
-from .watching import CONFIRM_SECONDS, GOING, MOST_WATCH, Watching, reason_of
+from .watching import CONFIRM_SECONDS, GOING, MOST_WATCH, reason_of
 
 __all__ = ["CONFIRM_SECONDS", "MOST_WATCH", "CannotStop", "ClusterBusy", "Lifecycle"]
 
@@ -48,7 +49,7 @@ class CannotForget(NbprovError):
     code = "cluster.cannot-forget"
 
 
-class Lifecycle(Watching):
+class Lifecycle(Naming):
     """Stop, start, end and observe clusters. Coroutines run on the engine thread.
 
     A verb that was begun goes on to its end even where nobody waits for it any more.

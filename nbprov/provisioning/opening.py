@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,12 +46,17 @@ async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
     machines, seconds = engine.ledger.instances(row.token), cloud.capabilities.ssh_deadline
     door = Door(cloud, [i.id for i in machines], engine.clock, partial(engine.ledger.instances, row.token))
     live = LiveCluster(row.run_id, row.name, row.candidate, keys, [Node(i) for i in machines], door)
-    # A start may put the keys in place anew after sshd answers; at any other time a foreign key is somebody else's machine.
-    await live.connect(seconds, boot_grace=seconds if cloud.capabilities.login and current.state is ClusterState.STARTING else 0.0)
     known = engine.ledger.guard(row.run_id)
     # A start may have lost what the agent was told; the same values again do not begin a count anew.
     guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
-    await live.start_agents(guards, AGENT_SECONDS)
-    for note in live.notes:
-        log.warning("%s: %s", row.name, note)
+    try:
+        # A start may put the keys in place anew after sshd answers; at any other time a foreign key is somebody else's machine.
+        await live.connect(seconds, boot_grace=seconds if cloud.capabilities.login and current.state is ClusterState.STARTING else 0.0)
+        await live.start_agents(guards, AGENT_SECONDS)
+        for note in live.notes:
+            log.warning("%s: %s", row.name, note)
+    except BaseException:
+        # One node of several may have answered: nobody else knows of its connection.
+        await asyncio.shield(live.close())
+        raise
     return live

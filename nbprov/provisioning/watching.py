@@ -35,6 +35,9 @@ CONFIRM_SECONDS: Seconds = 600.0
 
 GOING = (InstanceState.GONE, InstanceState.ENDING)
 
+REPLACED = "replaced: "
+"""How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
+
 
 class Watching(Enforcing):
     """The watcher: one listing of each cloud with live clusters, again and again."""
@@ -139,6 +142,13 @@ class Watching(Enforcing):
             if self._try_lease(idle[cluster_id].run_id):
                 self._begin(self.down(idle[cluster_id], idle[cluster_id].reason))
         self._left_ending = ending
+        for row in idle.values():
+            if (
+                row.reason.startswith(REPLACED)
+                and row.state in (ClusterState.RUNNING, ClusterState.STOPPED)
+                and self._try_lease(row.run_id)
+            ):
+                self._begin(self.down(row, row.reason))
         self._unguarded &= {row.cluster_id for row in rows if row.state is ClusterState.RUNNING}
         for cluster_id in self._unguarded & set(idle):
             self._begin(self._guard(idle[cluster_id]))
@@ -178,8 +188,7 @@ class Watching(Enforcing):
             raise
         self._dark.discard(cloud.name)
         known_tokens = engine.ledger.tokens()
-        engine.ledger.seen(i for i in listed if i.token in known_tokens)
-        changed = False
+        changed = engine.ledger.seen(i for i in listed if i.token in known_tokens)  # an address that moved is told too
         for row in engine.ledger.clusters(live_only=True):
             known = before.get(row.cluster_id)
             if row.candidate.offer.cloud == cloud.name and known is not None and known.state is row.state:

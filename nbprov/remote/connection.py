@@ -192,10 +192,16 @@ class Connection:
         async with self._sessions:
             if self._ssh is None or self._lost.is_set():
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
+            # One that is given up while it is being opened would stay open at the machine's end for as long as the connection.
+            opening = asyncio.ensure_future(self._new_process(self._ssh, command))
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
-                    process = await self._new_process(self._ssh, command)
+                    process = await asyncio.shield(opening)
+            except asyncio.CancelledError:
+                opening.add_done_callback(_close_late)
+                raise
             except (OSError, asyncssh.Error, TimeoutError) as error:
+                opening.add_done_callback(_close_late)
                 raise SshError(SshCode.LOST, f"no channel to {self.host} port {self.port}: {error or 'no answer in time'}") from error
             try:
                 yield process
@@ -347,6 +353,12 @@ class Connection:
         """Drop the connection at once, without a word to the other side."""
         if self._ssh is not None:
             self._ssh.abort()
+
+
+def _close_late(opening: asyncio.Future[asyncssh.SSHClientProcess[bytes]]) -> None:
+    """End a channel that nobody waits for any more, once it is open."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 async def wait_for_ssh(

@@ -17,7 +17,7 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     told = kernel.run("%%provision dev\nresources: {accelerators: A100:8, infra: local}", ok=False).error_text
     assert told.splitlines() == [
         "dev is running and differs: accelerators: asked A100:8, has A100:1  [cluster.does-not-fit]",
-        "  next: use another name, or end it first: %nbprov down dev",
+        "  next: use another name; put a new one in its place: %%provision dev --replace; or end it first: %nbprov down dev",
     ]
     kernel.run("%nbprov stop dev")
     assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
@@ -25,7 +25,10 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --dry-run\n{GPU}")
     kernel.run("import nbprov")
     assert kernel.value("nbprov.cluster('dev').state.value") == "stopped"
-    assert kernel.run(f"%%provision dev\n{GPU}").text == "dev was stopped and fits: it is started again\n"
+    told = kernel.run(f"%%provision dev\n{GPU}").text.splitlines()
+    assert told[0] == "dev was stopped and fits: it is started again"
+    assert told[1].startswith("  there again: its disk, its host key, its guards; its address may be new: ")
+    assert told[2] == "  gone: variables of its kernel and whatever ran; setup and run are not run again"
     assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id, dev.state.value]") == [*first, "running"]
     assert machines(home) == 1
     assert "it cost $" in kernel.run("%nbprov down dev").text

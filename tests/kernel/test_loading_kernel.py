@@ -64,11 +64,6 @@ def test_help_of_every_subcommand(shared: Kernel) -> None:
         assert f"usage: %nbprov {name}" in told
 
 
-def test_what_comes_later_says_so_and_what_to_do_until_then(shared: Kernel) -> None:
-    for name in ("history", "dashboard", "watch"):
-        assert "comes later; until then" in shared.run(f"%nbprov {name} dev").text
-
-
 def test_a_wrong_subcommand_names_the_closest_one(shared: Kernel) -> None:
     assert "did you mean %nbprov attempts?" in shared.run("%nbprov atempts", ok=False).error_text
     assert "commands: check, plan" in shared.run("%nbprov xyzzy", ok=False).error_text

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 from collections.abc import Iterable
 
+from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import LedgerError
 from nbprov.model.launches import Instance, InstanceState
@@ -118,8 +119,14 @@ class Clusters(Launches):
                 log.exception("the row of cluster %s cannot be read", row["name"])
         return found
 
-    def seen(self, instances: Iterable[Instance]) -> None:
-        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written."""
+    def seen(self, instances: Iterable[Instance]) -> bool:
+        """Store what a listing said of our machines; a change of state opens or closes prices, an unchanged one is not written.
+
+        Returns
+        -------
+        bool
+            Whether anything was new: a state, or an address alone.
+        """
         listed = list(instances)
         known = {
             (r["cloud"], r["id"]): r["data"]
@@ -128,7 +135,7 @@ class Clusters(Launches):
         }
         changed = [i for i in listed if known.get((i.cloud, i.id)) != dump(i)]
         if not changed:
-            return
+            return False
         now = self.clock.now()
         with self.store.transaction() as db:
             for instance in changed:
@@ -142,6 +149,7 @@ class Clusters(Launches):
                 self._price_listed(db, instance)
                 if not instance.state.is_billed:
                     self._close_segments(db, instance.token, now, instance.id)
+        return True
 
     def live_tokens(self) -> set[str]:
         """Tokens of launches that may be on the bill. A machine of any other launch is nobody's, whatever was once concluded of it."""
@@ -164,6 +172,16 @@ class Clusters(Launches):
             "SELECT hourly, started, ended FROM price_segments WHERE run_id = ? AND (? IS NULL OR token = ?)", run_id, token, token
         )
         return sum(cost_of(r["hourly"], (r["ended"] if r["ended"] is not None else now) - r["started"]) for r in rows)
+
+    def costs_since(self, since: Instant) -> dict[str, Micros]:
+        """What each run has cost from an instant on; runs that cost nothing since are left out."""
+        now = self.clock.now()
+        found: dict[str, Micros] = {}
+        query = "SELECT run_id, hourly, started, ended FROM price_segments WHERE ended IS NULL OR ended > ?"
+        for r in self.store.rows(query, since):
+            seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
+            found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
+        return found
 
     def hourly_now(self, token: str) -> Micros:
         """The price that runs now for a launch, an hour."""

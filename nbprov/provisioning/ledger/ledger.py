@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .blocks import Blocks
-from .clusters import Clusters
-from .history import History
 from .leases import LEASE_SECONDS
+from .names import Names
 from .probes import Probes
 from .rows import ClusterRow
 from .runs import Runs
@@ -14,5 +13,5 @@ from .side_objects import SideObjects
 __all__ = ["LEASE_SECONDS", "ClusterRow", "Ledger"]
 
 
-class Ledger(Runs, Clusters, Blocks, History, SideObjects, Probes):
+class Ledger(Runs, Names, Blocks, SideObjects, Probes):
     """The ledger as the engine uses it: runs, launches, clusters, blocks, history, side objects and probes in one file."""

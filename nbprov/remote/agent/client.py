@@ -219,6 +219,8 @@ class AgentClient:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + RECONNECT_SECONDS, FIRST_PAUSE
         while True:
+            if self._is_closed:
+                raise AgentError("this connection to the machine is closed", code="agent.closed")
             try:
                 if not self.connection.is_open:
                     self.connection = await self._reconnect()
@@ -350,6 +352,12 @@ class AgentClient:
         """Which guard ended this machine the last time, where it was stopped by one and started again."""
         found = self._link.hello.get("previous_end") if self._link is not None else None
         return found if isinstance(found, dict) else None
+
+    @property
+    def lost_jobs(self) -> tuple[str, ...]:
+        """Ids of the jobs that were cut off when this machine, or its agent, stopped the last time."""
+        found = self._link.hello.get("lost") if self._link is not None else None
+        return tuple(str(one)[:64] for one in found if str(one).isprintable()) if isinstance(found, list) else ()
 
     async def status(self) -> AgentStatus:
         """What the agent says of itself and its machine."""

@@ -49,6 +49,7 @@ assert sys.platform != "win32", "the agent runs on the machine, which is never W
 PROGRAM = os.path.abspath(__file__)
 VERSION = "1.0.0"
 PROTOCOL = 1
+KERNELS_FILE = "kernels.json"
 AT_BOOT = "NBPROV_AT_BOOT"
 """Set by the `start` file: the agent is started by the machine, not by a person."""
 
@@ -63,6 +64,8 @@ ALL_JOURNALS_BYTES = 512 * 1024 * 1024
 KEPT_TASKS = 500
 STEPS = ("python", "setup")
 """Names of the jobs that make a machine ready: those that are submitted wait for them."""
+LOST_TOLD = 50
+"""Jobs that a stop cut off: so many are named to whoever connects."""
 SEGMENTS = 4
 READ_BYTES = 256 * 1024
 LINE_LIMIT = 64 * 1024
@@ -337,6 +340,7 @@ class Task:
         self.cancel: Callable[[], None] = self.cancel_queued
         self.is_cancelled = False
         self.kept_bytes: int | None = None
+        self.is_left = False
         if meta["state"] == "ended":
             self.done.set()
 
@@ -361,6 +365,9 @@ class Task:
         if self.done.is_set():
             return
         self.changed = boottime()
+        if self.is_left and status == "cancelled":
+            status = "lost"  # nobody cancelled it: its machine stops
+            self.meta["left"] = True
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
         self.save()
@@ -748,9 +755,10 @@ class Kernel:
     async def start(self, task: Task, request: Json) -> None:
         self.state = "starting"
         folder = working_folder(request.get("cwd"))
-        if self.death:
-            say(task, f"nbprov: the kernel had ended ({self.death}); this is a new one, its variables are gone")
-        self.death, self.place = "", chosen_python()
+        death, self.death = self.death or self.agent.lost_kernel(self.name), ""
+        self.place = chosen_python()
+        if death:
+            say(task, f"nbprov: the kernel had ended ({death}); this is a new one, its variables are gone")
         python = await self.agent.find_kernel_python(lambda line: say(task, line), self)
         if task.done.is_set() or python is None:
             self.state = "none"
@@ -802,6 +810,7 @@ class Kernel:
         event = frame["ev"]
         if event == "ready":
             self.state, self.info = "idle", frame["info"]
+            self.agent.note_kernel(self.name, is_there=True)
             if self.ready is not None and not self.ready.done():
                 self.ready.set_result(None)
         elif event == "out":
@@ -1365,6 +1374,7 @@ class Agent:
         self.stopped = asyncio.Event()
         self.retick = asyncio.Event()
         self.queue = JobQueue(self)
+        self.lost: list[str] = []
         self.events = self.load_tasks()
 
     # -- life
@@ -1378,6 +1388,9 @@ class Agent:
                 continue
             task = Task(path.parent, meta, TASK_JOURNAL_BYTES)
             self.tasks[task.id] = task
+            if meta.get("kind") == "job" and (task.is_live or meta.pop("left", False)):
+                self.lost.append(task.id)
+                task.save()
             if task.is_live:
                 pid = meta.get("pid")
                 if pid and process_start(pid) == meta.get("pid_started"):
@@ -1392,6 +1405,25 @@ class Agent:
 
     def event(self, what: str, **more: Any) -> None:
         self.events.journal.append({"k": "event", "what": what, **more})
+
+    def lost_kernel(self, name: str) -> str:
+        """Why a kernel that ran under an earlier agent is gone; empty where there was none. Its user believes that its variables are there."""
+        before = (read_json(self.folder / KERNELS_FILE) or {}).get(name)
+        if not isinstance(before, dict) or before.get("agent") == self.started:
+            return ""
+        if before.get("identity") != self.identity:
+            return "the machine was stopped and started since"
+        return "the agent on the machine was restarted"
+
+    def note_kernel(self, name: str, *, is_there: bool) -> None:
+        """Keep on the disk which kernels there are, for the agent that comes after this one."""
+        path = self.folder / KERNELS_FILE
+        known = read_json(path) or {}
+        entry = {"agent": self.started, "identity": self.identity} if is_there else None
+        if known.get(name) == entry:
+            return
+        known[name] = entry
+        write_json(path, known)
 
     async def main(self, ready: Callable[[], None]) -> None:
         loop = asyncio.get_event_loop()
@@ -1421,6 +1453,7 @@ class Agent:
         self.queue.give_up()
         live = [task for task in self.tasks.values() if task.is_live]
         for task in live:
+            task.is_left = True
             task.cancel()
         if live:
             await asyncio.wait([asyncio.ensure_future(task.done.wait()) for task in live], timeout=CANCEL_SECONDS + 2)
@@ -1631,7 +1664,9 @@ class Agent:
         self.clients.add(client)
         try:
             hello = {"ev": "hello", "version": VERSION, "protocol": PROTOCOL, "hash": self.hash, "pid": os.getpid()}
-            await client.send({**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending})
+            await client.send(
+                {**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending, "lost": self.lost[-LOST_TOLD:]}
+            )
             while True:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
@@ -1712,7 +1747,7 @@ class Agent:
         kernel = self.kernel(str(frame.get("kernel") or "main"))
         kernel.queue.put_nowait((task, frame))
         # Who ran cells there before can tell by `born` whether its variables are still there.
-        return {"task": task.info(), "followed": bool(follow), "born": kernel.born, "ended": kernel.death}
+        return {"task": task.info(), "followed": bool(follow), "born": kernel.born, "ended": kernel.death or self.lost_kernel(kernel.name)}
 
     async def op_submit(self, client: Client, frame: Json) -> Json:
         """Queue a job by the GPUs it asks for. An id that is taken is refused unless `nonce` says that it is the same request again.
@@ -1868,9 +1903,11 @@ class Agent:
         return {"interrupted": kernel is not None and kernel.current is not None}
 
     async def op_restart(self, client: Client, frame: Json) -> Json:
-        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        name = str(frame.get("kernel") or "main")
+        kernel = self.kernels.get(name)
         if kernel is not None:
             kernel.restart()
+        self.note_kernel(name, is_there=False)  # whoever asked for it knows
         return {}
 
     async def op_guards(self, client: Client, frame: Json) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import time
@@ -18,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "doubles"))
 from clouds_under_test import own_folder
 from gcp_double import OTHER_PROJECT, GcpDouble
 
+from nbprov.api.restart import NoRoom, start_cluster
 from nbprov.catalog import Query, default_catalog
 from nbprov.clouds.gcp import make
 from nbprov.clouds.gcp.provisioner import GcpCloud
@@ -153,4 +155,28 @@ def test_machine_in_another_project_than_the_notebooks_is_not_given_up(world: Wo
     assert world.state(other, row) is ClusterState.RUNNING
     assert len(world.machines()) == 1
     world.do(other, other.lifecycle.down(other.cluster("dev")))
+    assert world.machines() == []
+
+
+def test_a_start_without_room_stays_in_its_zone_and_gets_room_there_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.api.restart.FIRST_PAUSE", 0.05)
+    engine = world.engine()
+    row = world.launch(engine)
+    world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
+    world.double.add_fault(call="start", do="capacity")
+    said: list[str] = []
+
+    def start(wait: float) -> Coroutine[Any, Any, None]:
+        current = engine.cluster("dev")
+        return start_cluster(engine, current, spec=None, agreed=False, wait=wait, say=said.append, given_up=asyncio.Event())
+
+    with pytest.raises(NoRoom, match="dev stays stopped: its disk is in gcp/us-central1/us-central1-a"):
+        world.do(engine, start(0.0))
+    assert world.state(engine, row) is ClusterState.STOPPED
+    world.double.add_fault(call="start", do="capacity")
+    world.do(engine, start(WAIT_SECONDS))
+    assert len(said) == 1
+    (machine,) = world.double.tell("state")["machines"]
+    assert machine["zone"].endswith("us-central1-a")
+    world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
     assert world.machines() == []

@@ -211,3 +211,31 @@ async def test_a_place_that_cannot_be_written_is_named(shared_machine: Any, conn
         with pytest.raises(CopyError, match="/proc/nowhere"):
             await connection.copy_in(tmp_path / "file", "/proc/nowhere/file")
         assert (await connection.run("echo still here")).stdout == "still here\n"
+
+
+async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = await Connection.open("127.0.0.1", shared_machine.port, shared_machine.keys)
+    begun, go = asyncio.Event(), asyncio.Event()
+    made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    real = Connection._new_process
+
+    async def slow(self: Connection, ssh: Any, command: str) -> Any:
+        begun.set()
+        await go.wait()
+        made.set_result(await real(self, ssh, command))
+        return made.result()
+
+    monkeypatch.setattr(Connection, "_new_process", slow)
+    running = asyncio.create_task(connection.run("sleep 60"))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    go.set()
+    process = await asyncio.wait_for(made, 10)
+    await asyncio.sleep(0)  # its callback
+    await asyncio.sleep(0)
+    assert process.is_closing()
+    monkeypatch.undo()
+    assert (await connection.run("echo still there")).stdout == "still there\n"
+    await connection.close()

@@ -1,0 +1,184 @@
+"""Every launch of this user: what it was, when, what it cost, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.money import MICROS_PER_USD, Micros
+
+from .books import is_simulated
+
+if TYPE_CHECKING:
+    from nbprov.model.offers import Candidate
+    from nbprov.provisioning.ledger import ClusterRow, Ledger
+    from nbprov.provisioning.ledger.rows import LaunchRow, RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One launch.
+
+    Attributes
+    ----------
+    state
+        How far the launch came; `ended` once its cluster has.
+    cluster
+        What has become of its cluster; None where there never was one.
+    ready
+        When its cluster was handed over; None where there never was one.
+    ended
+        When it, or its cluster, ended; None while it goes on.
+    attempts, refused
+        Places that were tried, and how many of them came to nothing.
+    candidate
+        What its cluster is, or the last place that was tried; None where none was.
+    reason
+        Why it ended, or what is said of it now.
+    simulated
+        Nobody pays it.
+    """
+
+    name: str
+    run_id: str
+    state: RunState
+    cluster: ClusterState | None
+    started: Instant
+    ready: Instant | None
+    ended: Instant | None
+    cost: Micros
+    attempts: int
+    refused: int
+    candidate: Candidate | None
+    reason: str
+    simulated: bool
+
+    def seconds(self, now: Instant) -> Seconds:
+        """How long it took, or has lasted."""
+        return (now if self.ended is None else self.ended) - self.started
+
+
+class History(Sequence[Past]):
+    """Launches, newest first.
+
+    Attributes
+    ----------
+    total
+        How many the ledger has (of that name).
+    """
+
+    def __init__(self, rows: Sequence[Past], total: int, now: Instant) -> None:
+        self._rows, self.total, self.now = tuple(rows), total, now
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._rows[index]
+
+    def __iter__(self) -> Iterator[Past]:
+        return iter(self._rows)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, one row a launch; money in US dollars, times in UTC."""
+        import pandas as pd
+
+        frame = pd.DataFrame([_plain(row, self.now) for row in self._rows], columns=list(_COLUMNS))
+        for column in ("started", "ready", "ended"):
+            frame[column] = pd.to_datetime(frame[column], unit="s", utc=True)
+        return frame
+
+
+_COLUMNS = (
+    "name",
+    "state",
+    "cluster",
+    "started",
+    "ready",
+    "ended",
+    "seconds",
+    "cost",
+    "simulated",
+    "attempts",
+    "refused",
+    "cloud",
+    "region",
+    "zone",
+    "instance_type",
+    "gpus",
+    "market",
+    "nodes",
+    "hourly",
+    "reason",
+    "run_id",
+)
+
+
+def _plain(row: Past, now: Instant) -> dict[str, Any]:
+    offer = row.candidate.offer if row.candidate is not None else None
+    return {
+        "name": row.name,
+        "state": row.state.value,
+        "cluster": row.cluster.value if row.cluster is not None else "",
+        "started": row.started,
+        "ready": row.ready,
+        "ended": row.ended,
+        "seconds": round(row.seconds(now), 1),
+        "cost": row.cost / MICROS_PER_USD,
+        "simulated": row.simulated,
+        "attempts": row.attempts,
+        "refused": row.refused,
+        "cloud": offer.cloud if offer else "",
+        "region": offer.region if offer else "",
+        "zone": offer.zone if offer else "",
+        "instance_type": offer.instance_type if offer else "",
+        "gpus": offer.gpus if offer else "",
+        "market": offer.market.value if offer else "",
+        "nodes": row.candidate.count if row.candidate is not None else 0,
+        "hourly": row.candidate.hourly / MICROS_PER_USD if row.candidate is not None else 0.0,
+        "reason": row.reason,
+        "run_id": row.run_id,
+    }
+
+
+def history(ledger: Ledger, now: Instant, name: str = "", limit: int | None = None) -> History:
+    """The launches of a ledger, newest first: of a name, or all; at most `limit`."""
+    runs = [run for run in ledger.runs(limit=-1) if not name or run.name == name]
+    return History([_past(ledger, run) for run in runs[:limit]], len(runs), now)
+
+
+def _past(ledger: Ledger, run: RunRow) -> Past:
+    launches, cluster = ledger.launches(run.run_id), ledger.cluster_of_run(run.run_id)
+    return Past(
+        name=run.name,
+        run_id=run.run_id,
+        state=run.state,
+        cluster=cluster.state if cluster is not None else None,
+        started=run.created,
+        ready=cluster.started if cluster is not None else None,
+        ended=_ended(run, cluster),
+        cost=ledger.cost(run.run_id),
+        attempts=len(launches),
+        refused=sum(launch.failure is not None for launch in launches),
+        candidate=cluster.candidate if cluster is not None else launches[-1].candidate if launches else None,
+        reason=_reason(run, cluster, launches),
+        simulated=bool(launches) and all(is_simulated(launch.candidate.offer) for launch in launches),
+    )
+
+
+def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
+    if cluster is not None:
+        return cluster.ended
+    return run.updated if run.state in (RunState.FAILED, RunState.CANCELLED, RunState.ENDED) else None
+
+
+def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
+    if cluster is not None:
+        return cluster.reason
+    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "").removeprefix(f"{run.name}: ")
+    failure = next((launch.failure for launch in reversed(launches) if launch.failure is not None), None)
+    last = failure.sentence() if failure is not None else ""
+    return "; last: ".join(part for part in (said, last) if part)

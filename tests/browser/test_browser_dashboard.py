@@ -1,0 +1,33 @@
+"""The dashboard in JupyterLab: what it shows, that it grows, and that its buttons act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from local_cloud import set_market
+from notebook_page import NotebookPage, button, panel
+from pictures import Album
+from playwright.sync_api import expect
+
+LONG_MS = 60_000
+LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"
+
+
+def test_dashboard(open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album) -> None:
+    set_market(nbprov_home, accept=0.1, boot=0.1)
+    notebook = open_notebook(["%load_ext nbprov", LAUNCH, "%nbprov dashboard", "%nbprov history"])
+    notebook.run("%load_ext")
+    notebook.run("%%provision")
+    board = panel(notebook.run("%nbprov dashboard"), "Clusters")
+    expect(board.locator(".nbprov-title")).to_have_text("nbprov: 1 cluster live")
+    amount = board.locator(".nbprov-figure", has_text="today, simulated").locator(".nbprov-amount")
+    before = amount.inner_text()
+    expect(amount).not_to_have_text(before, timeout=LONG_MS)
+    expect(board).to_contain_text("blocked")
+    expect(board).to_contain_text("is port 6006 of dev")
+    expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
+    album.take("dashboard", notebook.cell("%nbprov dashboard"))
+    button(board, "Down").click()
+    button(board, "really down?").click()
+    expect(board.locator(".nbprov-title")).to_have_text("nbprov: no cluster is live", timeout=LONG_MS)

@@ -1,0 +1,98 @@
+"""Watching the stock: asked again and again until a cloud has it, told in a line, given up when asked."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shelf_world import LONG, Shelf, only
+
+import nbprov
+from nbprov import api
+from nbprov.clouds import registry
+from nbprov.model.errors import UsageError
+from nbprov.model.stock import Level
+from nbprov.notebook import watch_command
+from nbprov.notebook.arguments import MagicParser
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
+    made = Shelf(level=lambda pool: Level.NONE)
+    monkeypatch.setattr(registry, "_points", lambda: only(made))
+    monkeypatch.setattr(registry, "_made", {})
+    monkeypatch.setattr("nbprov.api.stock_watch.ASKED_AGAIN", 0.05)
+    monkeypatch.setattr("nbprov.api.stock_watch.STOCK_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.market.probing.ASKED_AGAIN", 0.01)
+    yield made
+    made.telling.set()
+
+
+@pytest.fixture
+def session(shelf: Shelf, nbprov_home: Path) -> Iterator[api.Session]:
+    try:
+        yield nbprov.session()
+    finally:
+        api.close()
+        watch_command._watches.clear()
+
+
+def run(line: str) -> None:
+    parser = MagicParser("%nbprov watch", "")
+    watch_command.arguments(parser)
+    watch_command.run(None, parser.parse_line(line), None)
+
+
+def test_a_watch_ends_with_what_is_in_stock_cheapest_first(session: api.Session, shelf: Shelf) -> None:
+    looked = threading.Event()
+    watch = session.watch_stock("L40S:1")
+    watch.on_look = looked.set
+    assert looked.wait(LONG)
+    assert not watch.done
+    shelf.level = lambda pool: Level.LOW if pool.market == "on-demand" else None
+    found = watch.wait(LONG)
+    assert found
+    assert all(one.stock.level is Level.LOW and one.offer.market.value == "on-demand" for one in found)
+    assert [one.offer.hourly for one in found] == sorted(one.offer.hourly for one in found)
+    assert watch.looks >= 2
+    assert shelf.creates == [], "nothing is launched"
+
+
+def test_a_price_that_is_asked_for_holds(session: api.Session, shelf: Shelf) -> None:
+    shelf.level = lambda pool: Level.HIGH
+    dear = session.watch_stock("L40S:1", market="on-demand").wait(LONG)
+    cap = dear[0].offer.hourly
+    assert all(one.offer.hourly <= cap for one in session.watch_stock("L40S:1", market="on-demand", max_hourly=cap).wait(LONG))
+    with pytest.raises(UsageError):
+        session.watch_stock("L40S:1", max_hourly=1)
+
+
+def test_a_watch_gives_up_in_time(session: api.Session) -> None:
+    assert session.watch_stock("L40S:1", seconds=0.2).wait(LONG) == ()
+
+
+def test_what_nobody_tells_cannot_be_watched(session: api.Session, shelf: Shelf) -> None:
+    with pytest.raises(UsageError, match="no cloud that is set up tells the stock of this"):
+        session.watch_stock("T4:1")
+
+
+def test_the_command_lists_and_ends_watches(session: api.Session, shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    run("L40S:1 --for 1h")
+    assert "watching L40S:1: " in capsys.readouterr().out
+    run("")
+    assert "watching L40S:1: " in capsys.readouterr().out
+    run("--stop L40S:1")
+    assert capsys.readouterr().out == "L40S:1: watched no more\n"
+    run("")
+    assert capsys.readouterr().out == "nothing is watched\n"
+    before = len(shelf.asked)
+    time.sleep(0.3)
+    assert len(shelf.asked) <= before + 1, "nobody is asked any more"
+    shelf.level = lambda pool: Level.HIGH
+    run("L40S:1 --max-price 50 --wait")
+    told = capsys.readouterr().out
+    assert "▲ L40S:1 at most $50.00/h is in stock: runpod/" in told
+    assert "(high)" in told

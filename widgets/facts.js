@@ -1,0 +1,51 @@
+// What stands around the table of a dashboard: amounts that grow, and sections of lines. A table alone has neither.
+
+import { costAt, usd } from "./format.js";
+import { make, setText } from "./dom.js";
+
+/** @typedef {import("./types").Figure} Figure */
+/** @typedef {import("./types").Section} Section */
+
+export function makeFacts() {
+  const figures = make("div", { class: "nbprov-figures" });
+  const sections = make("div", { class: "nbprov-sections" });
+  /** @type {{ figure: Figure, amount: HTMLElement }[]} */
+  let amounts = [];
+  let drawn = "";
+  /** @param {Figure} figure */
+  const one = (figure) => {
+    const amount = make("span", { class: "nbprov-amount" });
+    amounts.push({ figure, amount });
+    const grows = figure.hourly ? `${usd(figure.hourly)}/h now` : "";
+    return make("div", { class: "nbprov-figure" }, make("span", { class: "nbprov-why" }, figure.label), amount, make("span", { class: "nbprov-why" }, grows));
+  };
+  /** @param {Section} section */
+  const part = (section) =>
+    make("div", {}, make("div", { class: "nbprov-strong" }, section.title), ...section.lines.map((line) => make("div", { class: "nbprov-line-of-section" }, line)));
+  return {
+    figures,
+    sections,
+    /**
+     * @param {Figure[]} given
+     * @param {Section[]} below
+     */
+    show(given, below) {
+      figures.hidden = !given.length;
+      sections.hidden = !below.length;
+      amounts = [];
+      figures.replaceChildren(...given.map(one));
+      // Lines that a person may be selecting are left alone while they say the same.
+      const next = JSON.stringify(below);
+      if (next === drawn) return;
+      drawn = next;
+      sections.replaceChildren(...below.map(part));
+    },
+    /**
+     * @param {number} at
+     * @param {number} now
+     */
+    tick(at, now) {
+      for (const { figure, amount } of amounts) setText(amount, usd(costAt(figure.cost, figure.hourly, at, now)) + (figure.simulated ? "*" : ""));
+    },
+  };
+}
