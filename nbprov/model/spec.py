@@ -11,6 +11,7 @@ from types import MappingProxyType
 from .clock import Seconds, short_duration
 from .money import Micros
 from .places import Market
+from .sources import GitSource, SourceKind, source_kind
 
 DEFAULT_DISK_GB = 256
 DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
@@ -283,11 +284,16 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A local file or folder copied onto every node: `target` on the machine, `source` here."""
+    """A file or folder copied onto every node: `target` on the machine, `source` a local path, or the URI of a bucket or of a file on the web."""
 
     target: str
     source: str
     origin: Origin = Origin("file_mounts")
+
+    @property
+    def kind(self) -> SourceKind:
+        """Where the source lies."""
+        return source_kind(self.source)
 
 
 class Secret:
@@ -491,7 +497,7 @@ class Spec:
     run: str = ""
     envs: Mapping[str, str | None] = field(default_factory=lambda: dict(_NOTHING))
     secrets: Mapping[str, Secret | None] = field(default_factory=dict)
-    workdir: str = ""
+    workdir: str | GitSource = ""
     file_mounts: tuple[Mount, ...] = ()
     guards: Guards = Guards()
     remarks: tuple[Remark, ...] = ()
