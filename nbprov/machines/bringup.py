@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Secret, Spec
@@ -77,8 +77,10 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
     spec = fill_paths(spec, {name: value for name, value in env.items() if isinstance(value, str)})
     hide = masker(env)
     if spec.workdir or spec.file_mounts:
+        from .placing import place_files
+
         report("copying files")
-        await asyncio.gather(*(_copy(node, spec, Path(folder)) for node in live.nodes))
+        await place_files(live, spec, Path(folder), ledger.path.parent, report)
     cwd = WORKDIR if spec.workdir else None
     if spec.setup:
         report("setup is running")
@@ -102,23 +104,6 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         for node in live.nodes:
             await _start(live, node, RUN, spec.run, env, cwd, after=[SETUP] if spec.setup else [])
         ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
-
-
-async def _copy(node: Node, spec: Spec, folder: Path) -> None:
-    assert node.connection is not None, "attach() opens every connection"
-    if spec.workdir:
-        await node.connection.copy_in(_here(folder, spec.workdir), WORKDIR)
-    for mount in spec.file_mounts:
-        await node.connection.copy_in(_here(folder, mount.source), _below_home(mount.target))
-
-
-def _here(folder: Path, source: str) -> Path:
-    return folder / Path(source).expanduser()
-
-
-def _below_home(target: str) -> str:
-    # ~/x and x are both below the home; /x stays what it is.
-    return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
 
 
 async def _start(

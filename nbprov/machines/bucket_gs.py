@@ -12,6 +12,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC
 from typing import Any
 from urllib.parse import quote
 
@@ -77,8 +78,8 @@ class _Objects:
         except ValueError:
             content = {}
         if answer.status_code != 200 or not isinstance(content, dict):
-            error = content.get("error") if isinstance(content, dict) else None
-            raise _Refused(answer.status_code, str(error.get("message", ""))[:200] if isinstance(error, dict) else "")
+            told = content.get("error") if isinstance(content, dict) else None
+            raise _Refused(answer.status_code, str(told.get("message", ""))[:200] if isinstance(told, dict) else "")
         return content
 
     def one(self, key: str) -> Item | None:
@@ -153,7 +154,6 @@ class Cut:
         """
         try:
             import google.auth.exceptions
-            from google.auth import downscoped
             from google.auth.transport.requests import Request
         except ImportError:
             raise FetchError("gs:// needs the package google-auth here", hint='pip install "nbprov[gcp]"', code="fetch.library") from None
@@ -161,9 +161,9 @@ class Cut:
             try:
                 if self._credentials is None:
                     source, _ = google.auth.default(scopes=[SCOPE])
-                    self._credentials = downscoped.Credentials(source, downscoped.CredentialAccessBoundary([self._rule()]))
+                    self._credentials = _cut_down(source, self._bucket, self._prefix)
                 left = self._credentials.expiry
-                soon = left is None or (left.timestamp() if left.tzinfo else left.replace(tzinfo=_utc()).timestamp()) < time.time() + EARLY
+                soon = left is None or left.replace(tzinfo=UTC).timestamp() < time.time() + EARLY
                 if fresh or soon or not self._credentials.token:
                     self._credentials.refresh(Request())
             except google.auth.exceptions.DefaultCredentialsError:
@@ -172,24 +172,22 @@ class Cut:
                 raise denied(f"gs://{self._bucket}/{self._prefix}", f"no token for it alone was to be had: {str(error)[:200]}", _HINT) from None
             return str(self._credentials.token)
 
-    def _rule(self) -> Any:
-        from google.auth import downscoped
 
-        where = f"projects/_/buckets/{self._bucket}"
-        condition = None
-        if self._prefix:
-            name = _quoted(f"{where}/objects/{self._prefix}")
-            listed = _quoted(self._prefix)
-            condition = downscoped.AvailabilityCondition(
-                f"resource.name.startsWith({name}) || api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith({listed})"
-            )
-        return downscoped.AccessBoundaryRule(f"//storage.googleapis.com/{where}", [ROLE], condition)
+def _cut_down(source: Any, bucket: str, prefix: str) -> Any:
+    """Credentials that read what begins so in this bucket, and nothing else."""
+    from google.auth import downscoped
 
-
-def _utc() -> Any:
-    from datetime import UTC
-
-    return UTC
+    library: Any = downscoped
+    where = f"projects/_/buckets/{bucket}"
+    condition = None
+    if prefix:
+        name = _quoted(f"{where}/objects/{prefix}")
+        condition = library.AvailabilityCondition(
+            f"resource.name.startsWith({name}) || "
+            f"api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith({_quoted(prefix)})"
+        )
+    rule = library.AccessBoundaryRule(f"//storage.googleapis.com/{where}", [ROLE], condition)
+    return library.Credentials(source, library.CredentialAccessBoundary([rule]))
 
 
 def _quoted(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from urllib.parse import urldefrag, urlsplit
 
@@ -103,8 +103,6 @@ def chosen(rows: Iterable[Item], prefix: str) -> tuple[tuple[Item, ...], tuple[t
     >>> chosen([Item("x/a", "x/a"), Item("x/../../etc", "x/../../etc"), Item("x/", "x/")], "x/")
     ((Item(name='a', key='x/a', size=-1, etag='', md5='', sha256=''),), (('x/../../etc', 'a name that leads out of the folder'),))
     """
-    from dataclasses import replace
-
     taken: dict[str, Item] = {}
     skipped: list[tuple[str, str]] = []
     folders: set[str] = set()
@@ -122,8 +120,7 @@ def chosen(rows: Iterable[Item], prefix: str) -> tuple[tuple[Item, ...], tuple[t
             continue
         taken[name] = replace(row, name=name)
         folders.update(str(parent) for parent in PurePosixPath(name).parents)
-    for name in folders & taken.keys():
-        skipped.append((taken.pop(name).key, "others lie below it as in a folder"))
+    skipped += [(taken.pop(name).key, "others lie below it as in a folder") for name in sorted(folders & taken.keys())]
     return tuple(taken.values()), tuple(skipped)
 
 

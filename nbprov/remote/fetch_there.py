@@ -86,9 +86,9 @@ def _opener() -> Any:
 
 
 def _digest(kind: str) -> Any:
-    if sys.version_info >= (3, 9):
-        return hashlib.new(kind, usedforsecurity=False)
-    return hashlib.new(kind)
+    # Python 3.8 knows no such word; later ones, where rules forbid MD5 for keys, ask for it.
+    more: dict[str, Any] = {"usedforsecurity": False} if sys.version_info[1] > 8 else {}
+    return hashlib.new(kind, **more)
 
 
 # ---------------------------------------------------------------- what is known
@@ -150,6 +150,7 @@ class Download:
         self._name = str(asked["name"])
         self._size = int(asked["size"])
         self._fd = -1
+        self._path = self._part = self._from = ""
         self._have = 0
         self._made: dict[str, Any] = {}
         self._validator = ""
@@ -314,7 +315,7 @@ class Download:
         self._learn(headers, total)
         for data in self._pieces(response, total):
             self._write(data)
-        if 0 <= self._size and self._have < self._size:
+        if self._size > self._have:
             raise _Again("cut", "the connection ends before the file does")
 
     def _learn(self, headers: Any, total: int) -> None:
@@ -393,7 +394,7 @@ class Download:
 
     def leave(self) -> None:
         """It failed: keep the part of a large file for the next run, drop that of a small one."""
-        if self._have < KEEP_FROM or not os.path.exists(self._from):
+        if self._part and (self._have < KEEP_FROM or not os.path.exists(self._from)):
             self._drop()
 
 
