@@ -68,7 +68,7 @@ class SettingUp(Done):
 
         engine = self._session.engine
         live = await engine.attach(row.name)
-        await bring_up(live, spec, given.everything(), folder, engine.ledger, self._report)
+        await bring_up(live, spec, given.everything(), folder, engine.ledger, self._report, home=engine.home)
         note_set_up(engine.ledger, row.run_id)
 
     def hide_secrets(self, text: str) -> str:

@@ -177,7 +177,7 @@ class Run(Waitable[Cluster]):
             engine = self._session.engine
             engine.live[live.run_id] = live
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
-            await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
+            await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report, home=engine.home)
             note_set_up(engine.ledger, self.run_id)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:

@@ -56,7 +56,7 @@ class SetupFailed(NbprovError):
     code = "setup.failed"
 
 
-async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str, ledger: Ledger, report: Report) -> None:
+async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str, ledger: Ledger, report: Report, *, home: Path) -> None:
     """Copy files, run setup on every node and start run. Returns once run is started.
 
     Parameters
@@ -68,6 +68,8 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         What relative paths are relative to.
     report
         Told in a line what goes on.
+    home
+        Our folder, where it is remembered which files were found the same.
 
     Raises
     ------
@@ -80,7 +82,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         from .placing import place_files
 
         report("copying files")
-        await place_files(live, spec, Path(folder), ledger.path.parent, report)
+        await place_files(live, spec, Path(folder), home, report)
     cwd = WORKDIR if spec.workdir else None
     if spec.setup:
         report("setup is running")

@@ -167,9 +167,13 @@ class Cut:
                 if fresh or soon or not self._credentials.token:
                     self._credentials.refresh(Request())
             except google.auth.exceptions.DefaultCredentialsError:
-                raise denied(f"gs://{self._bucket}/{self._prefix}", "it is not public, and no Google log-in was found here", _HINT) from None
+                raise denied(
+                    f"gs://{self._bucket}/{self._prefix}", "it is not public, and no Google log-in was found here", _HINT
+                ) from None
             except google.auth.exceptions.GoogleAuthError as error:
-                raise denied(f"gs://{self._bucket}/{self._prefix}", f"no token for it alone was to be had: {str(error)[:200]}", _HINT) from None
+                raise denied(
+                    f"gs://{self._bucket}/{self._prefix}", f"no token for it alone was to be had: {str(error)[:200]}", _HINT
+                ) from None
             return str(self._credentials.token)
 
 
@@ -262,7 +266,11 @@ def _listed(way: _Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tuple
 
 def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
     if refused.status == 404:
-        return FetchError(f"there is no bucket {bucket} in Google Cloud Storage", hint="see that its name is right: gcloud storage ls", code="fetch.bucket")
+        return FetchError(
+            f"there is no bucket {bucket} in Google Cloud Storage",
+            hint="see that its name is right: gcloud storage ls",
+            code="fetch.bucket",
+        )
     if refused.status in (401, 403):
         return denied(uri, refused.why or "access denied", _HINT)
     words = f"{uri} could not be listed: {refused.why or 'no words'} ({refused.status})"

@@ -146,7 +146,9 @@ def look_at_s3(uri: str) -> Found:
     except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError, exceptions.ProfileNotFound) as error:
         raise denied(uri, str(error), _HINT) from None
     except exceptions.BotoCoreError as error:
-        raise FetchError(f"{uri} could not be listed: {str(error)[:200]}", hint="see the AWS settings of this computer", code="fetch.failed") from None
+        raise FetchError(
+            f"{uri} could not be listed: {str(error)[:200]}", hint="see the AWS settings of this computer", code="fetch.failed"
+        ) from None
 
 
 def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from nbprov.model.clock import Seconds
-from nbprov.model.sources import GitSource, SourceKind
+from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Spec
 from nbprov.provisioning.live import LiveCluster, all_of
 from nbprov.remote.fetching import fetch
 from nbprov.remote.sync_errors import shown
+from nbprov.remote.sync_plan import SyncPlan
 from nbprov.remote.syncing import Direction, Wanted
 
 from .bringup import WORKDIR
@@ -82,13 +84,12 @@ class _Placing:
         """One source after another: a later one may lie inside an earlier one."""
         workdir = self._spec.workdir
         if workdir:
-            assert not isinstance(workdir, GitSource), "the reader refuses these"
             await self._local(Mount(f"~/{WORKDIR}", workdir))
         for mount in self._spec.file_mounts:
             await (self._local(mount) if mount.kind is SourceKind.LOCAL else self._fetched(mount))
 
     async def _local(self, mount: Mount) -> None:
-        here = self._folder / Path(mount.source).expanduser()
+        here = _here(self._folder, mount.source)
         target = _below_home(mount.target)
         if not await asyncio.to_thread(here.is_dir) or target in ("~", "."):
             connection = await open_line(self._live.nodes[self._number])
@@ -96,22 +97,26 @@ class _Placing:
             return
         total = 0
 
-        def on_plan(plan: object) -> None:
+        def on_plan(plan: SyncPlan) -> None:
             nonlocal total
-            total = plan.bytes  # type: ignore[attr-defined]
-            self._report(summary(plan, mount.source, mount.target, self._where)[0])  # type: ignore[arg-type]
+            total = plan.bytes
+            self._report(summary(plan, mount.source, mount.target, self._where)[0])
 
         wanted = Wanted(here, target, Direction.PUSH)
-        progress = lambda sent: self._say(sent, total)  # noqa: E731
-        await sync_folder(self._live, wanted, self._home, node=self._number, on_plan=on_plan, progress=progress)
+        await sync_folder(
+            self._live,
+            wanted,
+            self._home,
+            node=self._number,
+            on_plan=on_plan,
+            progress=lambda sent: self._say(sent, total),
+        )
 
     async def _fetched(self, mount: Mount) -> None:
         found = self._found[mount.source]
         target = PurePosixPath(_below_home(mount.target))
         folder, items = str(target), found.items
         if not found.is_tree:
-            from dataclasses import replace
-
             folder = str(target.parent) if target.parent.name or target.is_absolute() else "~"
             items = (replace(items[0], name=target.name),)
         connection = await open_line(self._live.nodes[self._number])
@@ -131,6 +136,10 @@ class _Placing:
             self._told = now
             of = f" of {size_words(total)}" if total >= count else ""
             self._report(f"files: {size_words(count)}{of}, {self._where}")
+
+
+def _here(folder: Path, source: str) -> Path:
+    return folder / Path(source).expanduser()
 
 
 def _below_home(target: str) -> str:

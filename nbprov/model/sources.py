@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import urlsplit
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _BUCKET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,220}[A-Za-z0-9])?\Z")
-_SCP_LIKE = re.compile(r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]+):(?P<path>[^-/:\\][^:]*|/[^/:][^:]*)\Z")
+_SCP_LIKE = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9._-]*)@)?(?P<host>[A-Za-z0-9][A-Za-z0-9.-]+):(?P<path>[^-/:\\][^:]*|/[^/:][^:]*)\Z"
+)
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\x9f]")
 _NO_REF = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|\Z)")
-_COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 
 class SourceKind(StrEnum):
@@ -111,33 +111,6 @@ def shown_source(text: str) -> str:
     if source_kind(text) is SourceKind.LOCAL or not mark:
         return text
     return f"{address}?…" if source_kind(text) is SourceKind.WEB else text
-
-
-@dataclass(frozen=True, slots=True)
-class GitSource:
-    """A repository that a `workdir` is made of.
-
-    Attributes
-    ----------
-    ref
-        A branch, a tag or a commit; empty is the repository's own default branch.
-    """
-
-    url: str
-    ref: str = ""
-
-    @property
-    def is_public_kind(self) -> bool:
-        """Whether a machine without any credential may be able to read it: never by ssh, which knows no strangers."""
-        return source_kind(self.url) is SourceKind.WEB
-
-    @property
-    def is_commit(self) -> bool:
-        """Whether the ref is a whole commit id."""
-        return bool(_COMMIT.match(self.ref))
-
-    def __str__(self) -> str:
-        return self.url + (f" at {self.ref}" if self.ref else "")
 
 
 def why_not_git_url(url: str) -> str:

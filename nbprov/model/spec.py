@@ -11,7 +11,7 @@ from types import MappingProxyType
 from .clock import Seconds, short_duration
 from .money import Micros
 from .places import Market
-from .sources import GitSource, SourceKind, source_kind
+from .sources import SourceKind, source_kind
 
 DEFAULT_DISK_GB = 256
 DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
@@ -497,7 +497,7 @@ class Spec:
     run: str = ""
     envs: Mapping[str, str | None] = field(default_factory=lambda: dict(_NOTHING))
     secrets: Mapping[str, Secret | None] = field(default_factory=dict)
-    workdir: str | GitSource = ""
+    workdir: str = ""
     file_mounts: tuple[Mount, ...] = ()
     guards: Guards = Guards()
     remarks: tuple[Remark, ...] = ()

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from nbprov.model.sources import (
-    GitSource,
     SourceKind,
     is_plain_http,
     shown_source,
@@ -37,24 +36,24 @@ _COPY_HINT = "write {source: s3://BUCKET/PATH, mode: COPY}, or {/data: s3://BUCK
 _LOST = ": what is written there would be lost with the machine"
 
 
-def read_workdir(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> str | GitSource | None:
-    """Read a local folder or a git repository; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
+def read_workdir(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> str | None:
+    """Read a local folder; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
     path = "workdir"
     if isinstance(node, Mapping):
-        return _read_git(node, envs, secrets, findings)
-    text = text_of(node, path, findings, wants="a local folder, or {url: …, ref: …}")
+        _refuse_git(node, envs, secrets, findings)
+        return None
+    text = text_of(node, path, findings, wants="a local folder")
     if text is None:
         return None
     if not text.strip():
         findings.error(node.start, path, "value", "workdir names no folder", "write workdir: . for the notebook's folder")
     elif _URI.match(text):
-        hint = f"write workdir: {{url: {text}}}" if text.startswith(("https://", "ssh://")) and "@" not in text else "use file_mounts"
-        findings.error(node.start, path, "value", "workdir must be a local folder, or a map for git, not a URI", hint)
+        findings.error(node.start, path, "value", "workdir must be a local folder, not a URI", "use file_mounts, or clone in `setup`")
     return text
 
 
-def _read_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> GitSource | None:
-    """`{url: …, ref: …}`."""
+def _refuse_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> None:
+    """`{url: …, ref: …}`: known, checked, and not done yet."""
     before = findings.problem_count
     given: dict[str, Scalar] = {}
     for key, value in node.pairs:
@@ -65,13 +64,17 @@ def _read_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findi
             assert isinstance(value, Scalar), "what has text is a scalar"
             given[key.text] = value
     if not given.get("url") and findings.problem_count == before:
-        findings.error(node.start, "workdir", "missing", "workdir does not say its url", "write workdir: ./code, or {url: https://…, ref: main}")
+        findings.error(
+            node.start, "workdir", "missing", "workdir does not say its url", "write workdir: ./code, or {url: https://…, ref: main}"
+        )
     for name, value in given.items():
         if not _uses_secret(value, join("workdir", name), secrets, findings):
             _check_git(name, replace(value, text=_filled(value.text, envs)), findings)
     if findings.problem_count > before:
-        return None
-    return GitSource(given["url"].text, given["ref"].text if "ref" in given else "")
+        return
+    branch = f"-b {given['ref'].text} " if "ref" in given else ""
+    hint = f"write setup: git clone {branch}{given['url'].text} ~/sky_workdir"
+    findings.cannot_honour(node.start, "workdir", "workdir", "a git workdir is not used yet", hint)
 
 
 def _check_git(name: str, value: Scalar, findings: Findings) -> None:
@@ -82,7 +85,11 @@ def _check_git(name: str, value: Scalar, findings: Findings) -> None:
     if why:
         if "password" in why:
             findings.hide([value])
-        hint = "a private repository is cloned here with git's own log-in and sent on" if "password" in why else "see workdir in docs/using.md"
+        hint = (
+            "write it without; a key that setup needs goes into secrets"
+            if "password" in why
+            else "write {url: https://HOST/REPOSITORY.git, ref: main}"
+        )
         findings.error(value.start, join("workdir", name), "value", f"workdir: {name}: {why}", hint)
 
 
@@ -139,7 +146,9 @@ def _local_sources(target: str, node: Node, path: str, envs: Map[str, str], find
     """What is copied to a target: (target, source) pairs; several where `source` is a list."""
     if isinstance(node, Mapping):
         return _mapped_sources(target, node, path, envs, findings)
-    return [(target, node)] if isinstance(node, Scalar) and _source_is_good(node, path, envs, findings) else _no_source(node, path, findings)
+    return (
+        [(target, node)] if isinstance(node, Scalar) and _source_is_good(node, path, envs, findings) else _no_source(node, path, findings)
+    )
 
 
 def _no_source(node: Node, path: str, findings: Findings) -> list[tuple[str, Scalar]]:
@@ -252,17 +261,5 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         key = Scalar(filled.target, Kind.TEXT, True, at, at)
         _target_is_good(key, mount.origin.path, findings)
         _source_is_good(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings, final=True)
-    workdir = _filled_workdir(spec.workdir, envs, findings)
     findings.raise_if_any()
-    return replace(spec, workdir=workdir, file_mounts=tuple(mounts))
-
-
-def _filled_workdir(workdir: str | GitSource, envs: Map[str, str], findings: Findings) -> str | GitSource:
-    if isinstance(workdir, str):
-        return _filled(workdir, envs)
-    filled, at = GitSource(_filled(workdir.url, envs), _filled(workdir.ref, envs)), Mark(0, 1, 0)
-    for name, text in (("url", filled.url), ("ref", filled.ref)):
-        why = (why_not_git_url(text) if name == "url" else why_not_git_ref(text)) if text else ""
-        if why:
-            findings.error(at, join("workdir", name), "value", f"workdir: {name}: {why}", "see workdir in docs/using.md")
-    return filled
+    return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.model.sources import GitSource
 from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Spec, Wait
 
 from .dollars import Dollar, dollar
@@ -57,7 +56,7 @@ def written_program(spec: Spec) -> dict[str, Any]:
     for name in ("name", "num_nodes", "setup", "run", "workdir"):
         value = getattr(spec, name)
         if value != (1 if name == "num_nodes" else ""):
-            body[name] = _git(value) if isinstance(value, GitSource) else value
+            body[name] = value
     if spec.envs:
         body["envs"] = dict(spec.envs)
     if spec.secrets:
@@ -74,10 +73,6 @@ def written_program(spec: Spec) -> dict[str, Any]:
     if config:
         body["config"] = config
     return body
-
-
-def _git(source: GitSource) -> dict[str, str]:
-    return {"url": source.url, **({"ref": source.ref} if source.ref else {})}
 
 
 def _own_fields(spec: Spec) -> dict[str, Any]:

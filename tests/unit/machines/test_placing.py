@@ -47,9 +47,7 @@ def put(client: Any, acl: str = "private", **objects: bytes) -> None:
         client.put_object(Bucket="shelf", Key=key.replace("__", "/"), Body=content, ACL=acl)
 
 
-def test_files_of_all_kinds_arrive_before_setup(
-    world: TunnelWorld, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_all_kinds_arrive_before_setup(world: TunnelWorld, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(s3, data__a=b"one", data__deep__b=b"two" * 500_000, data2=b"no", single=b"alone")
     web = FilesDouble({"/m.bin": b"model"})
     (tmp_path / "src/.git").mkdir(parents=True)
@@ -64,7 +62,7 @@ def test_files_of_all_kinds_arrive_before_setup(
         cluster = world.up(rest=spec + rest)
     finally:
         web.close()
-    seen = cluster.bash("cd ~; sed \"s|$HOME/||\" seen; cat one m/model.bin; wc -c < data/deep/b", timeout=WAIT_SECONDS).text
+    seen = cluster.bash('cd ~; sed "s|$HOME/||" seen; cat one m/model.bin; wc -c < data/deep/b', timeout=WAIT_SECONDS).text
     assert seen.split() == [
         "data/a",
         "data/deep/b",

@@ -302,7 +302,7 @@ async def test_a_machine_that_lies_is_told_off(machine: object, connected: Conne
         "import os, struct, sys\n"
         "def say(text):\n    os.write(1, struct.pack('>cI', b'J', len(text)) + text.encode())\n"
         "os.write(1, b'\\0nbprov-fetch 1\\0')\n"
-        "say('{\"path\": \"/x\", \"free\": 1000000000000}')\n"
+        'say(\'{"path": "/x", "free": 1000000000000}\')\n'
         f"say({says!r})\nsys.stdin.read()\n"
     )
     liar = folder / "liar"

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from nbprov.model.money import Micros
 from nbprov.model.places import Market
-from nbprov.model.sources import GitSource
 from nbprov.model.spec import (
     Accelerator,
     Autostop,
@@ -213,7 +212,7 @@ _specs = st.builds(
     run=st.one_of(_texts, _lines),
     envs=st.dictionaries(_variables, st.one_of(st.none(), _texts, _lines), max_size=3),
     secrets=st.dictionaries(_variables.map(lambda v: f"S_{v}"), st.none(), max_size=2),
-    workdir=st.one_of(st.just(""), _sources, st.sampled_from([GitSource("https://h/o/r.git"), GitSource("git@h:o/$r.git", "v1.2")])),
+    workdir=st.one_of(st.just(""), _sources),
     file_mounts=st.dictionaries(st.from_regex(r"/[a-z]{1,5}", fullmatch=True), _sources | _uris, max_size=2).map(
         lambda d: tuple(Mount(target, source) for target, source in d.items())
     ),
