@@ -94,8 +94,10 @@ class SettingUp(Done):
         engine = self._session.engine
         try:
             live = await engine.attach(row.name)
-            everything = given.everything()
-            await bring_up(live, spec, everything, folder, engine.ledger, self._report, python=given.python, again=self._again)
+            values = given.everything()
+            await bring_up(
+                live, spec, values, folder, engine.ledger, self._report, home=engine.home, python=given.python, again=self._again
+            )
         except Exception as error:
             raise await after_failure(engine, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)

@@ -191,8 +191,10 @@ class Run(Waitable[Cluster]):
             engine.live[live.run_id] = live
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
             try:
-                given = self._given
-                await bring_up(live, self.spec, given.everything(), self._folder, engine.ledger, self._report, python=given.python)
+                given, ledger = self._given, engine.ledger
+                await bring_up(
+                    live, self.spec, given.everything(), self._folder, ledger, self._report, home=engine.home, python=given.python
+                )
             except Exception as error:
                 raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)

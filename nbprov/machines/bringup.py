@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
 
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
@@ -35,6 +36,7 @@ async def bring_up(
     ledger: Ledger,
     report: Report,
     *,
+    home: Path,
     python: PythonSource | None = None,
     again: bool = False,
 ) -> None:
@@ -53,6 +55,8 @@ async def bring_up(
         What the environment is made from; None where the spec asks for none.
     again
         Run setup again though it has been done: on request, or since the environment it may have changed is a new one.
+    home
+        Our folder, where it is remembered which files were found the same.
 
     Raises
     ------
@@ -64,8 +68,10 @@ async def bring_up(
     spec = fill_paths(spec, {name: value for name, value in env.items() if isinstance(value, str)})
     steps = Steps(live, env, ledger, report)
     if spec.workdir or spec.file_mounts:
+        from .placing import place_files
+
         report("copying files")
-        await asyncio.gather(*(_copy(node, spec, Path(folder)) for node in live.nodes))
+        await place_files(live, spec, Path(folder), home, report)
     before: list[str] = []
     setup = _Setup(steps, spec, again=again)
     if python is not None:
@@ -108,10 +114,12 @@ class _Setup:
         def goes_on(job: TaskInfo) -> bool:
             return same and (not job.is_over or (job.status == "ok" and not self._again))
 
-        for node in self._steps.live.nodes:
+        def started(node: Node) -> Coroutine[Any, Any, str]:
             # What must come first was on the head alone; on the others it is done by now.
             first = after if node is self._steps.live.head else []
-            self.ids.append(await self._steps.start(node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on))
+            return self._steps.start(node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on)
+
+        self.ids = list(await asyncio.gather(*map(started, self._steps.live.nodes)))
         self._tell("running")
 
     async def see(self) -> None:
@@ -146,20 +154,3 @@ async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
             raise
         for node in live.nodes:  # an agent of an older release that is in use: it has no queue
             await steps.start(node, RUN, spec.run, cwd=request.cwd, after=first, reuse=lambda job: job.status != "skipped")
-
-
-async def _copy(node: Node, spec: Spec, folder: Path) -> None:
-    assert node.connection is not None, "attach() opens every connection"
-    if spec.workdir:
-        await node.connection.copy_in(_here(folder, spec.workdir), WORKDIR)
-    for mount in spec.file_mounts:
-        await node.connection.copy_in(_here(folder, mount.source), _below_home(mount.target))
-
-
-def _here(folder: Path, source: str) -> Path:
-    return folder / Path(source).expanduser()
-
-
-def _below_home(target: str) -> str:
-    # ~/x and x are both below the home; /x stays what it is.
-    return target[2:] if target.startswith("~/") else str(PurePosixPath(target))

@@ -78,16 +78,16 @@ async def sync_folder(
         If there is no such node.
     """
     machine = chosen_nodes(live, str(node))[0]
-    connection = await _open_line(machine)
+    connection = await open_line(machine)
     key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
     memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
     full = replace(wanted, memory=memory, ssh=_ssh(live, machine))
-    async with _awake(live):
+    async with awake(live):
         return await sync(connection, full, on_plan=on_plan, progress=progress)
 
 
 @asynccontextmanager
-async def _awake(live: LiveCluster) -> AsyncIterator[None]:
+async def awake(live: LiveCluster) -> AsyncIterator[None]:
     """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU."""
 
     async def touch() -> None:
@@ -104,7 +104,8 @@ async def _awake(live: LiveCluster) -> AsyncIterator[None]:
         task.cancel()
 
 
-async def _open_line(node: Node) -> Connection:
+async def open_line(node: Node) -> Connection:
+    """The open connection to a node, made anew where it broke."""
     agent = agent_of(node)
     if not agent.connection.is_open:
         # Asking it anything makes a new line.

@@ -21,7 +21,7 @@ from nbprov.remote.sync_errors import SyncError, shown
 from nbprov.remote.sync_side import Folder
 
 from .bringup import WORKDIR
-from .folders import MEMORY_FOLDER, _awake, _open_line, size_words
+from .folders import MEMORY_FOLDER, awake, open_line, size_words
 
 log = logging.getLogger("nbprov.machines")
 
@@ -162,7 +162,7 @@ async def pull_outputs(live: LiveCluster, spec: Spec, folder: Path, home: Path, 
             home / MEMORY_FOLDER / (hashlib.sha256(f"{live.run_id}\0{key}".encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
         )
 
-    async with _awake(live):
+    async with awake(live):
         work = [_from_node(node, wishes(spec, folder, live.name, number, memory), taking, tell) for number, node in enumerate(live.nodes)]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
@@ -206,7 +206,7 @@ async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Calla
             tell()
 
         try:
-            done = await pull(await _open_line(node), wish, on_found=found, progress=progress)
+            done = await pull(await open_line(node), wish, on_found=found, progress=progress)
         except (RemoteError, OSError) as error:
             words = error.message if isinstance(error, NbprovError) else str(error)
             taking.left.append((where + wish.source, words))

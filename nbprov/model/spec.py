@@ -12,6 +12,7 @@ from .clock import Seconds, short_duration
 from .money import Micros
 from .places import Market
 from .python import KEEP, PythonEnvironment
+from .sources import SourceKind, source_kind
 
 DEFAULT_DISK_GB = 256
 DEFAULT_IDLE_SECONDS: Seconds = 60 * 60.0
@@ -284,11 +285,16 @@ class Guards:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A local file or folder copied onto every node: `target` on the machine, `source` here."""
+    """A file or folder copied onto every node: `target` on the machine, `source` a local path, or the URI of a bucket or of a file on the web."""
 
     target: str
     source: str
     origin: Origin = Origin("file_mounts")
+
+    @property
+    def kind(self) -> SourceKind:
+        """Where the source lies."""
+        return source_kind(self.source)
 
 
 class Secret:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Map
+from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+from nbprov.model.sources import (
+    SourceKind,
+    is_plain_http,
+    shown_source,
+    source_kind,
+    why_not_git_ref,
+    why_not_git_url,
+    why_not_source,
+)
 from nbprov.model.spec import Mount, Origin, Spec
 
 from .fields import Where
@@ -22,15 +32,15 @@ _VARIABLE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z_]\w*)|\{(?P<braced
 _MODES = ("copy", "mount", "mount_cached")
 _STORES = ("s3", "gcs", "azure", "r2", "ibm", "oci", "nebius", "coreweave", "vastdata", "volume")
 _TYPES = ("model_checkpoint_ro", "model_checkpoint_rw", "dataset_ro", "dataset_rw")
-_BUCKET_HINT = "copy the data in `setup`, as in: aws s3 cp --recursive s3://bucket/x /data"
-_LOST = ", and what is written there would be lost with the machine"
+_COPY_HINT = "write {source: s3://BUCKET/PATH, mode: COPY}, or {/data: s3://BUCKET/PATH}"
+_LOST = ": what is written there would be lost with the machine"
 
 
-def read_workdir(node: Node, findings: Findings) -> str | None:
-    """Read a local folder; None, and a problem, for anything else."""
+def read_workdir(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> str | None:
+    """Read a local folder; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
     path = "workdir"
     if isinstance(node, Mapping):
-        _refuse_git(node, path, findings)
+        _refuse_git(node, envs, secrets, findings)
         return None
     text = text_of(node, path, findings, wants="a local folder")
     if text is None:
@@ -42,32 +52,54 @@ def read_workdir(node: Node, findings: Findings) -> str | None:
     return text
 
 
-def _refuse_git(node: Mapping, path: str, findings: Findings) -> None:
+def _refuse_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> None:
     """`{url: …, ref: …}`: known, checked, and not done yet."""
     before = findings.problem_count
-    given = {}
+    given: dict[str, Scalar] = {}
     for key, value in node.pairs:
-        here = join(path, key.text)
+        here = join("workdir", key.text)
         if key.text not in ("url", "ref"):
             findings.error(key.start, here, "unknown-field", f"unknown field {quoted(key.text)} under `workdir`", "it takes url and ref")
-        elif not is_null(value):
-            given[key.text] = text_of(value, here, findings, wants="text") or ""
+        elif not is_null(value) and text_of(value, here, findings, wants="text") is not None:
+            assert isinstance(value, Scalar), "what has text is a scalar"
+            given[key.text] = value
     if not given.get("url") and findings.problem_count == before:
-        findings.error(node.start, path, "missing", "workdir does not say its url", "write workdir: ./code, or {url: https://…, ref: main}")
+        findings.error(
+            node.start, "workdir", "missing", "workdir does not say its url", "write workdir: ./code, or {url: https://…, ref: main}"
+        )
+    for name, value in given.items():
+        if not _uses_secret(value, join("workdir", name), secrets, findings):
+            _check_git(name, replace(value, text=_filled(value.text, envs)), findings)
     if findings.problem_count > before:
         return
-    branch = f"-b {given['ref']} " if given.get("ref") else ""
-    hint = f"write setup: git clone {branch}{given['url']} ~/sky_workdir"
-    findings.cannot_honour(node.start, path, path, "a git workdir is not used yet", hint)
+    branch = f"-b {given['ref'].text} " if "ref" in given else ""
+    hint = f"write setup: git clone {branch}{given['url'].text} ~/sky_workdir"
+    findings.cannot_honour(node.start, "workdir", "workdir", "a git workdir is not used yet", hint)
+
+
+def _check_git(name: str, value: Scalar, findings: Findings) -> None:
+    """Check the url or the ref of a git workdir; what still holds a variable is checked once that has its value."""
+    if _VARIABLE.search(value.text):
+        return
+    why = why_not_git_url(value.text) if name == "url" else why_not_git_ref(value.text)
+    if why:
+        if "password" in why:
+            findings.hide([value])
+        hint = (
+            "write it without; a key that setup needs goes into secrets"
+            if "password" in why
+            else "write {url: https://HOST/REPOSITORY.git, ref: main}"
+        )
+        findings.error(value.start, join("workdir", name), "value", f"workdir: {name}: {why}", hint)
 
 
 def read_mounts(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> tuple[Mount, ...] | None:
-    """Read the local entries of `file_mounts`; buckets and URIs are reported.
+    """Read `file_mounts`: local paths, `s3://`, `gs://`, `https://`, and maps with mode COPY; mounted buckets are reported.
 
     Parameters
     ----------
     envs
-        The values known so far. They only tell local paths from URIs: what is returned keeps its `$VAR`, which `fill_paths` replaces
+        The values known so far. They only serve to check sources: what is returned keeps its `$VAR`, which `fill_paths` replaces
         once all values are known.
     secrets
         Names whose values must not become part of a path.
@@ -114,29 +146,41 @@ def _local_sources(target: str, node: Node, path: str, envs: Map[str, str], find
     """What is copied to a target: (target, source) pairs; several where `source` is a list."""
     if isinstance(node, Mapping):
         return _mapped_sources(target, node, path, envs, findings)
-    source = _local_source(node, path, envs, findings)
-    return [] if source is None else [(target, source)]
+    return (
+        [(target, node)] if isinstance(node, Scalar) and _source_is_good(node, path, envs, findings) else _no_source(node, path, findings)
+    )
 
 
-def _local_source(node: Node, path: str, envs: Map[str, str], findings: Findings) -> Scalar | None:
-    if not isinstance(node, Scalar) or is_null(node) or not node.text.strip() or node.kind is Kind.BOOL:
+def _no_source(node: Node, path: str, findings: Findings) -> list[tuple[str, Scalar]]:
+    if not isinstance(node, Scalar):
+        findings.error(node.start, path, "mount", f"{path} must name a file or folder, not {describe(node)}", "write {/data: ./data}")
+    return []
+
+
+def _source_is_good(node: Scalar, path: str, envs: Map[str, str], findings: Findings, *, final: bool = False) -> bool:
+    """Check one source, a path or a URI, as it is with the values known so far; one that still holds a variable passes unless it is `final`."""
+    if is_null(node) or not node.text.strip() or node.kind is Kind.BOOL:
         given = "nothing" if is_null(node) else describe(node)
-        findings.error(node.start, path, "mount", f"{path} must name a local file or folder, not {given}", "write {/data: ./data}")
-        return None
+        findings.error(node.start, path, "mount", f"{path} must name a file or folder, not {given}", "write {/data: ./data}")
+        return False
     text = _filled(node.text, envs)
-    if not _URI.match(text):
-        return node
-    if text.lower().startswith(("http://", "https://")):
-        place = path.removeprefix("file_mounts.")
-        hint = f"write setup: curl -fsSL --create-dirs -o {place} URL"
-        findings.cannot_honour(node.start, path, "file_mounts", f"{path}: files are not fetched from the web yet", hint)
-    else:
-        findings.cannot_honour(node.start, path, "file_mounts", f"{path}: copies from a bucket are not made yet", _BUCKET_HINT)
-    return None
+    kind, why = source_kind(text), "" if _VARIABLE.search(text) and not final else why_not_source(text)
+    if kind is SourceKind.OTHER:
+        hint = "copy the data in `setup` by the tool of its store"
+        findings.cannot_honour(node.start, path, "file_mounts", f"{path}: {why_not_source(text)}", hint)
+        return False
+    if why:
+        if "password" in why:
+            findings.hide([node])
+        findings.error(node.start, path, "mount", f"{path}: {why}", "write {/data: s3://BUCKET/PATH} or {/data/x.bin: https://HOST/x.bin}")
+        return False
+    if kind is SourceKind.WEB and is_plain_http(text):
+        findings.warn(node.start, path, "plain-http", f"{path}: http:// is not encrypted, so what arrives may have been changed on its way")
+    return True
 
 
 def _mapped_sources(target: str, node: Mapping, path: str, envs: Map[str, str], findings: Findings) -> list[tuple[str, Scalar]]:
-    """The sources of `{source: ./local, mode: COPY}`, which is a plain copy; every other map means a bucket."""
+    """The sources of `{source: ./local or s3://b/x, mode: COPY}`, which is a plain copy; every other map means a mounted bucket."""
     before = findings.problem_count
     given = {name: value for name, value, _ in members(node, Where.MOUNT, path, findings)}
     mode = choice(given["mode"], join(path, "mode"), findings, _MODES) if "mode" in given else "mount"
@@ -151,27 +195,33 @@ def _mapped_sources(target: str, node: Mapping, path: str, envs: Map[str, str], 
     if findings.problem_count > before:
         return []
     source = given.get("source")
-    items = source.items if isinstance(source, Sequence) else (source,) if source is not None else ()
-    local = [item for item in items if isinstance(item, Scalar) and not is_null(item) and not _URI.match(_filled(item.text, envs))]
-    if not items or len(local) < len(items):
-        _refuse_bucket(node.start, mode or "mount", path, findings)
+    items = source.items if isinstance(source, Sequence) else (source,) if source is not None and not is_null(source) else ()
+    if mode != "copy" or not items:
+        _refuse_mount(node, items, path, envs, findings)
         return []
-    if mode != "copy":
-        message = f"{path}: local files are copied, not mounted through a bucket{_LOST}"
-        hint = f"write {{source: {quoted(local[0].text).strip('`')}, mode: COPY}}"
-        findings.cannot_honour(node.start, path, "file_mounts", message, hint)
+    good = [item for item in items if isinstance(item, Scalar) and _source_is_good(item, path, envs, findings)]
+    for item in items:
+        _no_source(item, path, findings)
+    if len(good) < len(items):
         return []
-    if given.keys() & {"name", "store", "persistent"}:
+    if given.keys() & {"name", "store", "persistent"} and any(source_kind(_filled(item.text, envs)) is SourceKind.LOCAL for item in good):
         findings.note(node.start, path, "no-bucket", f"{path}: the files are copied straight to the machine; no bucket is made")
     if not isinstance(source, Sequence):
-        return [(target, local[0])]
-    return [(f"{target}/{PurePosixPath(item.text).name or 'source'}", item) for item in local]
+        return [(target, good[0])]
+    return [(f"{target}/{PurePosixPath(shown_source(item.text).removesuffix('?…')).name or 'source'}", item) for item in good]
 
 
-def _refuse_bucket(at: Mark, mode: str, path: str, findings: Findings) -> None:
-    lost = "" if mode == "copy" else _LOST
-    message = f"{path}: buckets are not mounted or copied (mode: COPY) yet{lost}"
-    findings.cannot_honour(at, path, "file_mounts", message, _BUCKET_HINT)
+def _refuse_mount(node: Mapping, items: SequenceOf[Node], path: str, envs: Map[str, str], findings: Findings) -> None:
+    first = items[0] if items else None
+    if isinstance(first, Scalar) and source_kind(_filled(first.text, envs)) is SourceKind.LOCAL:
+        message = f"{path}: local files are copied, not mounted through a bucket{_LOST}"
+        hint = f"write {{source: {quoted(first.text).strip('`')}, mode: COPY}}"
+    else:
+        message = f"{path}: buckets are copied (mode: COPY), not mounted{_LOST}"
+        named = isinstance(first, Scalar) and not why_not_source(_filled(first.text, envs))
+        copy = f"write {{source: {first.text}, mode: COPY}}" if named and isinstance(first, Scalar) else _COPY_HINT
+        hint = f"to have a copy {copy}; results go back by `aws s3 cp` or `gcloud storage cp` in `run`"
+    findings.cannot_honour(node.start, path, "file_mounts", message, hint)
 
 
 def _filled(text: str, envs: Map[str, str]) -> str:
@@ -194,7 +244,7 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
     Raises
     ------
     SpecError
-        If a source turns out to be a bucket or URI, or a target to be none.
+        If a source, a target or a repository turns out to be none.
 
     Examples
     --------
@@ -210,7 +260,7 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         at = Mark(mount.origin.line, 1, 0)
         key = Scalar(filled.target, Kind.TEXT, True, at, at)
         _target_is_good(key, mount.origin.path, findings)
-        _local_source(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings)
+        _source_is_good(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings, final=True)
     findings.raise_if_any()
     outputs = tuple(replace(m, target=_filled(m.target, envs), source=_filled(m.source, envs)) for m in spec.outputs)
     return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts), outputs=outputs)

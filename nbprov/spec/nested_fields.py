@@ -60,7 +60,7 @@ NESTED_FIELDS = (
     ),
     Field("lock", Where.PYTHON, "a local uv.lock, or the folder it is in; instead of requirements", example=("uv.lock",)),
     Field("source", Where.MOUNT, "local file or folder, a list of them, or a URI"),
-    Field("mode", Where.MOUNT, "how it gets there; local files are copied", values=("COPY", "MOUNT", "MOUNT_CACHED"), free=False),
+    Field("mode", Where.MOUNT, "how it gets there: COPY", values=("COPY", "MOUNT", "MOUNT_CACHED"), free=False),
     Field("store", Where.MOUNT, "kind of bucket"),
     Field("name", Where.MOUNT, "name of a bucket"),
     Field("persistent", Where.MOUNT, "whether the bucket stays", values=_BOOL, free=False),

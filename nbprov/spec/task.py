@@ -159,7 +159,7 @@ class _Task:
             run=self._command("run"),
             envs=envs,
             secrets=secrets,
-            workdir=self._read("workdir", lambda node: read_workdir(node, self._findings)) or "",
+            workdir=self._read("workdir", lambda node: read_workdir(node, visible, frozenset(secrets), self._findings)) or "",
             file_mounts=self._read("file_mounts", lambda node: read_mounts(node, visible, frozenset(secrets), self._findings)) or (),
             guards=guards_of(
                 resources.autostop,

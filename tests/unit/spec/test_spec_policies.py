@@ -313,9 +313,14 @@ def test_variables_hold_no_nul_and_are_not_without_number() -> None:
         ("{source: ./a, mode: copy}", ["/d"]),
         ("{source: [./a, ./b/c.txt], mode: COPY}", ["/d/a", "/d/c.txt"]),
         ("{source: ./a, mode: COPY, name: bk, store: s3}", ["/d"]),
+        ("s3://b/x", ["/d"]),
+        ("gs://b", ["/d"]),
+        ("'https://x.y/z.tar?sig=1'", ["/d"]),
+        ("{source: s3://b/x, mode: COPY}", ["/d"]),
+        ("{source: [./a, gs://b/x/, 'https://h/z.bin?sig=/q'], mode: COPY}", ["/d/a", "/d/x", "/d/z.bin"]),
     ],
 )
-def test_local_files_in_any_form_are_copied(value: str, targets: list[str]) -> None:
+def test_copies_in_any_form_are_read(value: str, targets: list[str]) -> None:
     assert [mount.target for mount in parse(f"file_mounts: {{/d: {value}}}").file_mounts] == targets
 
 
@@ -325,8 +330,14 @@ def test_local_files_in_any_form_are_copied(value: str, targets: list[str]) -> N
         ("{source: ./a}", "spec.not-yet", "mode: COPY"),
         ("{source: s3://b, mode: MOUNT}", "spec.not-yet", "--ignore file_mounts"),
         ("{name: b, store: volume}", "spec.not-yet", "--ignore file_mounts"),
-        ("'https://x.y/z.tar?sig=1'", "spec.not-yet", "curl"),
-        ("gs://b/x", "spec.not-yet", "setup"),
+        ("{source: s3://b/x}", "spec.not-yet", "mode: COPY"),
+        ("{source: gs://b/x, mode: MOUNT_CACHED, type: DATASET_RO}", "spec.not-yet", "mode: COPY"),
+        ("{source: [s3://b/x, r2://b/y], mode: COPY}", "spec.not-yet", "setup"),
+        ("r2://b/x", "spec.not-yet", "setup"),
+        ("{source: [s3://b/x, [y]], mode: COPY}", "spec.mount", "./data"),
+        ("s3:///x", "spec.mount", "BUCKET"),
+        ("https://host", "spec.mount", "HOST"),
+        ("'https://host/x#md5=1'", "spec.mount", "HOST"),
         ("{sorce: ./a, mode: COPY}", "spec.unknown-field", "source"),
         ("{source: ./a, mode: MOVE}", "spec.choice", ""),
         ("{source: s3://b, type: DATASET_RO}", "spec.mount", "MOUNT_CACHED"),
@@ -340,7 +351,47 @@ def test_other_mounts_are_errors_with_a_way_out(value: str, code: str, hint: str
     assert hint in caught.value.problems[0].hint
 
 
+def test_what_is_written_to_a_mount_is_not_lost_unsaid() -> None:
+    for value in ("{source: s3://b/x}", "{source: ./a}", "{name: new, store: gcs, persistent: false}"):
+        with pytest.raises(SpecError, match="would be lost with the machine"):
+            parse(f"file_mounts: {{/d: {value}}}")
+
+
+def test_files_by_plain_http_are_warned_of() -> None:
+    assert [(r.level.value, r.code) for r in parse("file_mounts: {/d: http://h/x}").remarks] == [("warning", "spec.plain-http")]
+
+
+def test_a_password_in_an_address_is_refused_and_shown_nowhere() -> None:
+    for text in ("file_mounts: {/d: 'https://me:s3cr3t-w0rd@h/x'}", "workdir: {url: 'https://s3cr3t-w0rd@h/o/r.git'}"):
+        with pytest.raises(SpecError) as caught:
+            parse(text)
+        assert "password or token" in str(caught.value)
+        assert "s3cr3t-w0rd" not in str(caught.value)
+
+
 def test_a_git_workdir_is_checked_and_named() -> None:
     assert codes("workdir: {url: https://x.y/z.git, ref: v1}") == ["spec.not-yet"]
+    assert codes("workdir: {url: git@host:me/x.git}") == ["spec.not-yet"]
     assert codes("workdir: {ref: v1}") == ["spec.missing"]
-    assert codes("workdir: {url: x, branch: v1}") == ["spec.unknown-field"]
+    assert codes("workdir: {url: https://x.y/z, branch: v1}") == ["spec.unknown-field"]
+    assert codes("workdir: https://x.y/z.git") == ["spec.value"]
+    assert codes("workdir: {url: 'https://h/$T.git'}\nsecrets: {T: null}") == ["spec.mount"]
+
+
+@pytest.mark.parametrize(
+    ("url", "ref"),
+    [
+        ("ext::sh -c id", ""),
+        ("-oProxyCommand=x", ""),
+        ("file:///etc", ""),
+        ("ssh://-oProxyCommand=x/y", ""),
+        ("git@-oProxyCommand=x:y", ""),
+        ("ssh://me:pw@host/x", ""),
+        ("http://host.example/x.git", ""),
+        ("https://host/x", "--upload-pack=id"),
+        ("https://host/x", "a..b"),
+        ("https://host/x", "a b"),
+    ],
+)
+def test_a_git_address_that_could_do_harm_is_refused(url: str, ref: str) -> None:
+    assert codes(f"workdir: {{url: '{url}', ref: '{ref}'}}") == ["spec.value"]

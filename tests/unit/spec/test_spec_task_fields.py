@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nbprov.model.money import usd
+from nbprov.model.sources import SourceKind
 from nbprov.model.spec import DEFAULT_IDLE_SECONDS, Autostop, Guards, Level, Mount, Secret
 from nbprov.spec import SpecError, fields, fill_paths, parse
 from nbprov.spec.fields import Use, Where
@@ -220,7 +221,7 @@ def test_what_the_program_would_not_notice_is_a_note(text: str) -> None:
         ("resources: {ephemeral_storage: 50}", "ephemeral_storage"),
         ("config: {gcp: {vpc_name: x}}", "gcp"),
         ("event_callback: ./tell.sh", "event_callback"),
-        ("file_mounts: {/d: s3://b/x}", "file_mounts"),
+        ("file_mounts: {/d: r2://b/x}", "file_mounts"),
         ("file_mounts: {/d: {source: s3://b, mode: MOUNT}}", "file_mounts"),
         ("workdir: {url: git@host:me/x.git}", "workdir"),
         ("quantum: 5", "quantum"),
@@ -257,12 +258,16 @@ def test_paths_are_filled_once_all_values_are_known() -> None:
     assert [(m.target, m.source) for m in filled.file_mounts] == [("/d/7", "./$OTHER/7")]
 
 
-def test_a_filled_path_can_turn_out_to_be_a_bucket() -> None:
-    assert codes("envs: {SRC: s3://b/x}\nfile_mounts: {/d: $SRC}") == ["spec.not-yet"]
+def test_a_filled_path_can_turn_out_to_be_a_bucket_or_nonsense() -> None:
     spec = parse("envs: {SRC: null}\nfile_mounts: {/d: $SRC}")
     assert spec.file_mounts == (Mount("/d", "$SRC", spec.file_mounts[0].origin),)
-    with pytest.raises(SpecError):
-        fill_paths(spec, {"SRC": "s3://b/x"})
+    assert spec.file_mounts[0].kind is SourceKind.LOCAL
+    assert fill_paths(spec, {"SRC": "s3://b/x"}).file_mounts[0].kind is SourceKind.S3
+    for value in ("r2://b/x", "s3://", "https://a:b@h/x"):
+        with pytest.raises(SpecError):
+            fill_paths(spec, {"SRC": value})
+    assert codes("envs: {SRC: r2://b/x}\nfile_mounts: {/d: $SRC}") == ["spec.not-yet"]
+    assert codes("secrets: {S: null}\nfile_mounts: {/d: 's3://b/$S'}") == ["spec.mount"]
 
 
 def test_a_secret_does_not_become_a_path() -> None:
