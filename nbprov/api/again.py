@@ -17,6 +17,7 @@ from .given import Given
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
+    from nbprov.remote.agent.values import Environment
 
     from .session import Session
 
@@ -40,11 +41,11 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
         return True
     if spec.run:
         return "run" in jobs
-    return bool(spec.setup) and jobs.get("setup") is not None
+    return bool(spec.setup) and spec.engine is None and jobs.get("setup") is not None
 
 
 def _wants(spec: Spec) -> bool:
-    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run)
+    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.engine)
 
 
 class SettingUp(Done):
@@ -70,6 +71,12 @@ class SettingUp(Done):
         live = await engine.attach(row.name)
         await bring_up(live, spec, given.everything(), folder, engine.ledger, self._report)
         note_set_up(engine.ledger, row.run_id)
+        if spec.engine is not None:
+            await self._session.engine_up(live, spec.engine, self.environment(), self._report)
+
+    def environment(self) -> Environment:
+        """The envs and secrets that were given for it."""
+        return self._given.everything()
 
     def hide_secrets(self, text: str) -> str:
         """The text with the secrets of this setup and run blotted out."""

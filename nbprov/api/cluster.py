@@ -12,6 +12,7 @@ from nbprov.model.errors import Interrupted, NotFound
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .carrying import Carrying
+from .engines import EngineClients
 from .errors import OtherCluster, readably
 from .reaching import Reachable
 
@@ -77,7 +78,7 @@ class Done(Waitable[None]):
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
-class Cluster(Reachable, Carrying):
+class Cluster(Reachable, Carrying, EngineClients):
     """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a
@@ -246,7 +247,8 @@ class Cluster(Reachable, Carrying):
             Agree to what it costs now, up to `max_price`; otherwise it stays stopped where that is more than Launch agreed to.
         """
         engine = self._session.engine
-        return self._begin(engine.lifecycle.start(self._row(), spec=spec, agreed=agreed), "starting")
+        work = engine.lifecycle.start(self._row(), spec=spec, agreed=agreed)
+        return self._begin(self._session.with_engine(self, work), "starting")
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
         work = self._session.with_tunnels(self.cluster_id, work)

@@ -24,6 +24,8 @@ from .given import Given
 from .underway import cancel
 
 if TYPE_CHECKING:
+    from nbprov.remote.agent.values import Environment
+
     from .session import Session
 
 CANCEL, DETACH = "cancel", "detach"
@@ -114,6 +116,10 @@ class Run(Waitable[Cluster]):
 
         return masker(self._given.everything())(text)
 
+    def environment(self) -> Environment:
+        """The envs and secrets of this run."""
+        return self._given.everything()
+
     def down(self) -> Done:
         """End what this run made: its launch, or its cluster. Never a later one of the same name."""
         return self._session.down(self.name, cluster_id=self.run_id)
@@ -179,6 +185,8 @@ class Run(Waitable[Cluster]):
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
             note_set_up(engine.ledger, self.run_id)
+            if self.spec.engine is not None:
+                await self._session.engine_up(live, self.spec.engine, self.environment(), self._report)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
             self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
@@ -346,7 +354,10 @@ class Run(Waitable[Cluster]):
         return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
 
     def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
-        return replace(cluster, notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports))
+        return replace(
+            cluster,
+            notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports, *self._session.engine_words(self.run_id)),
+        )
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""

@@ -24,9 +24,9 @@ from .again import SettingUp, guards_of, use_again
 from .books import Cost, Tried
 from .catalogue import Catalogue
 from .cluster import Cluster, Done
+from .engines import Engined
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
-from .reaching import Reaching
 from .run import Run
 from .underway import (
     Say,
@@ -58,7 +58,7 @@ _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(Reaching):
+class Session(Engined):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters

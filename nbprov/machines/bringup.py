@@ -15,6 +15,7 @@ from nbprov.remote.agent.values import Environment
 from nbprov.spec import fill_paths
 
 from .cells import agent_of
+from .engines.starting import ensure_engine
 from .variables import node_environment
 
 WORKDIR = "sky_workdir"
@@ -84,7 +85,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         report("setup is running")
         ledger.set_job(live.run_id, SETUP, SETUP, spec.setup, "running")
         begun = [await _start(live, node, SETUP, spec.setup, env, cwd) for node in live.nodes]
-        if spec.run and len(live.nodes) == 1:
+        if spec.run and len(live.nodes) == 1 and spec.engine is None:
             # Handed over together, so that run follows setup even if this kernel is gone by then.
             await _start(live, live.head, RUN, spec.run, env, cwd, after=[SETUP])
         tails = await asyncio.gather(*(_follow(node, job, hide, report) for node, job in zip(live.nodes, begun, strict=True)))
@@ -97,6 +98,8 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
                 f"{live.name}: setup ended with code {code}{where}" + "".join(f"\n    {line.rstrip()}" for line in tail),
                 hint=f"the cluster is kept under its guards: look with %%on {live.name} --bash, end it with %nbprov down {live.name}",
             )
+    if spec.engine is not None:
+        await ensure_engine(live, spec.engine, env, report)
     if spec.run:
         report("starting run")
         for node in live.nodes:

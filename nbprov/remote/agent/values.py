@@ -181,6 +181,8 @@ class TaskInfo:
         Of a job or a shell that ran; negative where a signal ended it.
     last
         The number of its last output so far.
+    service
+        It waits for work, and does not by itself count as activity.
     """
 
     id: str
@@ -193,6 +195,7 @@ class TaskInfo:
     started: Instant | None = None
     ended: Instant | None = None
     last: int = 0
+    service: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
