@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nbprov.remote.agent.values import Environment
 
     from .cluster import Cluster
+    from .run import Run
     from .session import Session
 
 log = logging.getLogger("nbprov.api")
@@ -191,3 +192,12 @@ class EngineClients:
         except KeyboardInterrupt:
             future.cancel()
             raise Interrupted(f"interrupted before {running.kind} of {self.name} was reached") from None
+
+
+class EngineClientsOfRun:
+    """What the handle of a launch has of engines, so that the name of a `%%provision` cell serves for both."""
+
+    def dask(self: Run) -> Client:  # type: ignore[misc]
+        """Wait until the cluster is set up, then as `Cluster.dask`. An interrupt of the wait leaves the launch alone."""
+        self.wait_detached()
+        return self.wait().dask()

@@ -19,6 +19,7 @@ from nbprov.runtime.waiting import Waitable, wait_for
 
 from .again import note_set_up
 from .cluster import Cluster, Done
+from .engines import EngineClientsOfRun
 from .errors import readable
 from .given import Given
 from .underway import cancel
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 CANCEL, DETACH = "cancel", "detach"
 
 
-class Run(Waitable[Cluster]):
+class Run(Waitable[Cluster], EngineClientsOfRun):
     """One provision, from the plan to a cluster that is set up.
 
     `run.launch()` agrees to the price shown; `run.wait()` blocks until the cluster is ready and set up, `await run` does not block;

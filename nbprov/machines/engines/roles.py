@@ -12,7 +12,7 @@ from nbprov.provisioning.live import LiveCluster, Node
 from .values import EngineFailed
 
 MIB = 1024 * 1024
-BASE_BYTES = 512 * MIB
+BASE_BYTES = 384 * MIB
 """Private memory of a process before it holds any data (interpreter, libraries, stacks of its threads), which a limit must leave beside it."""
 
 
