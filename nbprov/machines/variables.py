@@ -9,7 +9,7 @@ from nbprov.remote.environment import env_for
 def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> dict[str, str]:
     """The variables that setup, run and cells find on a node."""
     offer = live.candidate.offer
-    return env_for(
+    return live.variables | env_for(
         node_rank=node.instance.node,
         node_ips=[n.instance.private_host or n.instance.host for n in live.nodes],
         num_gpus=offer.accelerator_count,

@@ -45,6 +45,8 @@ class LiveCluster:
     ----------
     door
         What is done about machines that do not answer; None where nothing can be.
+    variables
+        What setup, run and cells find in their environment beside the usual.
     """
 
     run_id: str
@@ -53,6 +55,7 @@ class LiveCluster:
     keys: ClusterKeys
     nodes: list[Node] = field(default_factory=list)
     door: Door | None = None
+    variables: dict[str, str] = field(default_factory=dict)
 
     @property
     def head(self) -> Node:

@@ -5,7 +5,8 @@ Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job
   id        marks the processes of this engine and role, so that what an earlier keeper left is found and ended by its own pid
   state     the file that says where the process listens, once it does
   command   what to run; `{name}` stands for a port that was chosen, `{home}` for the home
-  ports     name -> [address, number that is tried first]
+  ports     name -> [address that it must be free on, number that is tried first]
+  at        the address where it listens, where that is another one
   up        name of the port that is listened on once it is up
   says      or a text that a line of its output holds once it is up
   env       further variables of the process
@@ -173,7 +174,7 @@ class Keeper:
         if self.config.get("says"):
             return self.up.is_set()
         name = self.config["up"]
-        return listens(self.config["ports"][name][0], self.ports[name])
+        return listens(self.config.get("at") or self.config["ports"][name][0], self.ports[name])
 
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})

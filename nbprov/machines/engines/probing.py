@@ -17,6 +17,8 @@ from nbprov.remote.agent.values import Output
 from .values import FOLDER, EngineFailed, EngineMissing, Facts
 
 PACKAGE = {"dask": "distributed", "ray": "ray"}
+INSTALLED = {"ray": "ray[client]"}
+"""What is asked of pip where that is more than the package itself."""
 TRAVELLING = {
     "dask": ("dask", "distributed", "cloudpickle", "msgpack", "toolz", "tornado", "numpy", "pandas", "pyarrow", "lz4", "bokeh"),
     "ray": ("ray", "numpy", "pandas", "pyarrow"),
@@ -64,12 +66,12 @@ def requirements(kind: str) -> list[str]:
     Examples
     --------
     >>> requirements("ray")  # doctest: +SKIP
-    ['ray==2.60.0', 'numpy==2.4.6']
+    ['ray[client]==2.60.0', 'numpy==2.4.6']
     """
     here = versions_here(kind)
     if PACKAGE[kind] not in here:
-        return [PACKAGE[kind]]
-    return [f"{name}=={version.partition('+')[0]}" for name, version in here.items()]
+        return [INSTALLED.get(kind, PACKAGE[kind])]
+    return [f"{INSTALLED.get(name, name)}=={version.partition('+')[0]}" for name, version in here.items()]
 
 
 async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:

@@ -32,6 +32,8 @@ class Role:
         Which of the ports is listened on once it is up; or the text that a line of its output holds then.
     data
         Bytes of private memory a process may have; 0 for no limit.
+    everywhere
+        It listens on all addresses whatever it is told, so its ports must be free on all of them.
     files
         Path -> text of files that are written first; `{home}` stands for the home in both.
     """
@@ -45,6 +47,7 @@ class Role:
     env: Mapping[str, str] = field(default_factory=dict)
     data: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
+    everywhere: bool = False
 
 
 def private_address(live: LiveCluster, node: Node) -> str:

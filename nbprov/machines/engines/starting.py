@@ -8,17 +8,19 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 
 from nbprov.machines.cells import agent_of
 from nbprov.machines.tunnels import Service
 from nbprov.machines.variables import node_environment
 from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live import LiveCluster, Node, all_of
 from nbprov.remote.agent.values import Environment, TaskInfo
 
-from . import dask
+from . import dask, ray
 from .certificates import certificate
 from .probing import PATH, interpreter
 from .roles import Role, private_address
@@ -67,7 +69,7 @@ def services(kind: str) -> dict[str, Service]:
     """
     if kind == "dask":
         return {"scheduler": Service("the Dask scheduler", "tls"), "dashboard": Service("the Dask dashboard")}
-    return {"client": Service("Ray", "ray"), "dashboard": Service("the Ray dashboard")}
+    return {"client": Service("Ray's client server", "ray")}
 
 
 class _Starter:
@@ -97,11 +99,38 @@ class _Starter:
             self.report(f"starting {len(missing)} Dask worker{'s' if len(missing) > 1 else ''}")
         await all_of(*(self._up(role) for role in workers))
         count = len(self.live.nodes) * dask.workers_of(self.live, self.engine)
-        return Running("dask", ports, facts, count)
+        return self._running(ports, facts, count)
 
     async def ray(self) -> Running:
         """A head, then the other nodes."""
-        raise NotImplementedError
+        await self._look()
+        head = ray.head(self.live, self.engine)
+        is_new = self._of(head.node, head.name) is None
+        if is_new:
+            await self._prepare(self.live.nodes)
+            # They belong to a head that is gone.
+            await self._cancel("ray-node-")
+            self.report("starting Ray's head")
+        ports, facts = await self._up(head)
+        others = ray.nodes(self.live, self.engine, ports["gcs"])
+        missing = [role for role in others if self._of(role.node, role.name) is None]
+        if missing:
+            if not is_new:
+                await self._prepare([role.node for role in missing])
+            self.report(f"starting Ray on {len(missing)} more node{'s' if len(missing) > 1 else ''}")
+        await all_of(*(self._up(role) for role in others))
+        self.live.variables = ray.variables(self.live, ports["gcs"])
+        return self._running(ports, facts, len(self.live.nodes))
+
+    def _running(self, ports: dict[str, int], facts: Facts, workers: int) -> Running:
+        """With a word where this kernel's own client would not do."""
+        running, kind = Running(self.engine.kind, ports, facts, workers), dask if self.engine.kind == "dask" else ray
+        try:
+            kind.check_installed(self.live.name)
+            kind.check_versions(self.live.name, running)
+        except NbprovError as error:
+            return replace(running, remarks=(f"{error.message}; next: {error.hint}",))
+        return running
 
     # ------------------------------------------------------------ steps
 
@@ -117,12 +146,14 @@ class _Starter:
 
     async def _prepare(self, nodes: Iterable[Node]) -> None:
         """The interpreter, and the key, of machines where something is to be started."""
-        text = certificate(self.live.keys.folder).read_text(encoding="ascii")
+        keys = self.live.keys.folder
+        is_dask = self.engine.kind == "dask"
+        place = f"{FOLDER}/engine.pem" if is_dask else ray.PLACE_ON_NODE
+        text = (certificate(keys) if is_dask else ray.token_file(keys)).read_text(encoding="ascii").strip() + "\n"
 
         async def one(node: Node) -> None:
             self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
-            if self.engine.kind == "dask":
-                await self._write(node, f"{FOLDER}/engine.pem", text)
+            await self._write(node, place, text)
 
         await all_of(*(one(node) for node in {node.instance.node: node for node in nodes}.values()))
 
@@ -167,12 +198,13 @@ class _Starter:
         earlier = sum(1 for task in self.tasks[number] if task.name == role.name)
         # Two kernels that come at once name it the same, and the agent starts it once.
         task_id = f"{role.name}-r{earlier + 1}" if earlier else role.name
-        facts = self.facts[number]
+        facts, at = self.facts[number], private_address(self.live, role.node)
         config = {
             "id": f"{self.live.run_id}/{role.name}",
             "state": f"{FOLDER}/{task_id}.json",
             "command": [facts.program, *role.command],
-            "ports": {name: [private_address(self.live, role.node), first] for name, first in role.ports.items()},
+            "ports": {name: ["0.0.0.0" if role.everywhere else at, first] for name, first in role.ports.items()},
+            "at": at,
             "up": role.up,
             "says": role.says,
             "env": dict(role.env),
