@@ -38,8 +38,8 @@ MARKER = "NBPROV_ENGINE"
 HOME = os.path.expanduser("~")
 TRIES = 200
 """Numbers that are tried for a port, one after the other."""
-MOST_FAILURES = 5
-"""In a row: a process that cannot be started is not started for ever, and its last words are what helps."""
+MOST_FAILURES, MOST_AT_FIRST = 6, 2
+"""In a row, and where it was never up: a process that cannot be started is not started for ever, and its last words are what helps."""
 HEALTHY_SECONDS = 60.0
 """A process that lived so long was well, and its end begins a new count."""
 FIRST_PAUSE, LAST_PAUSE = 0.5, 15.0
@@ -107,6 +107,7 @@ class Keeper:
         self.state = os.path.expanduser(config["state"])
         self.ending = threading.Event()
         self.up = threading.Event()
+        self.was_up = False
         self.ports: dict[str, int] = {}
         self.child: subprocess.Popen[bytes] | None = None
 
@@ -122,7 +123,7 @@ class Keeper:
             if self.ending.is_set():
                 break
             failures = 1 if time.monotonic() - born > HEALTHY_SECONDS else failures + 1
-            if failures >= MOST_FAILURES:
+            if failures >= (MOST_FAILURES if self.was_up else MOST_AT_FIRST):
                 print(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up", flush=True)
                 return 1
             pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
@@ -148,7 +149,7 @@ class Keeper:
         while child.poll() is None:
             if not told and self.is_up():
                 self.tell(child.pid)
-                told = True
+                told = self.was_up = True
             time.sleep(LOOK_SECONDS if not told else 2 * LOOK_SECONDS)
         code = int(child.returncode)
         end_marked(self.config["id"])

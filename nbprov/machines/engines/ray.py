@@ -13,7 +13,7 @@ from nbprov.provisioning.live import LiveCluster, Node
 
 from .probing import versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus
-from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
+from .values import EngineFailed, EngineMissing, EngineVersions, Running
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,8 @@ HEAD = "ray-head"
 TOKEN_FILE = "engine.token"
 PLACE_ON_NODE = "~/.ray/auth_token"
 """Where Ray looks for its token unless it is told otherwise."""
+TRIES = 3
+"""Ray starts a process of its own for each client, and gives up where that takes more than 30 s, as it does on a machine that has just begun."""
 SMALLEST_STORE = 80 * 2**20
 """Ray takes no smaller object store."""
 
@@ -136,11 +138,15 @@ def connect(name: str, local: int, token: Path) -> Any:
 
     if ray.util.client.ray.is_connected():
         ray.shutdown()
-    try:
-        return ray.init(f"ray://127.0.0.1:{local}", log_to_driver=False)
-    except (ConnectionError, TimeoutError, RuntimeError) as error:
-        words = str(error).strip().splitlines()
-        raise EngineFailed(
-            f"Ray of {name} does not answer: {words[0] if words else type(error).__name__}",
-            hint=f"%nbprov logs {name} {HEAD}; {FOLDER} on the machine has its state",
-        ) from error
+    for rest in reversed(range(TRIES)):
+        try:
+            return ray.init(f"ray://127.0.0.1:{local}", log_to_driver=False)
+        except (ConnectionError, TimeoutError, RuntimeError) as error:
+            if rest and isinstance(error, ConnectionAbortedError):
+                continue
+            words = [line for line in str(error).strip().splitlines() if line.strip()]
+            raise EngineFailed(
+                f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
+                hint=f"%nbprov logs {name} {HEAD} has its last words",
+            ) from error
+    raise AssertionError("the last try returns or raises")

@@ -26,7 +26,7 @@ from .probing import PATH, interpreter
 from .roles import Role, private_address
 from .values import FOLDER, UP_MARK, EngineFailed, Facts, Running, state_of
 
-START_SECONDS: Seconds = 180.0
+START_SECONDS: Seconds = 300.0
 """From the start of a process to its being up: the first import of some hundred megabytes from a cold network disk takes a minute."""
 CANCEL_SECONDS: Seconds = 20.0
 """How long an earlier process may take to end; the agent kills it after 5 s."""

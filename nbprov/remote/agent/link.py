@@ -124,6 +124,8 @@ class Link:
             try:
                 self._process.stdin.write(struct.pack(">I", len(body)) + body)
             except OSError as error:
+                # The reader may not have been told yet, and whoever asks again must not meet this link.
+                self._down()
                 raise LinkLost(str(error)) from error
 
     async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
