@@ -1,6 +1,7 @@
 """Runs on a machine: starts one process of an engine, starts it again when it dies, and ends all of it when it is told to.
 
-Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job of the agent, with its configuration as the only argument:
+Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job of the agent, with its configuration in the variable NBPROV_KEEPER
+(on the command line, whoever kills the process by its name would kill its keeper too):
 
   id        marks the processes of this engine and role, so that what an earlier keeper left is found and ended by its own pid
   state     the file that says where the process listens, once it does
@@ -34,7 +35,7 @@ assert sys.platform != "win32", "a machine is never Windows"
 
 MARK = "nbprov-engine: "
 """Begins the line that says that the process is up, and where."""
-MARKER = "NBPROV_ENGINE"
+MARKER, CONFIG = "NBPROV_ENGINE", "NBPROV_KEEPER"
 HOME = os.path.expanduser("~")
 TRIES = 200
 """Numbers that are tried for a port, one after the other."""
@@ -210,4 +211,4 @@ def main(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(os.environ.pop(CONFIG)))

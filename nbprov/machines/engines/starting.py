@@ -213,8 +213,8 @@ class _Starter:
             "facts": {"program": facts.program, "python": facts.python, "packages": dict(facts.packages)},
         }
         keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
-        script = f"{PATH}\nexec {shlex.quote(facts.program)} - {shlex.quote(json.dumps(config))} <<'NBPROV_END'\n{keeper}NBPROV_END\n"
-        variables = {**node_environment(self.live, role.node), **self.env}
+        script = f"{PATH}\nexec {shlex.quote(facts.program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
+        variables = {**node_environment(self.live, role.node), **self.env, "NBPROV_KEEPER": json.dumps(config)}
         task = await agent.run_job(script, name=role.name, env=variables, id=task_id, service=True)
         if not task.service:
             await agent.cancel_job(task.id)
