@@ -51,7 +51,9 @@ class Engined(Reaching):
     def environment_of(self: Session, run_id: str) -> Environment:  # type: ignore[misc]
         """The envs of a run, and its secrets where this session was given them."""
         known = next((run for run in self.runs.values() if run.run_id == run_id), None) or self.setting_up.get(run_id)
-        return known.environment() if known is not None else dict(self.spec_of(run_id).envs)
+        if known is not None:
+            return known.environment()
+        return {name: value for name, value in self.spec_of(run_id).envs.items() if value is not None}
 
     async def engine_up(self, live: LiveCluster, engine: Engine, env: Environment, report: Callable[[str], None]) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""

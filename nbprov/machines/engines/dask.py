@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,9 +140,9 @@ def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: S
     EngineFailed
         If it does not answer.
     """
-    import distributed
+    distributed: Any = import_module("distributed")  # typed in part only
 
-    class ClusterClient(distributed.Client):
+    class ClusterClient(distributed.Client):  # type: ignore[misc]
         """A client whose dashboard is reached through the tunnel, not at the address that the scheduler has there."""
 
         @property
@@ -152,7 +153,10 @@ def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: S
     security = distributed.Security(tls_ca_file=place, tls_client_cert=place, tls_client_key=place, require_encryption=True)
     try:
         # Workers' private addresses are not reached from here: all goes by the scheduler.
-        return ClusterClient(f"tls://127.0.0.1:{local}", security=security, direct_to_workers=False, timeout=seconds, name=f"nbprov-{name}")
+        client: Client = ClusterClient(
+            f"tls://127.0.0.1:{local}", security=security, direct_to_workers=False, timeout=seconds, name=f"nbprov-{name}"
+        )
+        return client
     except (OSError, TimeoutError) as error:
         raise EngineFailed(f"the Dask scheduler of {name} does not answer: {error}", hint=f"%nbprov logs {name} {SCHEDULER}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,8 +135,7 @@ def connect(name: str, local: int, token: Path) -> Any:
     """
     # Ray reads them when it connects, and knows no other way.
     os.environ.update({**AUTH, "RAY_AUTH_TOKEN_PATH": str(token)})
-    import ray
-
+    ray: Any = import_module("ray")  # typed in part only
     if ray.util.client.ray.is_connected():
         ray.shutdown()
     for rest in reversed(range(TRIES)):
