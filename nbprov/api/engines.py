@@ -156,7 +156,8 @@ class EngineClients:
         with session._connecting:
             known = session._clients.get(run_id)
             if known is not None and known.status == "running":
-                return known  # type: ignore[no-any-return]
+                client: Client = known
+                return client
             scheduler, dashboard, folder = self._reach(running, "scheduler")
             link = f"{dashboard.view().url}/status" if dashboard is not None else ""
             made = dask.connect(self.name, scheduler.local, certificate(folder), link, CONNECT_SECONDS)
