@@ -1,4 +1,4 @@
-"""What an engine runs on which machine: data for the keeper, made by `dask.py` and `ray.py`."""
+"""What an engine runs on which machine: data for the keeper, made by `dask.py`."""
 
 from __future__ import annotations
 

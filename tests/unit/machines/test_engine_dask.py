@@ -153,20 +153,15 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tupl
     client.close()
 
 
-def test_a_cluster_without_that_engine_says_so(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
-    from nbprov.machines.engines import ray
-
-    monkeypatch.setattr(ray, "check_installed", lambda name: None)
-    with pytest.raises(NoEngine, match="gang has the engine dask"):
-        gang[1].ray()
-
-
 def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(nbprov_home: Path) -> None:
     world = TunnelWorld(nbprov_home)
     try:
         cluster = up(world, "\nengine: {dask: {threads: 1}}\nrun: python3 -c 'import distributed; print(distributed.Client())'\n", "one")
         assert cluster.wait_job("run", WAIT_SECONDS) == 0
         assert "processes=1 threads=1" in cluster.logs("run")
+        plain = world.up("plain")
+        with pytest.raises(NoEngine, match="plain has no engine"):
+            plain.dask()
         before = cluster.view().instances[0].private_host
         cluster.stop().wait(WAIT_SECONDS)
         cluster.start().wait(WAIT_SECONDS)
