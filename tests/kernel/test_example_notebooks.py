@@ -110,7 +110,7 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
         finally:
             for made in home.glob("nbprov-*"):
                 end_cloud(made)
-    assert "is the Dask dashboard of gang" in text_of(cell_with(notebook, "%%provision gang"))
+    assert "the Dask dashboard" in text_of(cell_with(notebook, "%nbprov tunnel gang"))
     held = text_of(cell_with(notebook, "dd.from_map"))
     assert "720 MB in all" in held
     assert all(f"node{n}: " in held for n in range(4))
