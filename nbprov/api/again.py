@@ -24,6 +24,7 @@ from .setup_failure import EVENT, SET_UP, after_failure
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
+    from nbprov.remote.agent.values import Environment
 
     from .session import Session
 
@@ -50,11 +51,11 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
         return False
     if spec.run:
         return "run" in jobs
-    return bool(spec.setup) and jobs.get("setup") is not None
+    return bool(spec.setup) and spec.engine is None and jobs.get("setup") is not None
 
 
 def _wants(spec: Spec) -> bool:
-    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python)
+    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python or spec.engine)
 
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
@@ -101,6 +102,12 @@ class SettingUp(Done):
         except Exception as error:
             raise await after_failure(engine, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
+        if spec.engine is not None and spec.engine.kind == "dask":
+            await self._session.engine_up(live, spec.engine, self.environment(), self._report)
+
+    def environment(self) -> Environment:
+        """The envs and secrets that were given for it."""
+        return self.given.everything()
 
     def hide_secrets(self, text: str) -> str:
         """The text with the secrets of this setup and run blotted out."""

@@ -12,6 +12,7 @@ from nbprov.model.errors import Interrupted, NotFound
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .carrying import Carrying
+from .engines import EngineClients
 from .errors import OtherCluster, readably
 from .given import Ask, nobody
 from .reaching import Reachable
@@ -80,7 +81,7 @@ class Done(Waitable[None]):
         return f"<{self.what}: {'done' if self.done else 'under way'}>"
 
 
-class Cluster(Reachable, Carrying, Working, Giving):
+class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
     """One cluster. Holds no connection of its own; every call finds the cluster as it is now.
 
     Get one with `nbprov.cluster("dev")`, or as the result of a run. Once it has ended the handle is of no use: it does not act on a

@@ -89,7 +89,8 @@ class Starting(Done):
         work = start_cluster(
             session.engine, row, spec=spec, agreed=agreed, wait=wait, say=lambda text: self.on_say(text), given_up=self._given_up
         )
-        super().__init__(session.engine.thread.call(readably(session.with_tunnels(row.cluster_id, work))), f"starting {row.name}")
+        whole = session.with_tunnels(row.cluster_id, session.with_engine(Cluster(session, row.name, cluster_id=row.cluster_id), work))
+        super().__init__(session.engine.thread.call(readably(whole)), f"starting {row.name}")
 
     def give_up(self) -> None:
         """Wait for room no more."""

@@ -20,6 +20,7 @@ from nbprov.runtime.waiting import Waitable, wait_for
 
 from .again import note_set_up
 from .cluster import Cluster, Done
+from .engines import EngineClientsOfRun
 from .errors import readable
 from .given import Given
 from .replacing import put_in_place
@@ -27,6 +28,8 @@ from .setup_failure import after_failure
 from .underway import cancel
 
 if TYPE_CHECKING:
+    from nbprov.remote.agent.values import Environment
+
     from .session import Session
 
 CANCEL, DETACH = "cancel", "detach"
@@ -35,7 +38,7 @@ LOG_LINES = 500
 """Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""
 
 
-class Run(Waitable[Cluster]):
+class Run(Waitable[Cluster], EngineClientsOfRun):
     """One provision, from the plan to a cluster that is set up.
 
     `run.launch()` agrees to the price shown; `run.wait()` blocks until the cluster is ready and set up, `await run` does not block;
@@ -127,6 +130,10 @@ class Run(Waitable[Cluster]):
         """The values of the spec's envs, those given by the caller included."""
         return {name: value for name, value in self._given.everything().items() if isinstance(value, str)}
 
+    def environment(self) -> Environment:
+        """The envs and secrets of this run."""
+        return self._given.everything()
+
     def down(self) -> Done:
         """End what this run made: its launch, or its cluster. Never a later one of the same name."""
         return self._session.down(self.name, cluster_id=self.run_id)
@@ -198,6 +205,8 @@ class Run(Waitable[Cluster]):
             except Exception as error:
                 raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)
+            if self.spec.engine is not None and self.spec.engine.kind == "dask":
+                await self._session.engine_up(live, self.spec.engine, self.environment(), self._report)
             if self.replaces:
                 await put_in_place(self._session, self.run_id, self.replaces)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
@@ -373,7 +382,10 @@ class Run(Waitable[Cluster]):
         return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
 
     def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
-        return replace(cluster, notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports))
+        return replace(
+            cluster,
+            notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports, *self._session.engine_words(self.run_id)),
+        )
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""

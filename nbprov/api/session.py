@@ -23,6 +23,7 @@ from .again import SettingUp, guards_of, use_again
 from .books import Cost, Tried
 from .catalogue import Catalogue
 from .cluster import Cluster, Done
+from .engines import Engined
 from .errors import DoesNotFit, readable, readably
 from .given import Ask, Given, collect, names_given, nobody
 from .keeping import Keeping, check_name
@@ -59,7 +60,7 @@ DEFAULT_NAME = "cluster"
 _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
-class Session(JobDesk, Keeping):
+class Session(JobDesk, Keeping, Engined):
     """The verbs of nbprov. `nbprov.provision`, `nbprov.plan` and so on are those of the process's one session.
 
     Parameters

@@ -15,6 +15,7 @@ from nbprov.remote.agent.values import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
 from .cells import agent_of
+from .engines.starting import ensure_engine
 from .jobs import JobRequest, submit_parts
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
@@ -80,16 +81,18 @@ async def bring_up(
         if len(live.nodes) == 1:
             # Handed over together, so that setup and run follow even if this kernel is gone by then.
             await setup.start(before)
-            if spec.run:
+            if spec.run and spec.engine is None:
                 await _start_run(steps, spec, [*setup.ids, *before][:1])
         async with steps.awake():
             await see_python(steps, python, before[0])
     if spec.setup:
         report("setup is running")
         await setup.start(before)
-        if spec.run and len(live.nodes) == 1:
+        if spec.run and len(live.nodes) == 1 and spec.engine is None:
             await _start_run(steps, spec, setup.ids)
         await setup.see()
+    if spec.engine is not None and spec.engine.kind == "dask":
+        await ensure_engine(live, spec.engine, env, report)
     if spec.run:
         report("starting run")
         await _start_run(steps, spec, setup.ids)

@@ -16,7 +16,7 @@ from nbprov.remote.connection import Connection, is_here
 from nbprov.remote.forwarding import Far, Forward, PortRefused
 
 from .cells import agent_of
-from .local_ports import LAST_PORT, listen_near, listen_on
+from .local_ports import LAST_PORT, LOOPBACK, listen_near, listen_on
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -63,6 +63,10 @@ class TunnelView:
         Why nobody listens here now (`dev is stopped`); empty while somebody does.
     trouble
         Why the last connection was not carried; empty where it was.
+    what
+        What listens there, where nbprov started it: `the Dask dashboard`.
+    scheme
+        Of the address; `http` unless it is known to be something else.
     """
 
     cluster: str
@@ -76,18 +80,29 @@ class TunnelView:
     received: int = 0
     paused: str = ""
     trouble: str = ""
+    what: str = ""
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
-        """For a browser on this computer."""
-        return f"http://127.0.0.1:{self.local}"
+        """For a browser on this computer, or for the program that it is meant for."""
+        return f"{self.scheme}://127.0.0.1:{self.local}"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What an engine has at the private address of a machine, and nowhere else: see `TunnelView`."""
+
+    what: str
+    scheme: str = "http"
 
 
 class Kept:
     """One tunnel, from its opening to its end; it outlives connections, and stops of its cluster."""
 
-    def __init__(self, row: ClusterRow, node: int, port: int) -> None:
-        self.row, self.node, self.port = row, node, port
+    def __init__(self, row: ClusterRow, node: int, port: int, service: Service | None = None) -> None:
+        self.row, self.node, self.port, self.service = row, node, port, service
+        self.at = LOOPBACK
         self.local = 0
         self.forward: Forward | None = None
         self.paused = ""
@@ -97,6 +112,8 @@ class Kept:
     def view(self) -> TunnelView:
         """A snapshot. Any thread."""
         view = TunnelView(self.row.name, self.row.cluster_id, self.node, self.port, self.local, paused=self.paused)
+        if self.service is not None:
+            view = replace(view, what=self.service.what, scheme=self.service.scheme)
         seen = self.forward
         if seen is None:
             return view
@@ -129,13 +146,17 @@ class Tunnels:
         """All as they are now, in the order of their opening. Any thread."""
         return [kept.view() for kept in list(self._kept)]
 
-    async def open(self, live: LiveCluster, port: int, local: int | None = None, node: int = 0) -> tuple[Kept, bool]:
+    async def open(
+        self, live: LiveCluster, port: int, local: int | None = None, node: int = 0, service: Service | None = None
+    ) -> tuple[Kept, bool]:
         """Open a tunnel to a port of a node; one that leads there already (from the local port that is asked for) is returned as it is.
 
         Parameters
         ----------
         local
             The port here; by default the same number where that is free, else the next free one.
+        service
+            It leads to the node's private address, where this listens; by default to its loopback.
 
         Returns
         -------
@@ -151,12 +172,12 @@ class Tunnels:
         """
         _check(live, port, local, node)
         row = self._engine.ledger.cluster_of_run(live.run_id) or self._engine.cluster(live.name)
-        wanted = (row.cluster_id, node, port)
+        wanted = (row.cluster_id, node, port, service)
         async with self._opening:
             for kept in self._kept:
-                if (kept.row.cluster_id, kept.node, kept.port) == wanted and local in (None, kept.local):
+                if (kept.row.cluster_id, kept.node, kept.port, kept.service) == wanted and local in (None, kept.local):
                     return kept, False
-            kept = Kept(row, node, port)
+            kept = Kept(row, node, port, service)
             # No wait for a machine is in this, so it holds nobody up.
             await self._listen(kept, live.nodes[node], local)
             self._kept.append(kept)
@@ -189,7 +210,8 @@ class Tunnels:
 
     async def _listen(self, kept: Kept, node: Node, local: int | None) -> None:
         # What listens on a machine of this very computer, listens here: a tunnel on the same number would lead to itself.
-        avoid = {kept.port} if is_here(node.instance.host) else set()
+        kept.at = (node.instance.private_host or LOOPBACK) if kept.service is not None else LOOPBACK
+        avoid = {kept.port} if is_here(node.instance.host) and kept.at == LOOPBACK else set()
         if local is not None and local in avoid:
             raise UsageError(
                 f"port {local} of {kept.row.name} is port {local} of this computer: its machine runs here", hint="leave --local out"
@@ -215,7 +237,7 @@ class Tunnels:
                 async with asyncio.timeout_at(end):
                     connection = await self._line(kept)
                     self._refuse_loops(kept, connection)
-                    await connection.reach(kept.port, session)
+                    await connection.reach(kept.port, session, kept.at)
                 return
             except NotFound as error:
                 raise PortRefused(error.message) from error
@@ -258,7 +280,11 @@ class Tunnels:
         return agent.connection
 
     def _refuse_loops(self, kept: Kept, connection: Connection) -> None:
-        if is_here(connection.host) and any(other.forward is not None and other.local == kept.port for other in self._kept):
+        if (
+            is_here(connection.host)
+            and kept.at == LOOPBACK
+            and any(other.forward is not None and other.local == kept.port for other in self._kept)
+        ):
             raise PortRefused(f"port {kept.port} of this computer is a tunnel itself")
 
     # ------------------------------------------------------------ what becomes of the clusters
@@ -350,6 +376,7 @@ def in_words(views: Sequence[TunnelView]) -> list[str]:
     ['http://127.0.0.1:8081 is port 8080 of dev']
     """
     return [
-        f"{v.url} is port {v.port} of {v.cluster}{f' node {v.node}' if v.node else ''}" + (f" ({v.paused})" if v.paused else "")
+        f"{v.url} is {v.what or f'port {v.port}'} of {v.cluster}{f' node {v.node}' if v.node else ''}"
+        + (f" ({v.paused})" if v.paused else "")
         for v in views
     ]

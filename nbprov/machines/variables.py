@@ -10,7 +10,7 @@ from nbprov.remote.gang import launcher_files
 def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> dict[str, str]:
     """The variables that setup, run and cells find on a node."""
     offer, gang = live.candidate.offer, live.gang
-    return env_for(
+    return live.variables | env_for(
         # The place among those that are there: a machine that was lost leaves no gap.
         node_rank=next(rank for rank, other in enumerate(live.nodes) if other is node),
         node_ips=gang.addresses,

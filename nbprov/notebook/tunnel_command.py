@@ -35,7 +35,7 @@ class TunnelSheet(Sheet):
     def html(self) -> str:
         """As HTML that every viewer shows."""
         page = super().html()
-        for url in {view.url for view in self.data if not view.paused}:
+        for url in {view.url for view in self.data if not view.paused and view.scheme == "http"}:
             page = page.replace(
                 f">{escape(url)}<", f'><a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{escape(url)}</a><'
             )
@@ -114,7 +114,7 @@ def _rows(views: Sequence[TunnelView]) -> list[list[str]]:
             f"{view.open_now} open, {view.carried} in all" if view.carried else "none yet",
             size_words(view.received),
             size_words(view.sent),
-            view.paused or view.trouble,
+            view.paused or view.trouble or view.what,
         ]
         for view in views
     ]

@@ -59,6 +59,8 @@ class LiveCluster:
         Nodes whose agents do not hear of all others: while one works, somebody must keep these awake.
     notes
         What could not be done for the machines as a gang, in words.
+    variables
+        What setup, run and cells find in their environment beside the usual.
     """
 
     run_id: str
@@ -67,6 +69,7 @@ class LiveCluster:
     keys: ClusterKeys
     nodes: list[Node] = field(default_factory=list)
     door: Door | None = None
+    variables: dict[str, str] = field(default_factory=dict)
     unheard: set[int] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 

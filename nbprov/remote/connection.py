@@ -322,9 +322,16 @@ class Connection:
         except TimeoutError:
             raise SshError(SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s") from None
 
-    async def reach(self, port: int, session: Callable[[], Any]) -> None:
-        """Open a channel to a port of the machine's own 127.0.0.1, for a session as asyncssh calls it.
+    async def reach(self, port: int, session: Callable[[], Any], at: str = "127.0.0.1") -> None:
+        """Open a channel to a port of the machine's own, for a session as asyncssh calls it.
 
+        Parameters
+        ----------
+        at
+            Its loopback, or another address of its own.
+
+        Notes
+        -----
         Cancelling this leaves the opening to its end: its session finds out, and closes the channel.
 
         Raises
@@ -337,7 +344,7 @@ class Connection:
         where = f"{self.host} port {self.port}"
         if self._ssh is None or self._lost.is_set():
             raise SshError(SshCode.LOST, f"the connection to {where} is closed")
-        await open_channel(self._ssh, port, session, where, self._lost)
+        await open_channel(self._ssh, port, session, where, self._lost, at)
 
     async def close(self) -> None:
         """Close the connection and its channels. What runs on the machine under the agent goes on."""

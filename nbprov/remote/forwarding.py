@@ -24,7 +24,7 @@ MOST_CONNECTIONS = 128
 """At once through one forward. A browser opens 6 a page; a kernel may have only 256 files open on macOS, and a client gone wild must not take them all."""
 
 LOOPBACK = "127.0.0.1"
-"""Of the machine: a tunnel leads to what listens there, and nowhere further."""
+"""Of the machine: a tunnel leads to what listens there (an engine's to its private address), and nowhere further."""
 
 OPENING, CARRYING, OVER = "opening", "carrying", "over"
 
@@ -42,12 +42,14 @@ Reach = Callable[[Callable[[], "Far"]], Awaitable[None]]
 """Opens a channel to the port for the session that the given function makes; raises `NbprovError` where that cannot be."""
 
 
-async def open_channel(ssh: asyncssh.SSHClientConnection, port: int, session: Callable[[], Any], where: str, lost: asyncio.Event) -> None:
-    """Open a channel to a port of the machine's own loopback; see `Connection.reach`."""
+async def open_channel(
+    ssh: asyncssh.SSHClientConnection, port: int, session: Callable[[], Any], where: str, lost: asyncio.Event, at: str = LOOPBACK
+) -> None:
+    """Open a channel to a port of the machine's own; see `Connection.reach`."""
     import asyncssh
 
     # A channel that is given up while it is being opened would stay open at the machine's end for as long as the connection.
-    opening = asyncio.ensure_future(ssh.create_connection(session, LOOPBACK, port, LOOPBACK, 0))
+    opening = asyncio.ensure_future(ssh.create_connection(session, at, port, LOOPBACK, 0))
     opening.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
     try:
         await asyncio.shield(opening)

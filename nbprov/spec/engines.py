@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 
 from nbprov.model.spec import Engine
@@ -11,8 +12,10 @@ from .problems import Findings
 from .values import choice, join, whole
 
 KINDS = ("dask", "ray", "none")
-OPTIONS = {"dask": ("workers", "threads"), "ray": ("workers",)}
-"""What each takes: `workers` is `gpu` (one a GPU), `cpu` (one a vCPU) or a number a node; `threads` a worker."""
+OPTIONS = {"dask": ("workers", "threads", "memory"), "ray": ("workers", "memory")}
+"""What each takes: `workers` is `gpu` (one a GPU), `cpu` (one a vCPU) or a number a node; `threads` a worker; `memory` for data a node."""
+
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT]i?B)", re.IGNORECASE)
 
 MOST = 10_000
 
@@ -46,7 +49,7 @@ def _options(node: Mapping, kind: str, path: str, findings: Findings) -> tuple[t
         here = join(path, key.text)
         if key.text not in OPTIONS[kind]:
             near = get_close_matches(key.text[:40].lower(), OPTIONS[kind], 1, 0.6)
-            hint = f"did you mean `{near[0]}`?" if near else f"it takes {' and '.join(OPTIONS[kind])}"
+            hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(OPTIONS[kind])}"
             message = f"{kind} has no option {quoted(key.text)}"
             findings.error(key.start, here, "unknown-field", message, hint, near[0] if near else "")
         elif not is_null(value):
@@ -59,5 +62,15 @@ def _options(node: Mapping, kind: str, path: str, findings: Findings) -> tuple[t
 def _option(name: str, node: Node, path: str, findings: Findings) -> str | None:
     if name == "workers" and isinstance(node, Scalar) and not node.text.strip()[:1].isdigit():
         return choice(node, path, findings, ("gpu", "cpu"))
+    if name == "memory":
+        return _size(node, path, findings)
     number = whole(node, path, findings, most=MOST, example=f"{name}: 4")
     return None if number is None else str(number)
+
+
+def _size(node: Node, path: str, findings: Findings) -> str | None:
+    found = _SIZE.fullmatch(node.text.strip()) if isinstance(node, Scalar) else None
+    if found is None or float(found[1]) == 0:
+        findings.error(node.start, path, "value", f"{path} must be a size with its unit, not {as_given(node)}", "write memory: 8GB")
+        return None
+    return f"{found[1]}{found[2]}"

@@ -71,8 +71,8 @@ TASK_FIELDS = (
         _T,
         "a Dask or Ray cluster on the nodes",
         values=("dask", "ray", "none"),
-        advice="no scheduler is started yet",
-        example=("dask", "{dask: {workers: gpu, threads: 4}}", "none"),
+        advice="Dask is started; Ray is not yet",
+        example=("dask", "{dask: {workers: gpu, threads: 4}}", "{dask: {memory: 8GB}}", "none"),
     ),
     Field(
         "health",

@@ -100,6 +100,25 @@ def test_an_override_changes_price_and_plan(tour: nbformat.NotebookNode) -> None
     assert "cloud" in text_of(cell_with(tour, "%nbprov catalog"))
 
 
+def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="the extra dask is not installed")
+    notebook = nbformat.read(FOLDER / "engines.ipynb", as_version=4)
+    with new_home() as home:
+        monkeypatch.setenv("TMPDIR", str(home))
+        try:
+            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+        finally:
+            for made in home.glob("nbprov-*"):
+                end_cloud(made)
+    assert "the Dask dashboard" in text_of(cell_with(notebook, "%nbprov tunnel gang"))
+    held = text_of(cell_with(notebook, "dd.from_map"))
+    assert "720 MB in all" in held
+    assert all(f"node{n}: " in held for n in range(4))
+    assert "one node alone: Unable to allocate" in text_of(cell_with(notebook, "def whole"))
+    assert "30,000,000 rows; workers: 4" in text_of(cell_with(notebook, "wait_for_workers"))
+    assert "ended, confirmed by the cloud's list" in text_of(cell_with(notebook, "%nbprov down gang"))
+
+
 def test_example_notebooks_are_stored_without_outputs() -> None:
     for path in FOLDER.glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)

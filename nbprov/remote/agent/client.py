@@ -421,6 +421,7 @@ class AgentClient:
         cwd: str | None = None,
         after: Sequence[str] = (),
         id: str | None = None,
+        service: bool = False,
     ) -> TaskInfo:
         """Start a bash script as a job of its own: it runs on whether anybody listens or not.
 
@@ -434,8 +435,12 @@ class AgentClient:
             Ids of jobs that must succeed first; else this one is skipped. So `setup` and `run` need no laptop in between.
         id
             A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
+        service
+            It waits for work (a scheduler): it alone does not count as activity for the idle guard, its CPU and GPU use does.
         """
-        return understood(TaskInfo.of, (await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after))).get("task"))
+        more = {"service": True} if service else {}
+        answer = await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after), **more)
+        return understood(TaskInfo.of, answer.get("task"))
 
     async def submit_job(
         self,

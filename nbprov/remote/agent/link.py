@@ -162,6 +162,8 @@ class Link:
             try:
                 self._process.stdin.write(data)
             except OSError as error:
+                # The reader may not have been told yet, and whoever asks again must not meet this link.
+                self._down()
                 raise LinkLost(str(error)) from error
 
     async def ask(self, op: str, **fields: Any) -> dict[str, Any]:

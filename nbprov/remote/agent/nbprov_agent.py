@@ -1468,7 +1468,9 @@ class Agent:
         if wait_for == "none":
             return []
         # What came and went since the last look counts too: most cells take less time than passes between two looks.
-        recent = [task for task in self.tasks.values() if task.is_live or task.changed > self.guards.now]
+        # A service that only waits is no work; what it does shows as CPU and GPU use.
+        worked = [task for task in self.tasks.values() if not task.meta.get("service")]
+        recent = [task for task in worked if task.is_live or task.changed > self.guards.now]
         found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
         if wait_for == "jobs_and_ssh" and self.activity.sessions:
             found.append("%d ssh" % self.activity.sessions)
@@ -1732,12 +1734,15 @@ class Agent:
         }
 
     async def op_start(self, client: Client, frame: Json) -> Json:
-        """Start a job, a shell or a cell. The id is the client's, so that a repeated request starts nothing twice."""
+        """Start a job, a shell or a cell. The id is the client's, so that a repeated request starts nothing twice.
+
+        With `service` it is one that waits for work, and does not by itself keep the machine from being idle.
+        """
         name = str(frame["task"])
         if name in self.tasks:
             return {"task": self.tasks[name].info()}
         self.check_start(frame)
-        task = self.new_task(frame, {})
+        task = self.new_task(frame, {"service": True} if frame["kind"] == "job" and frame.get("service") else {})
         follow = frame.get("follow")
         if follow:
             self.begin_follow(client, task, str(follow), 0)

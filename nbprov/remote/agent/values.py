@@ -203,6 +203,8 @@ class TaskInfo:
         How many nodes have a part of it.
     position
         In the queue; 1 is the next one to begin.
+    service
+        It waits for work, and does not by itself count as activity.
     """
 
     id: str
@@ -219,6 +221,7 @@ class TaskInfo:
     devices: Sequence[int] = ()
     nodes: int = 1
     position: int | None = None
+    service: bool = False
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
@@ -238,6 +241,7 @@ class TaskInfo:
             devices=tuple(int(number(device)) for device in data.get("devices") or ()),
             nodes=_count(data.get("nodes")) or 1,
             position=_count(data.get("position")),
+            service=bool(data.get("service")),
         )
 
     @property

@@ -167,18 +167,22 @@ def test_who_may_reach_the_ports() -> None:
         ("{ray: null}", Engine("ray")),
         ("{dask: {workers: gpu, threads: 4}}", Engine("dask", (("threads", "4"), ("workers", "gpu")))),
         ("{dask: {workers: 2}}", Engine("dask", (("workers", "2"),))),
+        ("{ray: {memory: 1.5 GiB}}", Engine("ray", (("memory", "1.5GiB"),))),
     ],
 )
 def test_forms_of_engine(value: str, engine: Engine | None) -> None:
     spec = parse(f"engine: {value}")
     assert spec.engine == engine
-    assert [r.level for r in spec.remarks] == ([Level.WARNING] if engine else [])
+    assert [r.level for r in spec.remarks] == ([Level.WARNING] if engine and engine.kind == "ray" else [])
 
 
 @pytest.mark.parametrize(
     "value",
     [
         "spark",
+        "{dask: {memory: 4}}",
+        "{dask: {memory: 0GB}}",
+        "{dask: {memory: [1GB]}}",
         "{}",
         "{dask: {}, ray: {}}",
         "{spark: {}}",

@@ -1,0 +1,150 @@
+"""Which Python of a machine has the engine; where none has, it is installed into an environment of our own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections import deque
+from collections.abc import Callable
+from importlib import metadata
+
+from nbprov.machines.cells import agent_of
+from nbprov.model.clock import Seconds
+from nbprov.provisioning.live import Node
+from nbprov.remote.agent.values import Output
+
+from .values import FOLDER, EngineFailed, EngineMissing, Facts
+
+PACKAGE = {"dask": "distributed"}
+TRAVELLING = {
+    "dask": ("dask", "distributed", "cloudpickle", "msgpack", "toolz", "tornado", "numpy", "pandas", "pyarrow", "lz4", "bokeh"),
+}
+"""Packages whose versions matter on both ends: the protocol, and the data that goes over it."""
+
+PROBE_SECONDS: Seconds = 60.0
+"""How long a look at the interpreters may take: a few starts of Python, slow on a disk that was never read."""
+INSTALL_SECONDS: Seconds = 900.0
+"""As long as the agent gives its own installing: some hundred megabytes over a slow mirror."""
+
+MARK = "nbprov-found: "
+LAST_LINES = 6
+"""Of pip's that are shown where it fails."""
+PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
+"""The environment of the spec's `python` comes before the machine's own."""
+
+_LOOK = """
+import json, platform, sys
+from importlib import metadata
+names, found = json.loads(sys.argv[1]), {}
+for name in names:
+    try:
+        found[name] = metadata.version(name)
+    except Exception:
+        pass
+print(sys.argv[2] + json.dumps({"program": sys.executable, "python": platform.python_version(), "packages": found}))
+"""
+
+
+def versions_here(kind: str) -> dict[str, str]:
+    """The versions of what matters to an engine, in this kernel's environment; what is missing is left out."""
+    found = {}
+    for name in TRAVELLING[kind]:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def requirements(kind: str) -> list[str]:
+    """What is installed on a machine that has no such engine: the notebook's versions, or the newest where it has none.
+
+    Examples
+    --------
+    >>> requirements("dask")  # doctest: +SKIP
+    ['dask==2026.8.0', 'distributed==2026.8.0']
+    """
+    here = versions_here(kind)
+    if PACKAGE[kind] not in here:
+        return [PACKAGE[kind]]
+    return [f"{name}=={version.partition('+')[0]}" for name, version in here.items()]
+
+
+async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:
+    """The interpreter of a machine that has the engine; installs it where none has.
+
+    Raises
+    ------
+    EngineMissing
+        If it could not be installed, with pip's last lines.
+    """
+    found = await _look(node, kind)
+    if PACKAGE[kind] in found.packages:
+        return found
+    await _install(node, kind, found, report)
+    found = await _look(node, kind)
+    if PACKAGE[kind] not in found.packages:
+        raise EngineMissing(f"{kind} was installed on {_place(node)} and is not found there")
+    return found
+
+
+async def _look(node: Node, kind: str) -> Facts:
+    look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(TRAVELLING[kind]))} {shlex.quote(MARK)}"
+    own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
+    script = f'{PATH}\nfor p in python3 python {own}; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
+    lines, _ = await _shell(node, script, "engine-look", lambda line: None)
+    every = []
+    for line in lines:
+        if line.startswith(MARK):
+            try:
+                every.append(Facts.of(json.loads(line[len(MARK) :])))
+            except ValueError:
+                continue
+    if not every:
+        raise EngineFailed(f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later")
+    return next((facts for facts in every if PACKAGE[kind] in facts.packages), every[0])
+
+
+async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], None]) -> None:
+    wanted = requirements(kind)
+    report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once, into {FOLDER}/venv")
+    place = f'"$HOME"{FOLDER[1:]}/venv'
+    make = f"{shlex.quote(found.program)} -m venv --clear --system-site-packages {place}"
+    # Debian and Ubuntu images come with a Python that cannot make virtual environments until this package is there.
+    root = '$([ "$(id -u)" = 0 ] || echo sudo -n)'
+    repair = f"command -v apt-get >/dev/null && {root} apt-get update -q && {root} apt-get install -y -q python3-venv"
+    pip = f"{place}/bin/python -m pip install --progress-bar off --disable-pip-version-check {shlex.join(wanted)}"
+    script = f'set -e\n{PATH}\nmkdir -p "$HOME"{FOLDER[1:]}\n{make} || {{ {repair} && {make}; }}\n{pip}\n'
+    lines, code = await _shell(node, script, "engine-install", lambda line: report(f"{kind}: {line[:120]}"), INSTALL_SECONDS)
+    if code != 0:
+        last = "".join(f"\n    {line[:200]}" for line in lines[-LAST_LINES:])
+        hint = f"let setup install it, or name it in python: {{requirements: [{wanted[0]}]}}; the Python there is {found.python}"
+        raise EngineMissing(f"{kind} could not be installed on {_place(node)}{last}", hint=hint)
+
+
+async def _shell(
+    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS
+) -> tuple[list[str], int]:
+    agent = agent_of(node)
+    following = await agent.shell(script, name=name)
+    lines: deque[str] = deque(maxlen=200)
+    end: Output | None = None
+    try:
+        async with asyncio.timeout(seconds):
+            async for output in following:
+                if output.kind in ("stdout", "stderr"):
+                    for line in output.text.splitlines():
+                        lines.append(line)
+                        hear(line)
+                elif output.kind == "end":
+                    end = output
+    except TimeoutError:
+        await agent.cancel_job(following.id)
+        raise EngineFailed(f"{name} on {_place(node)} took longer than {seconds:g} s", code="engine.timeout") from None
+    code = None if end is None else end.content.get("exit_code")
+    return list(lines), code if isinstance(code, int) else -1
+
+
+def _place(node: Node) -> str:
+    return f"node {node.instance.node}"

@@ -1,0 +1,169 @@
+"""Dask on real machines of the `local` cloud: where it listens, who may speak to it, and what comes back after deaths, stops and starts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tunnel_world import SPEC, TunnelWorld, until
+
+from nbprov import api
+from nbprov.machines.cells import agent_of
+
+distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
+
+WAIT_SECONDS = 120.0
+ENGINE = "\nnum_nodes: 2\nengine: {dask: {threads: 1, memory: 400MB}}\nenvs: {GREETING: hello}\n"
+
+
+def up(world: TunnelWorld, rest: str, name: str = "gang") -> api.Cluster:
+    run = world.session.provision(SPEC % "" + rest, name)
+    assert isinstance(run, api.Run)
+    return run.launch().wait(WAIT_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def gang() -> Iterator[tuple[TunnelWorld, api.Cluster]]:
+    root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp"))
+    world = TunnelWorld(root / "h")
+    try:
+        yield world, up(world, ENGINE)
+    finally:
+        world.close()
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.fixture
+def client(gang: tuple[TunnelWorld, api.Cluster]) -> Iterator[Any]:
+    made = gang[1].dask()
+    made.wait_for_workers(2, timeout=WAIT_SECONDS)
+    yield made
+    made.close()
+
+
+def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("NBPROV_ENGINE", "").startswith(cluster.cluster_id):
+                found.append(process)
+    return found
+
+
+def test_work_runs_on_all_nodes_with_the_specs_variables(client: Any) -> None:
+    def greeting() -> tuple[str | None, str | None]:
+        return os.environ.get("GREETING"), os.environ.get("NBPROV_NODE_RANK")
+
+    assert sorted(client.run(greeting).values()) == [("hello", "0"), ("hello", "1")]
+    assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_the_same_client_is_given_until_it_is_closed(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+    assert gang[1].dask() is client
+    client.close()
+    again = gang[1].dask()
+    assert again is not client
+    assert again.submit(sum, [1]).result() == 1
+    again.close()
+
+
+def test_its_tunnels_are_listed_and_the_dashboard_answers(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+    words = gang[0].session.tunnel_words(gang[1].cluster_id)
+    assert any("is the Dask dashboard of gang" in line for line in words)
+    assert any(line.startswith("tls://127.0.0.1:") for line in words)
+    assert any(client.dashboard_link.startswith(line.partition(" ")[0]) for line in words)
+    with urllib.request.urlopen(client.dashboard_link.replace("/status", "/health"), timeout=WAIT_SECONDS) as page:
+        assert page.read() == b"ok"
+
+
+def test_nothing_of_it_listens_on_all_addresses(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+    private = {i.private_host for i in gang[1].view().instances}
+    assert len(private) == 2
+    heard = {
+        connection.laddr.ip
+        for process in engine_processes(gang[1])
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert private <= heard
+    assert not any(address in ("0.0.0.0", "::", "127.0.0.1") for address in heard)
+
+
+def test_nobody_without_the_clusters_key_is_heard(gang: tuple[TunnelWorld, api.Cluster], client: Any, tmp_path: Path) -> None:
+    from nbprov.machines.engines.certificates import certificate
+
+    address = client.scheduler.address
+    strange = str(certificate(tmp_path))
+    foreign = distributed.Security(tls_ca_file=strange, tls_client_cert=strange, tls_client_key=strange, require_encryption=True)
+    for at, security in ((address.replace("tls://", "tcp://"), None), (address, foreign)):
+        with pytest.raises(OSError):  # noqa: PT011
+            distributed.Client(at, security=security, timeout=2, set_as_default=False)
+    key = (gang[0].home / "keys" / gang[1].cluster_id / "engine.pem").read_text().splitlines()[1]
+    for process in engine_processes(gang[1]):
+        with contextlib.suppress(psutil.Error):
+            assert key not in " ".join([*process.cmdline(), *process.environ().values()])
+    for place in gang[0].home.rglob("*"):
+        if place.is_file() and place.name != "engine.pem":
+            assert key.encode() not in place.read_bytes(), place
+
+
+def test_a_waiting_engine_is_no_activity(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    assert not any("dask" in words for words in gang[1].guards().active)
+
+
+def test_a_plain_client_on_the_machine_needs_no_address(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    told = gang[1].bash("python3 -c 'import distributed; c = distributed.Client(); print(c.submit(sum, [2, 3]).result())'")
+    assert told.text.strip().endswith("5")
+
+
+def test_a_worker_that_dies_is_replaced(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+    before = set(client.run(os.getpid).values())
+    gang[1].bash('pkill -9 -f "[d]istributed.cli.dask_worker"', nodes="1")
+
+    def pids() -> set[int]:
+        return set(client.run(os.getpid, on_error="ignore").values())
+
+    until(lambda: len(pids()) == 2 and pids() != before, "a new worker")
+    assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    world, cluster = gang
+
+    async def end(live: Any) -> None:
+        await agent_of(live.head).cancel_job("dask-scheduler")
+        await agent_of(live.head).job_output("dask-scheduler").wait()
+
+    world.session.wait_remote("gang", end, WAIT_SECONDS)
+    client = cluster.dask()
+    assert client.submit(sum, [1, 2]).result() == 3
+    assert len(client.run(os.getpid)) == 2
+    client.close()
+
+
+def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:
+    world = TunnelWorld(nbprov_home)
+    try:
+        cluster = up(world, "\nengine: {dask: {threads: 1}}\nrun: python3 -c 'import distributed; print(distributed.Client())'\n", "one")
+        assert cluster.wait_job("run", WAIT_SECONDS) == 0
+        assert "processes=1 threads=1" in cluster.logs("run")
+        before = cluster.view().instances[0].private_host
+        cluster.stop().wait(WAIT_SECONDS)
+        cluster.start().wait(WAIT_SECONDS)
+        assert cluster.view().instances[0].private_host != before
+        client = cluster.dask()
+        assert client.submit(sum, [1, 2]).result() == 3
+        client.close()
+    finally:
+        world.close()
