@@ -104,7 +104,7 @@ class Job:
             started=_instant(task.started),
             ended=_instant(task.ended),
             gpus=task.gpus if task.gpus == "all" or isinstance(task.gpus, int | float) else None,
-            devices=tuple(task.devices)[:64],
+            devices=tuple(number for number in task.devices or () if isinstance(number, int))[:64],
             nodes=task.nodes if isinstance(task.nodes, int) and 0 < task.nodes < 10_000 else 1,
             position=task.position if isinstance(task.position, int) else None,
             parts=((state, exit_code),),
