@@ -221,7 +221,9 @@ def _sync_arguments(parser: MagicParser) -> None:
 
 
 def _cells(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    pass
+    from .cells_command import run
+
+    run(shell, arguments, cell)
 
 
 def _setup(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:

@@ -21,8 +21,8 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.reconcile import Report
 
-UNUSED = {"set_job", "side_expected", "side_seen", "side_tried", "record_probes", "restocked"}
-"""Written by jobs, probes and for side objects, which make no machines; `clouds.py` has clouds that leave side objects."""
+UNUSED = {"set_job", "side_expected", "side_seen", "side_tried", "record_probes", "restocked", "rename", "take_place", "rewrite_spec"}
+"""Written by jobs, probes, for names, outputs and side objects, which make no machines; `clouds.py` has clouds that leave side objects."""
 
 
 @pytest.fixture

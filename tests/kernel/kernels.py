@@ -66,13 +66,13 @@ left = 0
 WATCH = """
 import sys as _sys, threading as _threading, time as _time
 def _watch(main=_threading.main_thread().ident):
-    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/remote_cell.py")
+    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/remote_cell.py", "nbprov/notebook/outputs_command.py")
     while True:
         frame, names = _sys._current_frames()[main], []
         while frame is not None:
             names.append((frame.f_code.co_filename.replace(chr(92), "/"), frame.f_code.co_name))
             frame = frame.f_back
-        if any(file.endswith(waits) and name in ("wait_for", "_drain") for file, name in names):
+        if any(file.endswith(waits) and name in ("wait_for", "publish_waiting", "wait_showing") for file, name in names):
             open({flag!r}, "w").close()
             return
         _time.sleep(0.005)
