@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 from kernels import CPU, GPU, Kernel, machines, new_kernel
 
 
@@ -34,7 +35,7 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         kernel.run("%nbprov stop train")
         told = other.finish(running).error_text
         # Whichever kernel saw it first gave the reason.
-            assert re.match(r"train was stopped while this ran \((you stopped it|stopped)\); a kernel's variables do not survive that", told)
+        assert re.match(r"train was stopped while this ran \((you stopped it|stopped)\); a kernel's variables do not survive that", told)
         started = kernel.run("%nbprov start train").text
         assert started.splitlines()[0] == "train: running"
         assert "there again: its disk, its host key, its guards, its tunnels" in started
