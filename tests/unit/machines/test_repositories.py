@@ -1,0 +1,186 @@
+"""A git repository becomes `~/sky_workdir` of machines of the `local` cloud: fresh, again, with work of their own in it, and behind a log-in."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "doubles"))
+
+from git_double import GitDouble
+from tunnel_world import WAIT_SECONDS, TunnelWorld
+
+from nbprov import api
+from nbprov.machines.repositories import RepositoryError, Working
+from nbprov.model.spec import Repository
+
+NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitDouble]:
+    made = GitDouble(tmp_path / "served")
+    yield made
+    made.close()
+
+
+def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> list[str]:
+    """Bring a repository to every node; what was said."""
+    said: list[str] = []
+
+    async def carry_out() -> None:
+        live = await world.session.engine.attach(name)
+        async with Working(live, Repository(url, ref), said.append) as working:
+            await asyncio.gather(*(working.bring(number) for number in range(len(live.nodes))))
+
+    world.session.engine.thread.call(carry_out()).result(WAIT_SECONDS)
+    return [line for line in said if "%" not in line or "%%on" in line]
+
+
+def there(cluster: api.Cluster, command: str) -> list[str]:
+    done = cluster.bash(command, timeout=WAIT_SECONDS)
+    return done.text.split()
+
+
+def test_a_spec_with_a_repository(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    code.commit(train="1")
+    commit = code.commit(train="2")
+    url = f"{server.url}/o/code.git"
+    cluster = world.up(rest=f"\nworkdir: {{url: '{url}', ref: main}}\nnum_nodes: 2\nsetup: cp train ~/seen\n")
+    assert there(cluster, "cat ~/seen; " + NOW) == ["2", commit, "1", url]
+    assert there(cluster, "cd ~/sky_workdir; git branch --show-current; git rev-parse --abbrev-ref @{u}") == ["main", "origin/main"]
+    assert sorted(bring(world, url, "main")) == [f"code: o/code at {commit[:7]} (main) on dev node {n}" for n in (0, 1)]
+    assert bring(world, url, commit) and there(cluster, NOW) == [commit, "1", url]
+
+
+def test_refs_of_all_kinds_one_after_the_other(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    first = code.commit(a="1")
+    code.git("tag", "-a", "-m", "x", "v1")
+    second = code.commit(a="2")
+    code.git("checkout", "-q", "-b", "feature/x")
+    third = code.commit(a="3")
+    code.git("checkout", "-q", "main")
+    last = code.commit(a="4")
+    cluster, url = world.up(), f"{server.url}/o/code.git"
+    for ref, commit in [("v1", first), ("feature/x", third), (second, second), ("", last), (first[:9], first), ("refs/tags/v1", first)]:
+        bring(world, url, ref)
+        assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; git status --porcelain") == [commit], ref
+    with pytest.raises(RepositoryError, match="no branch, tag or commit") as caught:
+        bring(world, url, "nothere")
+    assert caught.value.code == "git.ref"
+    assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD") == [first]
+
+
+def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    code.commit(a="1")
+    cluster, url = world.up(), f"{server.url}/o/code"
+    bring(world, url, "main")
+    there(cluster, "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log; echo '*.log' > ~/sky_workdir/.git/info/exclude")
+    commit = code.commit(a="2")
+    assert bring(world, url, "main") == [f"code: o/code at {commit[:7]} (main)"]
+    assert there(cluster, "cd ~/sky_workdir; cat a result kept.log") == ["2", "mine", "x"]
+    code.git("commit", "-q", "--amend", "-m", "other")
+    commit = code.push()
+    assert bring(world, url, "main") == [f"code: o/code at {commit[:7]} (main)"]
+    newer = code.commit(kept_dot_log="theirs")
+    assert "would be written over" in bring(world, url, "main")[1]
+    assert there(cluster, "cd ~/sky_workdir; cat kept.log; git rev-parse HEAD") == ["x", commit]
+    there(cluster, "rm ~/sky_workdir/kept.log")
+    assert bring(world, url, "main") == [f"code: o/code at {newer[:7]} (main)"]
+
+
+@pytest.mark.parametrize(
+    ("work", "why"),
+    [
+        ("echo mine > a", "1 file is changed there"),
+        ("git -c user.name=a -c user.email=b commit -q --allow-empty -m mine", "commits were made there"),
+        ("git checkout -q -b own; git -c user.name=a -c user.email=b commit -q --allow-empty -m mine", "commits were made there"),
+    ],
+)
+def test_work_done_there_is_never_thrown_away(world: TunnelWorld, server: GitDouble, work: str, why: str) -> None:
+    code = server.add("o/code")
+    code.commit(a="1")
+    cluster, url = world.up(), f"{server.url}/o/code.git"
+    bring(world, url)
+    before = there(cluster, f"cd ~/sky_workdir; {work}; git rev-parse HEAD; cat a")
+    code.commit(a="2")
+    said = bring(world, url)
+    assert why in said[1] and "to update it" in said[1]
+    assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; cat a") == before
+
+
+def test_a_branch_with_own_commits_is_kept_when_another_is_checked_out(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    code.commit(a="1")
+    code.git("branch", "other")
+    code.push()
+    cluster, url = world.up(), f"{server.url}/o/code.git"
+    bring(world, url, "main")
+    own = "git -c user.name=a -c user.email=b commit -q --allow-empty -m mine"
+    before = there(cluster, f"cd ~/sky_workdir; {own}; git rev-parse main; git checkout -q --detach origin/main")
+    assert "branch main has commits" in bring(world, url, "main")[1]
+    bring(world, url, "other")
+    assert there(cluster, "cd ~/sky_workdir; git rev-parse main; git branch --show-current") == [*before, "other"]
+
+
+def test_another_thing_in_its_place_is_an_error(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    code.commit(a="1")
+    cluster, url = world.up(), f"{server.url}/o/code.git"
+    there(cluster, "mkdir ~/sky_workdir; echo x > ~/sky_workdir/mine")
+    with pytest.raises(RepositoryError, match="no git repository") as caught:
+        bring(world, url)
+    assert (caught.value.code, "mv ~/sky_workdir" in caught.value.hint) == ("git.place", True)
+    there(cluster, "cd ~/sky_workdir; git init -q; git remote add origin https://me:s3cr3t@host/x.git")
+    with pytest.raises(RepositoryError, match="another repository") as caught:
+        bring(world, url)
+    assert "s3cr3t" not in str(caught.value)
+    assert there(cluster, "cat ~/sky_workdir/mine; ls -A ~/.nbprov | grep clone") == ["x"]
+
+
+def test_a_private_repository_is_cloned_here(
+    world: TunnelWorld, server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.password = "s3cr3t-w0rd"
+    code = server.add("o/code")
+    first = code.commit(a="1" * 1000)
+    code.git("tag", "-a", "-m", "x", "v1")
+    second = code.commit(a="2")
+    cluster, url = world.up(rest="\nnum_nodes: 2"), f"{server.url}/o/code.git"
+    with pytest.raises(RepositoryError) as caught:
+        bring(world, url)
+    assert caught.value.code == "git.denied"
+    helper = tmp_path / "helper"
+    helper.write_text("#!/bin/sh\necho username=me\necho password=s3cr3t-w0rd\n")
+    helper.chmod(0o755)
+    for name, value in (("COUNT", "1"), ("KEY_0", "credential.helper"), ("VALUE_0", str(helper))):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    for ref, commit in [("main", second), ("v1", first), (second[:10], second), (first, first)]:
+        said = bring(world, url, ref)
+        assert "cloned here since it takes a log-in" in said[0], ref
+        assert there(cluster, NOW) == [commit, "1", url], ref
+        assert len(bring(world, url, ref)) == 2, "nothing is sent a second time"
+    third = code.commit(a="3")
+    bring(world, url, "main")
+    assert there(cluster, NOW) == [third, "1", url]
+    assert there(cluster, "grep -rl s3cr3t-w0rd ~ /dev/null; ls ~/.nbprov | grep -e bundle -e 'clone$'") == []
+
+
+def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -> None:
+    part, hostile, code = server.add("o/part"), server.add("o/hostile"), server.add("o/code")
+    part.commit(p="1")
+    hostile.commit(h="1")
+    code.git("submodule", "add", "-q", "--name", "good", f"{server.url}/o/part.git", "good")
+    code.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", f"file://{hostile.folder}", "bad")
+    code.commit(a="1", _dot_gitattributes="*.bin filter=lfs\n")
+    cluster = world.up()
+    said = bring(world, f"{server.url}/o/code.git")
+    assert ["bad" in said[1], "good" in said[1], "Git LFS" in said[2]] == [True, False, True]
+    assert there(cluster, "cd ~/sky_workdir; cat good/p; ls bad; git status --porcelain") == ["1"]
