@@ -127,7 +127,7 @@ class Placing:
             os.mkdir(beside)
             self._git.folder = beside
             try:
-                self._git.run("init", "-q", "--template=")
+                self._git.run("init", "-q")
                 self._git.run("remote", "add", "origin", self._url)
                 # A default branch of no name yet, so that none of that name is in the way.
                 self._git.run("symbolic-ref", "HEAD", "refs/heads/nbprov-none")
