@@ -8,6 +8,7 @@ With `password` set, requests without it are answered 401. What was asked stands
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import subprocess
 import threading
@@ -62,13 +63,17 @@ class GitDouble:
     root: Path
     password: str = ""
     seen: list[str] = field(default_factory=list)
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Cleared: requests wait."""
 
     def __post_init__(self) -> None:
         double = self
+        self.answers.set()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 double.seen.append(self.path)
+                double.answers.wait(60)
                 wanted = "Basic " + base64.b64encode(f"me:{double.password}".encode()).decode()
                 if double.password and self.headers.get("Authorization") != wanted:
                     self.send_response(401)
@@ -76,9 +81,11 @@ class GitDouble:
                     self.send_header("Content-Length", "0")
                     self.end_headers()
                     return
-                double.serve(self)
+                with contextlib.suppress(OSError):  # who asked may have gone
+                    double.serve(self)
 
-            do_POST = do_GET
+            def do_POST(self) -> None:
+                self.do_GET()
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -125,6 +132,7 @@ class GitDouble:
 
     def close(self) -> None:
         """Stop."""
+        self.answers.set()
         self._server.shutdown()
         self._server.server_close()
 

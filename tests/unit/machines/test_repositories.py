@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,11 +15,15 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "doubles"))
 
 from git_double import GitDouble
-from tunnel_world import WAIT_SECONDS, TunnelWorld
+from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.repositories import RepositoryError, Working
 from nbprov.model.spec import Repository
+from nbprov.remote import git_side
+from nbprov.remote.git_side import Git, trouble_of_git
+from nbprov.remote.git_there import Placing
+from nbprov.remote.sync_side import Trouble
 
 NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
 
@@ -55,7 +62,8 @@ def test_a_spec_with_a_repository(world: TunnelWorld, server: GitDouble) -> None
     assert there(cluster, "cat ~/seen; " + NOW) == ["2", commit, "1", url]
     assert there(cluster, "cd ~/sky_workdir; git branch --show-current; git rev-parse --abbrev-ref @{u}") == ["main", "origin/main"]
     assert sorted(bring(world, url, "main")) == [f"code: o/code at {commit[:7]} (main) on dev node {n}" for n in (0, 1)]
-    assert bring(world, url, commit) and there(cluster, NOW) == [commit, "1", url]
+    assert bring(world, url, commit)
+    assert there(cluster, NOW) == [commit, "1", url]
 
 
 def test_refs_of_all_kinds_one_after_the_other(world: TunnelWorld, server: GitDouble) -> None:
@@ -112,7 +120,8 @@ def test_work_done_there_is_never_thrown_away(world: TunnelWorld, server: GitDou
     before = there(cluster, f"cd ~/sky_workdir; {work}; git rev-parse HEAD; cat a")
     code.commit(a="2")
     said = bring(world, url)
-    assert why in said[1] and "to update it" in said[1]
+    assert why in said[1]
+    assert "to update it" in said[1]
     assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; cat a") == before
 
 
@@ -184,3 +193,91 @@ def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -
     said = bring(world, f"{server.url}/o/code.git")
     assert ["bad" in said[1], "good" in said[1], "Git LFS" in said[2]] == [True, False, True]
     assert there(cluster, "cd ~/sky_workdir; cat good/p; ls bad; git status --porcelain") == ["1"]
+
+
+def test_an_ssh_address_goes_by_the_persons_own_ssh(
+    world: TunnelWorld, server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = server.add("o/code")
+    commit = code.commit(a="1")
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\nfor last; do :; done\ncd {server.root} && eval exec $last\n")
+    ssh.chmod(0o755)
+    cluster = world.up()
+    monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
+    bring(world, "git@host.example:o/code.git")
+    assert there(cluster, NOW) == [commit, "1", "git@host.example:o/code.git"]
+
+
+def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: GitDouble) -> None:
+    code = server.add("o/code")
+    commit = code.commit(a="1")
+    cluster, url = world.up(), f"{server.url}/o/code.git"
+    server.answers.clear()
+
+    async def carry_out() -> None:
+        live = await world.session.engine.attach("dev")
+        async with Working(live, Repository(url), print) as working:
+            await working.bring(0)
+
+    running = world.session.engine.thread.call(carry_out())
+    until(lambda: server.seen, "the machine's git asks")
+    running.cancel()
+    until(lambda: subprocess.run(["pgrep", "-f", url], capture_output=True).returncode == 1, "the machine's git has ended")
+    server.answers.set()
+    bring(world, url)
+    assert there(cluster, NOW) == [commit, "1", url]
+
+
+def test_git_that_says_nothing_is_ended(server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(git_side, "STALL_SECONDS", 0.2)
+    server.answers.clear()
+    with pytest.raises(Trouble) as caught:
+        git_side.resolve(Git(str(tmp_path), protocols="http"), f"{server.url}/o/code.git", "")
+    assert caught.value.code == "stalled"
+
+
+def test_git_is_installed_where_it_is_missing(server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = server.add("o/code")
+    commit = code.commit(a="1")
+    tools, git = tmp_path / "bin", shutil.which("git")
+    tools.mkdir()
+    os.symlink("/bin/sh", tools / "sh")
+    for name, script in (("sudo", 'shift; exec "$@"'), ("apt-get", f'case "$*" in *install*) /bin/ln -s {git} {tools}/git;; esac')):
+        (tools / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tools))
+    asked = {"url": f"{server.url}/o/code.git", "ref": "", "folder": "sky_workdir", "install": False}
+    with pytest.raises(Trouble) as caught:
+        Placing(asked, lambda **_: None).carry_out()
+    assert caught.value.code == "git"
+    assert Placing({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
+    assert (tmp_path / "sky_workdir/a").read_text() == "1\n"
+
+
+def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path) -> None:
+    for url in ("ext::sh -c 'touch hit'", f"file://{tmp_path}", str(tmp_path), "http://host.example/x"):
+        with pytest.raises(Trouble, match="not allowed"):
+            git_side.resolve(Git(str(tmp_path)), url, "")
+    assert not (tmp_path / "hit").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", "login"),
+        ("remote: HTTP Basic: Access denied\nfatal: Authentication failed for 'https://gitlab.com/o/r.git/'", "login"),
+        ("fatal: unable to access 'https://h/o/r.git/': The requested URL returned error: 403", "login"),
+        ("git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.", "login"),
+        ("fatal: unable to access 'https://h/o/r.git/': Could not resolve host: h", "road"),
+        ("fatal: write error: No space left on device", "full"),
+        ("fatal: something else", "failed"),
+    ],
+)
+def test_complaints_of_git(words: str, code: str) -> None:
+    assert trouble_of_git(words).code == code
+
+
+def test_a_password_in_a_complaint_is_not_repeated() -> None:
+    assert "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
