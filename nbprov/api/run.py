@@ -51,6 +51,7 @@ class Run(Waitable[Cluster]):
         self._launched = launched
         self._work = ""
         self._ports: tuple[str, ...] = ()
+        self._set_up: tuple[str, ...] = ()
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
@@ -177,7 +178,8 @@ class Run(Waitable[Cluster]):
             engine = self._session.engine
             engine.live[live.run_id] = live
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
-            await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report, home=engine.home)
+            env = self._given.everything()
+            await bring_up(live, self.spec, env, self._folder, engine.ledger, self._report, home=engine.home, note=self._note)
             note_set_up(engine.ledger, self.run_id)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
@@ -200,6 +202,10 @@ class Run(Waitable[Cluster]):
     def _report(self, text: str) -> None:
         self._work = text
         self._changed()
+
+    def _note(self, text: str) -> None:
+        self._set_up = (*self._set_up, text)
+        self._report(text)
 
     def cancel(self) -> Run:
         """Give the launch up: what was made is ended and confirmed. Returns at once; does nothing to a cluster that is ready."""
@@ -340,13 +346,14 @@ class Run(Waitable[Cluster]):
             view,
             needs_launch=not self._launched and not self.done,
             cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
+            notes=(*view.notes, *self._set_up),
             message=self._work or ("" if is_set_up else view.message),
             error=error,
         )
         return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
 
     def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
-        return replace(cluster, notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports))
+        return replace(cluster, notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports, *self._set_up))
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call a function (soon, on the engine thread) after every change; returns the way to stop that."""

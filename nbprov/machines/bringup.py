@@ -56,7 +56,9 @@ class SetupFailed(NbprovError):
     code = "setup.failed"
 
 
-async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str, ledger: Ledger, report: Report, *, home: Path) -> None:
+async def bring_up(
+    live: LiveCluster, spec: Spec, env: Environment, folder: str, ledger: Ledger, report: Report, *, home: Path, note: Report | None = None
+) -> None:
     """Copy files, run setup on every node and start run. Returns once run is started.
 
     Parameters
@@ -70,6 +72,8 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         Told in a line what goes on.
     home
         Our folder, where it is remembered which files were found the same.
+    note
+        Told what is worth keeping, as which commit a git workdir is at; `report` by default.
 
     Raises
     ------
@@ -82,7 +86,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
         from .placing import place_files
 
         report("copying files")
-        await place_files(live, spec, Path(folder), home, report)
+        await place_files(live, spec, Path(folder), home, report, note or report)
     cwd = WORKDIR if spec.workdir else None
     if spec.setup:
         report("setup is running")

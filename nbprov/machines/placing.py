@@ -28,7 +28,7 @@ TOLD_EVERY: Seconds = 0.5
 """Between two words of how far it is: a person reads no faster."""
 
 
-async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report) -> None:
+async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report) -> None:
     """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
 
     Parameters
@@ -37,6 +37,8 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
         What relative paths are relative to.
     home
         Our folder, where it is remembered what was found the same.
+    report, note
+        Told in lines what goes on, and what is worth keeping.
 
     Raises
     ------
@@ -51,7 +53,7 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
                 report(line)
     async with awake(live):
         if isinstance(spec.workdir, Repository):
-            async with Working(live, spec.workdir, report) as working:
+            async with Working(live, spec.workdir, report, note) as working:
                 await all_of(*(working.bring(number) for number in range(len(live.nodes))))
         await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in range(len(live.nodes))))
 

@@ -56,12 +56,12 @@ class Working:
 
     Parameters
     ----------
-    report
-        Told in a line what goes on.
+    report, note
+        Told in lines what goes on, and what is worth keeping: the commit, and what was left as it is.
     """
 
-    def __init__(self, live: LiveCluster, repository: Repository, report: Callable[[str], None]) -> None:
-        self._live, self._repository, self._report = live, repository, report
+    def __init__(self, live: LiveCluster, repository: Repository, report: Callable[[str], None], note: Callable[[str], None]) -> None:
+        self._live, self._repository, self._report, self._note = live, repository, report, note
         self._here = _Here(repository, report)
         self._commits: set[str] = set()
 
@@ -71,7 +71,7 @@ class Working:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._here.close()
         if error is None and len(self._commits) > 1:
-            self._report("code: not all nodes have the same commit: run the cell again, or name a commit as ref")
+            self._note("code: not all nodes have the same commit: run the cell again, or name a commit as ref")
 
     async def bring(self, number: int) -> None:
         """Bring it to one node.
@@ -130,12 +130,12 @@ class Working:
         self._commits.add(commit)
         beside = f" ({name})" if name and not commit.startswith(name.lower()) else ""
         on = f" on {where}" if len(self._live.nodes) > 1 else ""
-        self._report(f"code: {self._repository.short} at {commit[:SHOWN_OF_COMMIT]}{beside}{on}")
+        self._note(f"code: {self._repository.short} at {commit[:SHOWN_OF_COMMIT]}{beside}{on}")
         if left:
             name = self._live.name
-            self._report(f"code: left as it is{on}, since {left}; to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status")
+            self._note(f"code: left as it is{on}, since {left}; to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status")
         for note in notes:
-            self._report(f"code: {note}")
+            self._note(f"code: {note}")
 
     def _error(self, trouble: Trouble, where: str) -> RepositoryError:
         url, name = shown(self._repository.url), self._live.name

@@ -41,7 +41,7 @@ def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> lis
 
     async def carry_out() -> None:
         live = await world.session.engine.attach(name)
-        async with Working(live, Repository(url, ref), said.append) as working:
+        async with Working(live, Repository(url, ref), said.append, said.append) as working:
             await asyncio.gather(*(working.bring(number) for number in range(len(live.nodes))))
 
     world.session.engine.thread.call(carry_out()).result(WAIT_SECONDS)
@@ -217,7 +217,7 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
 
     async def carry_out() -> None:
         live = await world.session.engine.attach("dev")
-        async with Working(live, Repository(url), print) as working:
+        async with Working(live, Repository(url), print, print) as working:
             await working.bring(0)
 
     running = world.session.engine.thread.call(carry_out())
