@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -108,8 +109,19 @@ class Working:
         wanted, bundle, roots = await self._here.bundle()
         size = bundle.stat().st_size
         self._report(f"code: {self._repository.short}: {size_words(size)} go over, cloned here since it takes a log-in")
-        await connection.copy_in(bundle, f"~/{BUNDLE}")
+        await connection.copy_in(bundle, f"~/{BUNDLE}", progress=self._sent(size))
         return _good(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
+
+    def _sent(self, size: int) -> Callable[[int], None]:
+        told = 0.0
+
+        def tell(count: int) -> None:
+            nonlocal told
+            if time.monotonic() - told >= git_side.TOLD_EVERY:
+                told = time.monotonic()
+                self._report(f"code: {size_words(min(count, size))} of {size_words(size)}")
+
+        return tell
 
     async def _ask(self, far: Far, **more: Any) -> dict[str, Any]:
         is_ours = self._live.candidate.offer.cloud == "local"
@@ -238,7 +250,7 @@ class _Here:
         # One commit is sent, whatever came: the rest can be fetched there later, by whoever may.
         (folder / "shallow").write_text("".join(f"{root}\n" for root in roots), encoding="ascii", newline="\n")
         path = folder / "code.bundle"
-        self._git.run("bundle", "create", "--progress", str(path), git_side.tracking(self._wanted))
+        self._git.run("-c", "pack.window=0", "bundle", "create", "--progress", str(path), git_side.tracking(self._wanted))
         path.chmod(0o600)
         return path, roots
 

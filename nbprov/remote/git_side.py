@@ -23,6 +23,8 @@ STALL_SECONDS = 120.0
 """Without a word: a server that packs a large repository says how far it is every second, and one that is gone says nothing."""
 LONGEST_SECONDS = 4 * 3600.0
 """For one call of git: 30 GB at 2 MB/s. A server that sends a byte now and then must not hold a machine for ever."""
+TOLD_EVERY = 1.0
+"""Seconds between two words of how far it is."""
 MOST_OUT = 8 * 1024 * 1024
 """Bytes of answers that are kept: a list of files that changed, or of some branches, is far shorter."""
 KEPT_WORDS = 4000
@@ -58,6 +60,7 @@ class Git:
         self.folder, self._told, self.protocols = folder, told, protocols
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
+        self._last_told = 0.0
         self._own_ssh: bool | None = None
 
     def stop(self) -> None:
@@ -159,8 +162,10 @@ class Git:
         return texts[0].decode("utf-8", "surrogateescape"), texts[1].decode("utf-8", "replace")
 
     def _tell(self, words: bytearray) -> None:
-        lines = [line for line in _LINE.split(bytes(words[-400:])) if b"%" in line]
+        now = time.monotonic()
+        lines = [line for line in _LINE.split(bytes(words[-400:])) if b"%" in line] if now - self._last_told >= TOLD_EVERY else []
         if lines:
+            self._last_told = now
             self._told(lines[-1].decode("utf-8", "replace").replace("remote: ", "").strip())
 
 

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from typing import Any
 
 from .git_side import Git, fetch, protocols_for, resolve, tracking
@@ -24,8 +23,6 @@ MARKER = b"\0nbprov-fetch 1\0"
 """What it says first: what a login script prints before it is passed over."""
 INSTALL_SECONDS = 600.0
 """For a package manager: a fresh machine's own updates hold its lock for minutes."""
-TOLD_EVERY = 1.0
-"""Seconds between two words of how far it is."""
 MOST_SUBMODULES = 100
 PLACED = "refs/nbprov/placed"
 """The commit that was checked out by us: a HEAD that is another one may hold somebody's work."""
@@ -48,7 +45,6 @@ class Placing:
         self._url, self._ref = str(asked["url"]), str(asked["ref"])
         self._asked, self._say = asked, say
         self._place = os.path.join(os.path.expanduser("~"), str(asked["folder"]))
-        self._told = 0.0
         self._notes: list[str] = []
         self._git = Git(os.path.expanduser("~"), self._tell, protocols_for(self._url))
 
@@ -57,10 +53,7 @@ class Placing:
         self._git.stop()
 
     def _tell(self, text: str) -> None:
-        now = time.monotonic()
-        if now - self._told >= TOLD_EVERY:
-            self._told = now
-            self._say(said=text[:120])
+        self._say(said=text[:120])
 
     def carry_out(self) -> dict[str, Any]:
         """What was done: `{commit, name, kind, same, left, notes}`, or `{need: true}` where only a bundle will do."""
