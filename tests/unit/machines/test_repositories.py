@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from git_double import GitDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.repositories import RepositoryError, Working
+from nbprov.machines.repositories import PROGRAM, RepositoryError, Working
 from nbprov.model.spec import Repository
 from nbprov.remote import git_side
 from nbprov.remote.git_side import Git, trouble_of_git
@@ -183,13 +185,16 @@ def test_a_private_repository_is_cloned_here(
 
 
 def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -> None:
-    part, hostile, code = server.add("o/part"), server.add("o/hostile"), server.add("o/code")
+    part, code, cluster = server.add("o/part"), server.add("o/code"), world.up()
     part.commit(p="1")
-    hostile.commit(h="1")
     code.git("submodule", "add", "-q", "--name", "good", f"{server.url}/o/part.git", "good")
-    code.git("-c", "protocol.file.allow=always", "submodule", "add", "-q", f"file://{hostile.folder}", "bad")
-    code.commit(a="1", _dot_gitattributes="*.bin filter=lfs\n")
-    cluster = world.up()
+    own = "git init -q ~/own && cd ~/own && git -c user.name=a -c user.email=b commit -q --allow-empty -m x"
+    place, commit = there(cluster, f"{own} && pwd && git rev-parse HEAD")
+    code.git("config", "--file", ".gitmodules", "submodule.bad.path", "bad")
+    code.git("config", "--file", ".gitmodules", "submodule.bad.url", f"file://{place}")
+    code.git("update-index", "--add", "--cacheinfo", f"160000,{commit},bad")
+    (code.folder / "bad").mkdir()
+    code.commit(a="1", _dot_gitattributes="*.bin filter=lfs")
     said = bring(world, f"{server.url}/o/code.git")
     assert ["bad" in said[1], "good" in said[1], "Git LFS" in said[2]] == [True, False, True]
     assert there(cluster, "cd ~/sky_workdir; cat good/p; ls bad; git status --porcelain") == ["1"]
@@ -281,3 +286,8 @@ def test_complaints_of_git(words: str, code: str) -> None:
 
 def test_a_password_in_a_complaint_is_not_repeated() -> None:
     assert "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
+
+
+def test_it_is_python_of_old() -> None:
+    for name in PROGRAM:
+        ast.parse(files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
