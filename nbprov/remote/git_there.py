@@ -43,7 +43,7 @@ class Placing:
 
     def __init__(self, asked: dict[str, Any], say: Any) -> None:
         self._url, self._ref = str(asked["url"]), str(asked["ref"])
-        self._asked, self._say = asked, say
+        self.asked, self._say = asked, say
         self._place = os.path.join(os.path.expanduser("~"), str(asked["folder"]))
         self._notes: list[str] = []
         self._git = Git(os.path.expanduser("~"), self._tell, protocols_for(self._url))
@@ -76,17 +76,17 @@ class Placing:
         return self._update(wanted)
 
     def _wanted(self) -> dict[str, str]:
-        given = self._asked.get("wanted")
+        given = self.asked.get("wanted")
         return given if given else resolve(self._git, self._url, self._ref)
 
     def _needs_bundle(self) -> bool:
-        return bool(self._asked.get("wanted")) and not self._asked.get("bundle")
+        return bool(self.asked.get("wanted")) and not self.asked.get("bundle")
 
     # ------------------------------------------------------------ git itself
 
     def _install(self) -> None:
         command = next((command for name, command in _MANAGERS if shutil.which(name)), "")
-        if not self._asked["install"] or not command:
+        if not self.asked["install"] or not command:
             raise Trouble("git", "git is not installed")
         self._say(said="installing git")
         is_root = sys.platform != "win32" and os.geteuid() == 0
@@ -170,7 +170,7 @@ class Placing:
         # Asked before a fetch: one that cuts history off makes what it cut off look like nobody else's.
         if branch and self._is_own("refs/heads/" + wanted["name"]):
             return {**self._now(), "left": "its branch {} has commits that were made there".format(wanted["name"])}
-        commit = self._take_bundle(wanted) if self._asked.get("bundle") else fetch(self._git, "origin", wanted, shallow=shallow)
+        commit = self._take_bundle(wanted) if self.asked.get("bundle") else fetch(self._git, "origin", wanted, shallow=shallow)
         # Files that git does not know, ignored ones too, are not written over.
         how = ["-B", wanted["name"]] if branch else ["--detach"]
         code, _, complaint = self._git.call("checkout", "--progress", "--no-overwrite-ignore", *how, commit, "--")
@@ -186,9 +186,9 @@ class Placing:
         return self._done(wanted, commit, same=False)
 
     def _take_bundle(self, wanted: dict[str, str]) -> str:
-        path = os.path.join(os.path.expanduser("~"), str(self._asked["bundle"]))
+        path = os.path.join(os.path.expanduser("~"), str(self.asked["bundle"]))
         inside = self._git.run("rev-parse", "--absolute-git-dir").strip()
-        roots = [root for root in self._asked["roots"] if not self._git.holds("cat-file", "-e", root + "^{commit}")]
+        roots = [root for root in self.asked["roots"] if not self._git.holds("cat-file", "-e", root + "^{commit}")]
         if roots:
             # Where history was cut off here is told beforehand: what lies behind it is not in the bundle.
             with open(os.path.join(inside, "shallow"), "a", encoding="ascii") as file:
@@ -295,14 +295,14 @@ def main() -> None:
         try:
             placing = Placing(asked, say)
             running.append(placing)
-            say(**placing.carry_out())
+            answer = placing.carry_out()
         except Trouble as trouble:
-            say(failed=trouble.code, why=trouble.why)
+            answer = {"failed": trouble.code, "why": trouble.why}
         except OSError as error:
-            say(failed=trouble_of(error).code, why=trouble_of(error).why)
-        finally:
-            if asked.get("bundle"):
-                _remove(os.path.join(os.path.expanduser("~"), str(asked["bundle"])))
+            answer = {"failed": trouble_of(error).code, "why": trouble_of(error).why}
+        # Before the answer: with it this program may end.
+        _remove_bundle(asked)
+        say(**answer)
 
     while True:
         data = os.read(0, CHUNK)
@@ -312,13 +312,15 @@ def main() -> None:
             threading.Thread(target=work, args=(frame,), daemon=True).start()
     for placing in running:
         placing.stop()
+        _remove_bundle(placing.asked)
     os._exit(0)
 
 
-def _remove(path: str) -> None:
-    # What stays is in a folder of ours, and the next one takes its place.
-    with contextlib.suppress(OSError):
-        os.remove(path)
+def _remove_bundle(asked: dict[str, Any]) -> None:
+    # What cannot be removed is in a folder of ours, and the next one takes its place.
+    if asked.get("bundle"):
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(os.path.expanduser("~"), str(asked["bundle"])))
 
 
 __all__ = ["MARKER", "main"]
