@@ -55,7 +55,7 @@ resources:
 
 Its fields mean what they mean there, older names too. What nbprov does not do is named once, with its line: a note where the program would not
 see the difference (`service`, `pool`, `priority`, settings of Kubernetes), an error where it would lose data or money (buckets that are mounted,
-`volumes`, a git `workdir`, `config.gcp`, `event_callback`); `--ignore FIELD` on the magic line turns such an error into a warning. Otherwise than there:
+`volumes`, `config.gcp`, `event_callback`); `--ignore FIELD` on the magic line turns such an error into a warning. Otherwise than there:
 
 | | SkyPilot | nbprov |
 |---|---|---|

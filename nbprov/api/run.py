@@ -62,6 +62,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
         self._ports: tuple[str, ...] = ()
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._logged = 0
+        self._set_up: tuple[str, ...] = ()
         self._error: BaseException | None = None
         self._listeners: set[Callable[[], None]] = set()
         self.on_interrupt = CANCEL
@@ -200,7 +201,15 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
             try:
                 given, ledger = self._given, engine.ledger
                 await bring_up(
-                    live, self.spec, given.everything(), self._folder, ledger, self._report, home=engine.home, python=given.python
+                    live,
+                    self.spec,
+                    given.everything(),
+                    self._folder,
+                    ledger,
+                    self._report,
+                    home=engine.home,
+                    note=self._note,
+                    python=given.python,
                 )
             except Exception as error:
                 raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
@@ -233,6 +242,10 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
             self._log.append(line)
             self._logged += 1
         self._changed()
+
+    def _note(self, text: str) -> None:
+        self._set_up = (*self._set_up, text)
+        self._report(text)
 
     def cancel(self) -> Run:
         """Give the launch up: what was made is ended and confirmed. Returns at once; does nothing to a cluster that is ready."""
@@ -374,6 +387,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
             name=row.name if row is not None else view.name,
             needs_launch=not self._launched and not self.done,
             cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
+            notes=(*view.notes, *self._set_up),
             message=self._work or ("" if is_set_up else view.message),
             error=error,
             log=tuple(self._log),
@@ -384,7 +398,13 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
     def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
         return replace(
             cluster,
-            notes=(*cluster.notes, *self._session.tunnel_words(cluster.cluster_id), *self._ports, *self._session.engine_words(self.run_id)),
+            notes=(
+                *cluster.notes,
+                *self._session.tunnel_words(cluster.cluster_id),
+                *self._ports,
+                *self._set_up,
+                *self._session.engine_words(self.run_id),
+            ),
         )
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:

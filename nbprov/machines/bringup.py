@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ async def bring_up(
     report: Report,
     *,
     home: Path,
+    note: Callable[[str], None] | None = None,
     python: PythonSource | None = None,
     again: bool = False,
 ) -> None:
@@ -58,6 +59,8 @@ async def bring_up(
         Run setup again though it has been done: on request, or since the environment it may have changed is a new one.
     home
         Our folder, where it is remembered which files were found the same.
+    note
+        Told what is worth keeping, as which commit a git workdir is at; `report` by default.
 
     Raises
     ------
@@ -72,7 +75,7 @@ async def bring_up(
         from .placing import place_files
 
         report("copying files")
-        await place_files(live, spec, Path(folder), home, report)
+        await place_files(live, spec, Path(folder), home, report, note or report)
     before: list[str] = []
     setup = _Setup(steps, spec, again=again)
     if python is not None:

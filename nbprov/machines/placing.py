@@ -1,4 +1,4 @@
-"""The files of a spec, on every node before setup: local ones pushed from here, those of buckets and the web fetched by the nodes themselves."""
+"""The files of a spec, on every node before setup: local ones pushed from here, those of elsewhere fetched by the nodes themselves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import SourceKind
-from nbprov.model.spec import Mount, Spec
+from nbprov.model.spec import Mount, Repository, Spec
 from nbprov.provisioning.live import LiveCluster, all_of
 from nbprov.remote.fetching import fetch
 from nbprov.remote.sync_errors import shown
@@ -20,6 +20,7 @@ from nbprov.remote.syncing import Direction, Wanted
 from .bringup import WORKDIR
 from .buckets import Found, look
 from .folders import awake, open_line, size_words, summary, sync_folder
+from .repositories import Working
 
 Report = Callable[[str], None]
 
@@ -27,7 +28,7 @@ TOLD_EVERY: Seconds = 0.5
 """Between two words of how far it is: a person reads no faster."""
 
 
-async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report) -> None:
+async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report) -> None:
     """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
 
     Parameters
@@ -36,10 +37,12 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
         What relative paths are relative to.
     home
         Our folder, where it is remembered what was found the same.
+    report, note
+        Told in lines what goes on, and what is worth keeping.
 
     Raises
     ------
-    FetchError, SyncError, CopyError
+    FetchError, SyncError, CopyError, RepositoryError
         The first thing that did not work. What has arrived stays, and the next run goes on from there.
     """
     found: dict[str, Found] = {}
@@ -49,6 +52,9 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
             for line in facts(found[mount.source], mount.target, live):
                 report(line)
     async with awake(live):
+        if isinstance(spec.workdir, Repository):
+            async with Working(live, spec.workdir, report, note) as working:
+                await all_of(*(working.bring(number) for number in range(len(live.nodes))))
         await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in range(len(live.nodes))))
 
 
@@ -83,7 +89,7 @@ class _Placing:
     async def carry_out(self) -> None:
         """One source after another: a later one may lie inside an earlier one."""
         workdir = self._spec.workdir
-        if workdir:
+        if isinstance(workdir, str) and workdir:
             await self._local(Mount(f"~/{WORKDIR}", workdir))
         for mount in self._spec.file_mounts:
             await (self._local(mount) if mount.kind is SourceKind.LOCAL else self._fetched(mount))

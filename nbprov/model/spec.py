@@ -297,6 +297,34 @@ class Mount:
         return source_kind(self.source)
 
 
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A git repository as the working folder.
+
+    Attributes
+    ----------
+    url
+        `https://…`, `ssh://…` or `git@host:path`, without a password.
+    ref
+        A branch, a tag or a commit; empty for the default branch.
+    """
+
+    url: str
+    ref: str = ""
+
+    @property
+    def short(self) -> str:
+        """Its name as people say it.
+
+        Examples
+        --------
+        >>> Repository("https://github.com/o/r.git").short, Repository("git@host:o/r").short
+        ('o/r', 'o/r')
+        """
+        path = self.url.partition("://")[2].partition("/")[2] if "://" in self.url else self.url.partition(":")[2]
+        return "/".join(path.strip("/").removesuffix(".git").split("/")[-2:])
+
+
 class Secret:
     """A value that never shows itself: `repr`, `str` and pickling give away nothing."""
 
@@ -477,6 +505,8 @@ class Spec:
         Values by name; None where the caller has to give one (`RUN_ID: null`).
     secrets
         As `envs`, hidden; None where the caller has to give one.
+    workdir
+        What becomes `~/sky_workdir`: a local folder or a git repository; empty for none.
     inputs
         (URI, GB) pairs: where the data is and how much, for what moving it costs.
     outputs
@@ -502,7 +532,7 @@ class Spec:
     run: str = ""
     envs: Mapping[str, str | None] = field(default_factory=lambda: dict(_NOTHING))
     secrets: Mapping[str, Secret | None] = field(default_factory=dict)
-    workdir: str = ""
+    workdir: str | Repository = ""
     file_mounts: tuple[Mount, ...] = ()
     guards: Guards = Guards()
     remarks: tuple[Remark, ...] = ()

@@ -107,10 +107,10 @@ class Fetched:
 
 
 @cache
-def program() -> bytes:
-    """What the machine is to run."""
+def program(modules: tuple[str, ...] = PROGRAM) -> bytes:
+    """What the machine is to run: modules of this folder, in the order of their imports; the last one has a `main`."""
     folder = files("nbprov.remote")
-    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAM]
+    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in modules]
     return _LOAD.format(sources=sources).encode()
 
 
@@ -143,7 +143,7 @@ async def fetch(
     """
     remote_path(folder)
     try:
-        async with _talk(connection, python) as far:
+        async with talk(connection, python) as far:
             told = await far.ask({"open": folder}, ANSWER_SECONDS)
             _refuse_place(folder, told, is_tree=is_tree)
             stale = await _stale(far, items)
@@ -169,7 +169,7 @@ def _refuse_place(folder: str, told: Mapping[str, Any], *, is_tree: bool) -> Non
         raise FetchError(words, hint="name a folder below it", code="fetch.place")
 
 
-async def _stale(far: _Far, items: Sequence[Item]) -> list[Item]:
+async def _stale(far: Far, items: Sequence[Item]) -> list[Item]:
     """The files that are not there as they should be."""
     known = [item for item in items if item.size >= 0]
     found = [item for item in items if item.size < 0]
@@ -193,7 +193,7 @@ def _room(items: Sequence[Item], told: Mapping[str, Any], source: str) -> None:
 class _Run:
     """The files that one node fetches."""
 
-    def __init__(self, far: _Far, items: Sequence[Item], signer: Signer, source: str, progress: Callable[[int], None]) -> None:
+    def __init__(self, far: Far, items: Sequence[Item], signer: Signer, source: str, progress: Callable[[int], None]) -> None:
         self._far, self._items, self._signer = far, items, signer
         self._source, self._progress = source, progress
         self._tries: dict[int, int] = {}
@@ -262,15 +262,16 @@ class _Run:
 # ---------------------------------------------------------------- the channel
 
 
-class _Far:
-    """The program on the machine. No word it says is believed unchecked."""
+class Far:
+    """A program of ours on the machine. No word it says is believed unchecked."""
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes], host: str) -> None:
         self._process, self._host = process, host
         self._frames, self._waiting = Frames(), deque[dict[str, Any]]()
 
-    async def begin(self) -> None:
-        await self._write(program())
+    async def begin(self, modules: tuple[str, ...]) -> None:
+        """Send the program, and wait for its first word."""
+        await self._write(program(modules))
         seen = b""
         while (at := seen.find(MARKER)) < 0:
             if len(seen) > MOST_GREETING:
@@ -330,13 +331,14 @@ class _Far:
 
 
 @asynccontextmanager
-async def _talk(connection: Connection, python: str) -> AsyncIterator[_Far]:
-    command = f"exec {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)} {len(program())}"
+async def talk(connection: Connection, python: str = "python3", modules: tuple[str, ...] = PROGRAM) -> AsyncIterator[Far]:
+    """Run modules of this folder on the machine, and speak with them. Their program ends with the block."""
+    command = f"exec {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)} {len(program(modules))}"
     async with connection.channel(command) as process:
         noise = asyncio.create_task(_drained(process.stderr))
         try:
-            far = _Far(process, connection.host)
-            await far.begin()
+            far = Far(process, connection.host)
+            await far.begin(modules)
             yield far
         finally:
             noise.cancel()
@@ -384,4 +386,4 @@ def _error(code: str, why: str, source: str, key: str) -> FetchError:
     return FetchError(f"{source}{what}: {why}", hint=hint, code=f"fetch.{kind}")
 
 
-__all__ = ["FetchError", "Fetched", "Item", "Link", "Signer", "fetch", "program"]
+__all__ = ["Far", "FetchError", "Fetched", "Item", "Link", "Signer", "fetch", "program", "talk"]

@@ -17,7 +17,7 @@ from nbprov.model.sources import (
     why_not_git_url,
     why_not_source,
 )
-from nbprov.model.spec import Mount, Origin, Spec
+from nbprov.model.spec import Mount, Origin, Repository, Spec
 
 from .fields import Where
 from .nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, describe, is_null, quoted
@@ -36,24 +36,29 @@ _COPY_HINT = "write {source: s3://BUCKET/PATH, mode: COPY}, or {/data: s3://BUCK
 _LOST = ": what is written there would be lost with the machine"
 
 
-def read_workdir(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> str | None:
-    """Read a local folder; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
+def read_workdir(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> str | Repository | None:
+    """Read a local folder or a git repository; None, and a problem, for anything else. `envs` and `secrets` are as in `read_mounts`."""
     path = "workdir"
     if isinstance(node, Mapping):
-        _refuse_git(node, envs, secrets, findings)
-        return None
+        return _read_git(node, envs, secrets, findings)
     text = text_of(node, path, findings, wants="a local folder")
     if text is None:
         return None
     if not text.strip():
         findings.error(node.start, path, "value", "workdir names no folder", "write workdir: . for the notebook's folder")
     elif _URI.match(text):
-        findings.error(node.start, path, "value", "workdir must be a local folder, not a URI", "use file_mounts, or clone in `setup`")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            "workdir must be a local folder, not a URI",
+            "write {url: https://…} for a git repository; files go into file_mounts",
+        )
     return text
 
 
-def _refuse_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> None:
-    """`{url: …, ref: …}`: known, checked, and not done yet."""
+def _read_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> Repository | None:
+    """`{url: …, ref: …}`, kept with its `$VAR`, as paths are."""
     before = findings.problem_count
     given: dict[str, Scalar] = {}
     for key, value in node.pairs:
@@ -71,15 +76,13 @@ def _refuse_git(node: Mapping, envs: Map[str, str], secrets: frozenset[str], fin
         if not _uses_secret(value, join("workdir", name), secrets, findings):
             _check_git(name, replace(value, text=_filled(value.text, envs)), findings)
     if findings.problem_count > before:
-        return
-    branch = f"-b {given['ref'].text} " if "ref" in given else ""
-    hint = f"write setup: git clone {branch}{given['url'].text} ~/sky_workdir"
-    findings.cannot_honour(node.start, "workdir", "workdir", "a git workdir is not used yet", hint)
+        return None
+    return Repository(given["url"].text, given["ref"].text if "ref" in given else "")
 
 
-def _check_git(name: str, value: Scalar, findings: Findings) -> None:
-    """Check the url or the ref of a git workdir; what still holds a variable is checked once that has its value."""
-    if _VARIABLE.search(value.text):
+def _check_git(name: str, value: Scalar, findings: Findings, *, final: bool = False) -> None:
+    """Check the url or the ref of a git workdir; what still holds a variable is checked once that has its value, which is `final`."""
+    if _VARIABLE.search(value.text) and not final:
         return
     why = why_not_git_url(value.text) if name == "url" else why_not_git_ref(value.text)
     if why:
@@ -261,6 +264,15 @@ def fill_paths(spec: Spec, envs: Map[str, str]) -> Spec:
         key = Scalar(filled.target, Kind.TEXT, True, at, at)
         _target_is_good(key, mount.origin.path, findings)
         _source_is_good(Scalar(filled.source, Kind.TEXT, True, at, at), mount.origin.path, {}, findings, final=True)
+    workdir = spec.workdir
+    if isinstance(workdir, Repository):
+        workdir = Repository(_filled(workdir.url, envs), _filled(workdir.ref, envs))
+        for name, text in (("url", workdir.url), ("ref", workdir.ref)):
+            if text or name == "url":
+                at = Mark(1, 1, 0)
+                _check_git(name, Scalar(text, Kind.TEXT, True, at, at), findings, final=True)
+    else:
+        workdir = _filled(workdir, envs)
     findings.raise_if_any()
     outputs = tuple(replace(m, target=_filled(m.target, envs), source=_filled(m.source, envs)) for m in spec.outputs)
-    return replace(spec, workdir=_filled(spec.workdir, envs), file_mounts=tuple(mounts), outputs=outputs)
+    return replace(spec, workdir=workdir, file_mounts=tuple(mounts), outputs=outputs)

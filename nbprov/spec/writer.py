@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nbprov.model.python import KEEP, PythonEnvironment
-from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Spec, Wait
+from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Repository, Spec, Wait
 
 from .dollars import Dollar, dollar
 from .dumping import Number, dumped, duration, money, number, share
@@ -57,7 +57,7 @@ def written_program(spec: Spec) -> dict[str, Any]:
     for name in ("name", "num_nodes", "setup", "run", "workdir"):
         value = getattr(spec, name)
         if value != (1 if name == "num_nodes" else ""):
-            body[name] = value
+            body[name] = _repository(value) if isinstance(value, Repository) else value
     if spec.envs:
         body["envs"] = dict(spec.envs)
     if spec.secrets:
@@ -74,6 +74,10 @@ def written_program(spec: Spec) -> dict[str, Any]:
     if config:
         body["config"] = config
     return body
+
+
+def _repository(workdir: Repository) -> dict[str, str]:
+    return {"url": workdir.url, **({"ref": workdir.ref} if workdir.ref else {})}
 
 
 def _own_fields(spec: Spec) -> dict[str, Any]:

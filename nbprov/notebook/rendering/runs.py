@@ -367,7 +367,8 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
     if previous is None:
         lines += [f"{facts.name or 'provision'}: {facts.plan.headline}", *([facts.plan.consent] if facts.plan.consent else [])]
     told = previous.notes if previous is not None else ()
-    lines += [note for note in current.notes if note not in told] if not facts.is_final else []
+    # A machine that is ready is still set up, of which there is something to tell.
+    lines += [note for note in current.notes if note not in told] if previous is not None or not facts.is_final else []
     changed = previous is None or previous.state is not current.state
     if changed and not facts.is_final:
         lines += _state_lines(facts)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nbprov.model.money import usd
-from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Hook, Level, Policy, Race, Spec, Wait
-from nbprov.spec import SpecError, parse
+from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Hook, Level, Policy, Race, Repository, Spec, Wait
+from nbprov.spec import SpecError, fill_paths, parse
 
 
 def codes(text: str) -> list[str]:
@@ -373,9 +373,13 @@ def test_a_password_in_an_address_is_refused_and_shown_nowhere() -> None:
         assert "s3cr3t-w0rd" not in str(caught.value)
 
 
-def test_a_git_workdir_is_checked_and_named() -> None:
-    assert codes("workdir: {url: https://x.y/z.git, ref: v1}") == ["spec.not-yet"]
-    assert codes("workdir: {url: git@host:me/x.git}") == ["spec.not-yet"]
+def test_a_git_workdir_is_read_and_checked() -> None:
+    assert parse("workdir: {url: https://x.y/z.git, ref: v1}").workdir == Repository("https://x.y/z.git", "v1")
+    assert parse("workdir: {url: git@host:me/x.git}").workdir == Repository("git@host:me/x.git")
+    spec = parse("envs: {REF: null}\nworkdir: {url: https://x.y/z.git, ref: $REF}")
+    assert fill_paths(spec, {"REF": "v2"}).workdir == Repository("https://x.y/z.git", "v2")
+    with pytest.raises(SpecError, match="no name of a branch"):
+        fill_paths(spec, {"REF": "--upload-pack=id"})
     assert codes("workdir: {ref: v1}") == ["spec.missing"]
     assert codes("workdir: {url: https://x.y/z, branch: v1}") == ["spec.unknown-field"]
     assert codes("workdir: https://x.y/z.git") == ["spec.value"]

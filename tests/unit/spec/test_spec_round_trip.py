@@ -29,6 +29,7 @@ from nbprov.model.spec import (
     Policy,
     Quantity,
     Race,
+    Repository,
     Request,
     Spec,
     Wait,
@@ -203,6 +204,7 @@ _confirms = st.builds(
 _hooks = st.builds(Hook, _commands, st.sampled_from([("stop", "down"), ("preemption",), ("down", "stop")]), _seconds)
 _sources = st.one_of(_words, st.sampled_from(["./a b", "~/x", "../$VAR/y", "C:\\data"]))
 _uris = st.sampled_from(["s3://b/x", "gs://b-ucket/$x/", "https://h/x?y=1#sha256=" + "0" * 64])
+_repositories = st.builds(Repository, st.sampled_from(["https://h/o/r.git", "git@h:o/$r"]), st.sampled_from(["", "main", "0123", "$REF"]))
 _specs = st.builds(
     Spec,
     requests=_alternatives(),
@@ -212,7 +214,7 @@ _specs = st.builds(
     run=st.one_of(_texts, _lines),
     envs=st.dictionaries(_variables, st.one_of(st.none(), _texts, _lines), max_size=3),
     secrets=st.dictionaries(_variables.map(lambda v: f"S_{v}"), st.none(), max_size=2),
-    workdir=st.one_of(st.just(""), _sources),
+    workdir=st.one_of(st.just(""), _sources, _repositories),
     file_mounts=st.dictionaries(st.from_regex(r"/[a-z]{1,5}", fullmatch=True), _sources | _uris, max_size=2).map(
         lambda d: tuple(Mount(target, source) for target, source in d.items())
     ),

@@ -224,7 +224,6 @@ def test_what_the_program_would_not_notice_is_a_note(text: str) -> None:
         ("event_callback: ./tell.sh", "event_callback"),
         ("file_mounts: {/d: r2://b/x}", "file_mounts"),
         ("file_mounts: {/d: {source: s3://b, mode: MOUNT}}", "file_mounts"),
-        ("workdir: {url: git@host:me/x.git}", "workdir"),
         ("quantum: 5", "quantum"),
     ],
 )
