@@ -71,7 +71,7 @@ class SettingUp(Done):
         live = await engine.attach(row.name)
         await bring_up(live, spec, given.everything(), folder, engine.ledger, self._report)
         note_set_up(engine.ledger, row.run_id)
-        if spec.engine is not None and spec.engine.kind == "dask":
+        if spec.engine is not None:
             await self._session.engine_up(live, spec.engine, self.environment(), self._report)
 
     def environment(self) -> Environment:

@@ -186,7 +186,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
             self._ports = tuple(await self._session.open_ports(live, self.spec.expose))
             await bring_up(live, self.spec, self._given.everything(), self._folder, engine.ledger, self._report)
             note_set_up(engine.ledger, self.run_id)
-            if self.spec.engine is not None and self.spec.engine.kind == "dask":
+            if self.spec.engine is not None:
                 await self._session.engine_up(live, self.spec.engine, self.environment(), self._report)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:

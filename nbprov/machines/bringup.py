@@ -98,7 +98,7 @@ async def bring_up(live: LiveCluster, spec: Spec, env: Environment, folder: str,
                 f"{live.name}: setup ended with code {code}{where}" + "".join(f"\n    {line.rstrip()}" for line in tail),
                 hint=f"the cluster is kept under its guards: look with %%on {live.name} --bash, end it with %nbprov down {live.name}",
             )
-    if spec.engine is not None and spec.engine.kind == "dask":
+    if spec.engine is not None:
         await ensure_engine(live, spec.engine, env, report)
     if spec.run:
         report("starting run")

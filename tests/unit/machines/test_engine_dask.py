@@ -153,6 +153,14 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tupl
     client.close()
 
 
+def test_a_cluster_without_that_engine_says_so(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbprov.machines.engines import ray
+
+    monkeypatch.setattr(ray, "check_installed", lambda name: None)
+    with pytest.raises(NoEngine, match="gang has the engine dask"):
+        gang[1].ray()
+
+
 def test_a_cluster_without_an_engine_says_so(gang: tuple[TunnelWorld, api.Cluster]) -> None:
     plain = up(gang[0], "", "plain")
     for ask in (plain.dask, plain.start_engine):
