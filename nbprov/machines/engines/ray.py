@@ -143,11 +143,10 @@ def connect(name: str, local: int, token: Path) -> Any:
     EngineFailed
         If it does not answer.
     """
-    # Ray reads them when it connects, and knows no other way.
-    os.environ.update({**AUTH, "RAY_AUTH_TOKEN_PATH": str(token)})
     ray: Any = import_module("ray")  # typed in part only
     if ray.util.client.ray.is_connected():
         ray.shutdown()
+    _take_token(token)
     try:
         return ray.init(f"ray://127.0.0.1:{local}")
     except (ConnectionError, TimeoutError, RuntimeError) as error:
@@ -156,3 +155,16 @@ def connect(name: str, local: int, token: Path) -> Any:
             f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
             hint=f"%nbprov logs {name} {HEAD} has its last words",
         ) from error
+
+
+def _take_token(token: Path) -> None:
+    """Make this process's Ray show the token of a cluster."""
+    # Ray takes it from the environment alone, where another cluster's own would come first.
+    os.environ.pop("RAY_AUTH_TOKEN", None)
+    os.environ.update({**AUTH, "RAY_AUTH_TOKEN_PATH": str(token)})
+    # It has read the environment when it was imported, and keeps the token of the cluster before: without this the client only times out.
+    raylet: Any = import_module("ray._raylet")
+    if hasattr(raylet, "Config"):
+        raylet.Config.initialize("")
+    if hasattr(raylet, "AuthenticationTokenLoader"):
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
