@@ -15,8 +15,7 @@ from nbprov.provisioning.live import LiveCluster, Node
 
 from .probing import versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus
-from .values import EngineFailed, EngineMissing, EngineVersions, Running
-
+from .values import EngineFailed, EngineMissing, EngineVersions, Facts, Running
 
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
 """Where Ray itself has them; the next free one where they are taken."""
@@ -24,6 +23,7 @@ HEAD = "ray-head"
 TOKEN_FILE = "engine.token"
 PLACE_ON_NODE = "~/.ray/auth_token"
 """Where Ray looks for its token unless it is told otherwise."""
+FIRST_WITH_TOKENS = (2, 52)
 STARTED = "Ray runtime started"
 AUTH: Mapping[str, str] = {"RAY_AUTH_MODE": "token"}
 PROCESS: Mapping[str, str] = {**AUTH, "GRPC_ENABLE_FORK_SUPPORT": "0"}
@@ -114,6 +114,24 @@ def check_installed(name: str) -> None:
         raise EngineMissing(f"{name}.ray() needs the package ray in this kernel's environment", hint='%pip install "ray[client]"')
 
 
+def check_protected(name: str, facts: Facts) -> None:
+    """See that the Ray of a machine knows tokens: it listens on all addresses, and runs what anybody sends it where it knows none.
+
+    Raises
+    ------
+    EngineVersions
+        If it is too old for it.
+    """
+    said = facts.packages.get("ray", "")
+    numbers = tuple(int(part) for part in said.split(".")[:2] if part.isdecimal())
+    if numbers < FIRST_WITH_TOKENS:
+        least = ".".join(map(str, FIRST_WITH_TOKENS))
+        raise EngineVersions(
+            f"ray is {said} on {name}, which anybody in its network could use: {least} is the first that asks for a token",
+            hint=f'python: {{requirements: ["ray[client]>={least}"]}} in the spec',
+        )
+
+
 def check_versions(name: str, running: Running) -> None:
     """See that this kernel can be its client: Ray takes none of another version, nor of another Python.
 
@@ -144,7 +162,7 @@ def connect(name: str, local: int, token: Path) -> Any:
         If it does not answer.
     """
     ray: Any = import_module("ray")  # typed in part only
-    if ray.util.client.ray.is_connected():
+    if ray.util.client.ray.is_connected() or ray.is_initialized():
         ray.shutdown()
     _take_token(token)
     try:

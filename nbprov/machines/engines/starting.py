@@ -152,7 +152,9 @@ class _Starter:
         text = (certificate(keys) if is_dask else ray.token_file(keys)).read_text(encoding="ascii").strip() + "\n"
 
         async def one(node: Node) -> None:
-            self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
+            facts = self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
+            if not is_dask:
+                ray.check_protected(self.live.name, facts)
             await self._write(node, place, text)
 
         await all_of(*(one(node) for node in {node.instance.node: node for node in nodes}.values()))

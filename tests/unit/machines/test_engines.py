@@ -89,6 +89,8 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     assert [role.node.instance.node for role in others] == [1, 2]
     assert all("--address=10.0.0.1:6380" in role.command for role in others)
     assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
+    # Without this its client server's children die of SIGSEGV now and then.
+    assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
 
 
 def test_several_machines_without_a_private_network_are_refused_and_one_is_its_own() -> None:
@@ -125,6 +127,18 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(EngineVersions, match="to the last figure"):
         ray.check_versions("dev", running("ray", patch, ray="2.60.0"))
     dask.check_versions("dev", running("dask", patch, **HERE))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_good"), [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)]
+)
+def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -> None:
+    facts = Facts("/usr/bin/python3", "3.11.7", {"ray": version})
+    if is_good:
+        ray.check_protected("dev", facts)
+        return
+    with pytest.raises(EngineVersions, match="asks for a token"):
+        ray.check_protected("dev", facts)
 
 
 def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
