@@ -102,7 +102,7 @@ class SettingUp(Done):
         except Exception as error:
             raise await after_failure(engine, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
-        if spec.engine is not None and spec.engine.kind == "dask":
+        if spec.engine is not None:
             await self._session.engine_up(live, spec.engine, self.environment(), self._report)
 
     def environment(self) -> Environment:

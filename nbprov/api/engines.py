@@ -1,4 +1,4 @@
-"""Dask from a notebook: what a session and a cluster's handle have of them."""
+"""Dask and Ray from a notebook: what a session and a cluster's handle have of them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Engined(Reaching):
         from nbprov.machines.engines.starting import services
 
         self._engine_words[live.run_id] = running.remarks
-        port, service = running.ports.get("dashboard", 0), services().get("dashboard")
+        port, service = running.ports.get("dashboard", 0), services(running.kind).get("dashboard")
         if not port or service is None:
             return None
         try:
@@ -84,7 +84,7 @@ class Engined(Reaching):
         await work
         run_id = cluster.cluster_id
         engine = self.spec_of(run_id).engine
-        if engine is None or engine.kind != "dask":
+        if engine is None:
             return
         try:
             live = await self.engine.attach(cluster.name)
@@ -165,6 +165,34 @@ class EngineClients:
         dask.await_workers(made, running.workers, WORKERS_SECONDS)
         return made
 
+    def ray(self: Cluster) -> Any:  # type: ignore[misc]
+        """Connect this kernel to Ray of this cluster, through a tunnel on this computer's loopback; what `ray.init` returns. Blocks.
+
+        `ray.remote`, `ray.get` and the rest then work there. A connection that this kernel had to another Ray is ended.
+
+        Raises
+        ------
+        NoEngine
+            If the spec does not say `engine: ray`.
+        EngineMissing
+            If Ray is not installed here, with the line that installs it.
+        EngineVersions
+            If Ray or Python are of other versions there, naming both: Ray wants Python the same to the last figure.
+        EngineFailed
+            If Ray has ended there and does not start again, with its last lines.
+
+        Examples
+        --------
+        >>> context = nbprov.cluster("dev").ray()  # doctest: +SKIP
+        """
+        from nbprov.machines.engines import ray
+
+        ray.check_installed(self.name)
+        running = self._up("ray")
+        ray.check_versions(self.name, running)
+        client, _, folder = self._reach(running, "client")
+        return ray.connect(self.name, client.local, ray.token_file(folder))
+
     def _up(self: Cluster, kind: str) -> Running:  # type: ignore[misc]
         from nbprov.machines.engines.values import NoEngine
 
@@ -186,7 +214,7 @@ class EngineClients:
 
         async def opened() -> tuple[Kept, Kept | None, Any]:
             live = await engine.attach(self.name)
-            kept, _ = await session.tunnelling.open(live, running.ports[port], service=services()[port])
+            kept, _ = await session.tunnelling.open(live, running.ports[port], service=services(running.kind)[port])
             return kept, await session.open_dashboard(live, running), live.keys.folder
 
         future = engine.thread.call(readably(opened()))
@@ -204,3 +232,8 @@ class EngineClientsOfRun:
         """Wait until the cluster is set up, then as `Cluster.dask`. An interrupt of the wait leaves the launch alone."""
         self.wait_detached()
         return self.wait().dask()
+
+    def ray(self: Run) -> Any:  # type: ignore[misc]
+        """Wait until the cluster is set up, then as `Cluster.ray`. An interrupt of the wait leaves the launch alone."""
+        self.wait_detached()
+        return self.wait().ray()

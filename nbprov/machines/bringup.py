@@ -94,7 +94,7 @@ async def bring_up(
         if spec.run and len(live.nodes) == 1 and spec.engine is None:
             await _start_run(steps, spec, setup.ids)
         await setup.see()
-    if spec.engine is not None and spec.engine.kind == "dask":
+    if spec.engine is not None:
         await ensure_engine(live, spec.engine, env, report)
     if spec.run:
         report("starting run")

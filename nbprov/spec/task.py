@@ -219,9 +219,6 @@ class _Task:
 
     def _engine(self) -> Engine | None:
         engine: Engine | None = self._at("engine", read_engine)
-        if engine is not None and engine.kind == "ray":
-            words = "engine: ray is read, but Ray is not started yet; start it in run"
-            self._findings.not_acted_on(self._fields["engine"][0].start, self._path("engine"), "engine", words)
         return engine
 
     def _remark_on_unused(self, ports: tuple[tuple[int, int], ...]) -> None:

@@ -71,7 +71,6 @@ TASK_FIELDS = (
         _T,
         "a Dask or Ray cluster on the nodes",
         values=("dask", "ray", "none"),
-        advice="Dask is started; Ray is not yet",
         example=("dask", "{dask: {workers: gpu, threads: 4}}", "{dask: {memory: 8GB}}", "none"),
     ),
     Field(

@@ -119,6 +119,26 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
     assert "ended, confirmed by the cloud's list" in text_of(cell_with(notebook, "%nbprov down gang"))
 
 
+def test_ray_on_two_nodes_holds_what_neither_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="the extra ray is not installed")
+    notebook = nbformat.read(FOLDER / "engines_ray.ipynb", as_version=4)
+    with new_home() as home:
+        monkeypatch.setenv("TMPDIR", str(home))
+        try:
+            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+        finally:
+            for made in home.glob("nbprov-*"):
+                end_cloud(made)
+    assert text_of(cell_with(notebook, "gang.ray()")).count("200 MB") == 2
+    held = text_of(cell_with(notebook, "two nodes:"))
+    assert "two nodes: 320 MB in all, 0 of 8 blocks on disk" in held
+    assert "mean: 0.50" in held
+    alone = re.search(r"one node alone: 320 MB in all, (\d) of 8 blocks on disk", text_of(cell_with(notebook, "one node alone")))
+    assert alone is not None
+    assert int(alone[1]) >= 3
+    assert "ended, confirmed by the cloud's list" in text_of(cell_with(notebook, "%nbprov down gang"))
+
+
 def test_example_notebooks_are_stored_without_outputs() -> None:
     for path in FOLDER.glob("*.ipynb"):
         notebook = nbformat.read(path, as_version=4)

@@ -1,1 +1,1 @@
-"""Dask on a cluster's machines: started there, kept up, and reached from the notebook."""
+"""Dask and Ray on a cluster's machines: started there, kept up, and reached from the notebook."""

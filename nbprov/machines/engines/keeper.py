@@ -9,7 +9,7 @@ Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job
   ports     name -> [address that it must be free on, number that is tried first]
   at        the address where it listens, where that is another one
   up        name of the port that is listened on once it is up
-  says      or a text that a line of its output holds once it is up
+  says      a text that a line of its output holds once it is up; where both are given, both must be so
   env       further variables of the process
   data      bytes of private memory that a process may have (RLIMIT_DATA); 0 for no limit
   facts     passed on in the state
@@ -173,10 +173,10 @@ class Keeper:
             sys.stdout.buffer.flush()
 
     def is_up(self) -> bool:
-        if self.config.get("says"):
-            return self.up.is_set()
-        name = self.config["up"]
-        return listens(self.config.get("at") or self.config["ports"][name][0], self.ports[name])
+        if self.config.get("says") and not self.up.is_set():
+            return False
+        name = self.config.get("up")
+        return not name or listens(self.config.get("at") or self.config["ports"][name][0], self.ports[name])
 
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})

@@ -16,9 +16,12 @@ from nbprov.remote.agent.values import Output
 
 from .values import FOLDER, EngineFailed, EngineMissing, Facts
 
-PACKAGE = {"dask": "distributed"}
+PACKAGE = {"dask": "distributed", "ray": "ray"}
+INSTALLED = {"ray": "ray[client]"}
+"""What is asked of pip where that is more than the package itself."""
 TRAVELLING = {
     "dask": ("dask", "distributed", "cloudpickle", "msgpack", "toolz", "tornado", "numpy", "pandas", "pyarrow", "lz4", "bokeh"),
+    "ray": ("ray", "numpy", "pandas", "pyarrow"),
 }
 """Packages whose versions matter on both ends: the protocol, and the data that goes over it."""
 
@@ -62,13 +65,13 @@ def requirements(kind: str) -> list[str]:
 
     Examples
     --------
-    >>> requirements("dask")  # doctest: +SKIP
-    ['dask==2026.8.0', 'distributed==2026.8.0']
+    >>> requirements("ray")  # doctest: +SKIP
+    ['ray[client]==2.60.0', 'numpy==2.4.6']
     """
     here = versions_here(kind)
     if PACKAGE[kind] not in here:
-        return [PACKAGE[kind]]
-    return [f"{name}=={version.partition('+')[0]}" for name, version in here.items()]
+        return [INSTALLED.get(kind, PACKAGE[kind])]
+    return [f"{INSTALLED.get(name, name)}=={version.partition('+')[0]}" for name, version in here.items()]
 
 
 async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:

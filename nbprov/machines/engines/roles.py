@@ -1,4 +1,4 @@
-"""What an engine runs on which machine: data for the keeper, made by `dask.py`."""
+"""What an engine runs on which machine: data for the keeper, made by `dask.py` and `ray.py`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Role:
     ports
         Name -> the number that is tried first, at the node's private address.
     up, says
-        Which of the ports is listened on once it is up; or the text that a line of its output holds then.
+        Which of the ports is listened on once it is up, and the text that a line of its output holds then; either or both.
     data
         Bytes of private memory a process may have; 0 for no limit.
     everywhere

@@ -20,7 +20,7 @@ from nbprov.model.spec import Engine
 from nbprov.provisioning.live import LiveCluster, Node, all_of
 from nbprov.remote.agent.values import Environment, TaskInfo
 
-from . import dask
+from . import dask, ray
 from .certificates import certificate
 from .probing import PATH, interpreter
 from .roles import Role, private_address
@@ -56,18 +56,20 @@ async def ensure_engine(live: LiveCluster, engine: Engine, env: Environment, rep
     """
     async with _locks.setdefault(live.run_id, asyncio.Lock()):
         starter = _Starter(live, engine, env, report)
-        return await starter.dask()
+        return await (starter.dask() if engine.kind == "dask" else starter.ray())
 
 
-def services() -> dict[str, Service]:
-    """What listens on the ports of Dask, for its tunnels.
+def services(kind: str) -> dict[str, Service]:
+    """What listens on the ports of an engine, for its tunnels.
 
     Examples
     --------
-    >>> services()["dashboard"].what
+    >>> services("dask")["dashboard"].what
     'the Dask dashboard'
     """
-    return {"scheduler": Service("the Dask scheduler", "tls"), "dashboard": Service("the Dask dashboard")}
+    if kind == "dask":
+        return {"scheduler": Service("the Dask scheduler", "tls"), "dashboard": Service("the Dask dashboard")}
+    return {"client": Service("Ray's client server", "ray")}
 
 
 class _Starter:
@@ -99,12 +101,33 @@ class _Starter:
         count = len(self.live.nodes) * dask.workers_of(self.live, self.engine)
         return self._running(ports, facts, count)
 
+    async def ray(self) -> Running:
+        """A head, then the other nodes."""
+        await self._look()
+        head = ray.head(self.live, self.engine)
+        is_new = self._of(head.node, head.name) is None
+        if is_new:
+            await self._prepare(self.live.nodes)
+            # They belong to a head that is gone.
+            await self._cancel("ray-node-")
+            self.report("starting Ray's head")
+        ports, facts = await self._up(head)
+        others = ray.nodes(self.live, self.engine, ports["gcs"])
+        missing = [role for role in others if self._of(role.node, role.name) is None]
+        if missing:
+            if not is_new:
+                await self._prepare([role.node for role in missing])
+            self.report(f"starting Ray on {len(missing)} more node{'s' if len(missing) > 1 else ''}")
+        await all_of(*(self._up(role) for role in others))
+        self.live.variables = ray.variables(self.live, ports["gcs"])
+        return self._running(ports, facts, len(self.live.nodes))
+
     def _running(self, ports: dict[str, int], facts: Facts, workers: int) -> Running:
         """With a word where this kernel's own client would not do."""
-        running = Running(self.engine.kind, ports, facts, workers)
+        running, kind = Running(self.engine.kind, ports, facts, workers), dask if self.engine.kind == "dask" else ray
         try:
-            dask.check_installed(self.live.name)
-            dask.check_versions(self.live.name, running)
+            kind.check_installed(self.live.name)
+            kind.check_versions(self.live.name, running)
         except NbprovError as error:
             return replace(running, remarks=(f"{error.message}; next: {error.hint}",))
         return running
@@ -123,11 +146,16 @@ class _Starter:
 
     async def _prepare(self, nodes: Iterable[Node]) -> None:
         """The interpreter, and the key, of machines where something is to be started."""
-        text = certificate(self.live.keys.folder).read_text(encoding="ascii")
+        keys = self.live.keys.folder
+        is_dask = self.engine.kind == "dask"
+        place = f"{FOLDER}/engine.pem" if is_dask else ray.PLACE_ON_NODE
+        text = (certificate(keys) if is_dask else ray.token_file(keys)).read_text(encoding="ascii").strip() + "\n"
 
         async def one(node: Node) -> None:
-            self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
-            await self._write(node, f"{FOLDER}/engine.pem", text)
+            facts = self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
+            if not is_dask:
+                ray.check_protected(self.live.name, facts)
+            await self._write(node, place, text)
 
         await all_of(*(one(node) for node in {node.instance.node: node for node in nodes}.values()))
 

@@ -79,13 +79,13 @@ class Running:
     Attributes
     ----------
     kind
-        `dask`.
+        `dask` or `ray`.
     ports
         Of the head's private address, by name: `scheduler`, `client`, `dashboard`.
     facts
         The head's interpreter.
     workers
-        Worker processes there should be.
+        Worker processes (Dask) or nodes (Ray) there should be.
     remarks
         What a person should know of it, a line each.
     """

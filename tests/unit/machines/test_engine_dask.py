@@ -18,6 +18,7 @@ from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.cells import agent_of
+from nbprov.machines.engines.values import EngineFailed, NoEngine
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
@@ -150,6 +151,37 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tupl
     assert client.submit(sum, [1, 2]).result() == 3
     assert len(client.run(os.getpid)) == 2
     client.close()
+
+
+def test_a_cluster_without_that_engine_says_so(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbprov.machines.engines import ray
+
+    monkeypatch.setattr(ray, "check_installed", lambda name: None)
+    with pytest.raises(NoEngine, match="gang has the engine dask"):
+        gang[1].ray()
+
+
+def test_a_cluster_without_an_engine_says_so(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    plain = up(gang[0], "", "plain")
+    for ask in (plain.dask, plain.start_engine):
+        with pytest.raises(NoEngine, match="plain has no engine"):
+            ask()
+
+
+def test_an_engine_that_has_died_is_named_with_its_last_lines(nbprov_home: Path) -> None:
+    world = TunnelWorld(nbprov_home)
+    try:
+        cluster = up(world, "\nengine: {dask: {threads: 1}}\n", "one")
+        # Dask reads it at each start, and ends over what is no YAML.
+        cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
+        cluster.cancel_job("dask-scheduler")
+        until(lambda: all(job.state != "running" for job in cluster.jobs() if job.kind == "dask-scheduler"), "its end")
+        with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of one has ended") as error:
+            cluster.dask()
+        assert "yaml" in error.value.message.lower()
+        assert "%nbprov logs one dask-scheduler" in error.value.hint
+    finally:
+        world.close()
 
 
 def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:

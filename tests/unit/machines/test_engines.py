@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.engines import certificates, dask, probing, roles
+from nbprov.machines.engines import certificates, dask, probing, ray, roles
 from nbprov.machines.engines.starting import printable
 from nbprov.machines.engines.values import EngineFailed, EngineMissing, EngineVersions, Facts, Running, state_of
 from nbprov.model.launches import Instance, InstanceState
@@ -81,6 +81,18 @@ def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them()
     assert (value(role.command, "--nworkers"), value(role.command, "--nthreads")) == ("4", "1")
 
 
+def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
+    live = cluster(3, gpus=4, vcpus=16)
+    head, others = ray.head(live, Engine("ray", (("memory", "200MB"),))), ray.nodes(live, Engine("ray"), 6380)
+    assert "--node-ip-address=10.0.0.1" in head.command
+    assert {"--num-cpus=16", "--num-gpus=4", "--object-store-memory=200000000", "--block"} <= set(head.command)
+    assert [role.node.instance.node for role in others] == [1, 2]
+    assert all("--address=10.0.0.1:6380" in role.command for role in others)
+    assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
+    # Without this its client server's children die of SIGSEGV now and then.
+    assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
+
+
 def test_several_machines_without_a_private_network_are_refused_and_one_is_its_own() -> None:
     with pytest.raises(EngineFailed) as error:
         dask.scheduler(cluster(2, private=False))
@@ -88,12 +100,13 @@ def test_several_machines_without_a_private_network_are_refused_and_one_is_its_o
     assert value(dask.scheduler(cluster(1, private=False)).command, "--host") == "127.0.0.1"
 
 
-def test_the_key_is_made_once_and_for_nobody_else(tmp_path: Path) -> None:
-    place = certificates.certificate(tmp_path)
-    first = place.read_bytes()
-    assert certificates.certificate(tmp_path).read_bytes() == first
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600 or platform.system() == "Windows"
-    assert [p.name for p in tmp_path.iterdir()] == ["engine.pem"]
+def test_key_and_token_are_made_once_and_for_nobody_else(tmp_path: Path) -> None:
+    for make in (certificates.certificate, ray.token_file):
+        place = make(tmp_path)
+        first = place.read_bytes()
+        assert make(tmp_path).read_bytes() == first
+        assert stat.S_IMODE(place.stat().st_mode) == 0o600 or platform.system() == "Windows"
+    assert {p.name for p in tmp_path.iterdir()} == {"engine.pem", "engine.token"}
 
 
 def running(kind: str, python: str = platform.python_version(), **packages: str) -> Running:
@@ -108,8 +121,24 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(EngineVersions, match=r"3\.8\.1 on dev") as error:
         dask.check_versions("dev", running("dask", "3.8.1", **HERE))
     assert f'python: {{version: "{platform.python_version()}"}}' in error.value.hint
+    monkeypatch.setattr(ray, "versions_here", lambda kind: {"ray": "2.60.0"})
+    ray.check_versions("dev", running("ray", ray="2.60.0"))
     patch = platform.python_version() + "9"
+    with pytest.raises(EngineVersions, match="to the last figure"):
+        ray.check_versions("dev", running("ray", patch, ray="2.60.0"))
     dask.check_versions("dev", running("dask", patch, **HERE))
+
+
+@pytest.mark.parametrize(
+    ("version", "is_good"), [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)]
+)
+def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -> None:
+    facts = Facts("/usr/bin/python3", "3.11.7", {"ray": version})
+    if is_good:
+        ray.check_protected("dev", facts)
+        return
+    with pytest.raises(EngineVersions, match="asks for a token"):
+        ray.check_protected("dev", facts)
 
 
 def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +152,7 @@ def test_machines_get_the_versions_of_the_notebook(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(probing, "versions_here", lambda kind: HERE | {"pandas": "3.1.1+local"})
     assert probing.requirements("dask") == ["distributed==2026.8.0", "dask==2026.8.0", "pandas==3.1.1"]
     monkeypatch.setattr(probing, "versions_here", lambda kind: {})
-    assert probing.requirements("dask") == ["distributed"]
+    assert (probing.requirements("dask"), probing.requirements("ray")) == (["distributed"], ["ray[client]"])
 
 
 GOOD = {"ports": {"scheduler": 8786}, "program": "/usr/bin/python3", "python": "3.11.7", "packages": {"dask": "2026.8.0"}}

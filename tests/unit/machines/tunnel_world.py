@@ -163,9 +163,9 @@ def request(port: int, method: str, path: str = "/", body: bytes | None = None) 
         connection.close()
 
 
-def until(condition: Callable[[], Any], what: str) -> Any:
+def until(condition: Callable[[], Any], what: str, seconds: float = WAIT_SECONDS) -> Any:
     """Wait for something that happens in its own time."""
-    end = time.monotonic() + WAIT_SECONDS
+    end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"not in time: {what}"
         time.sleep(0.01)

@@ -173,7 +173,7 @@ def test_who_may_reach_the_ports() -> None:
 def test_forms_of_engine(value: str, engine: Engine | None) -> None:
     spec = parse(f"engine: {value}")
     assert spec.engine == engine
-    assert [r.level for r in spec.remarks] == ([Level.WARNING] if engine and engine.kind == "ray" else [])
+    assert spec.remarks == ()
 
 
 @pytest.mark.parametrize(

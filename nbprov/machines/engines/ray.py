@@ -1,0 +1,188 @@
+"""Ray on a cluster: a head, the other nodes, and the notebook's client."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from nbprov.model.spec import Engine
+from nbprov.provisioning.live import LiveCluster, Node
+
+from .probing import versions_here
+from .roles import Role, bytes_of, gpus, option, private_address, vcpus
+from .values import EngineFailed, EngineMissing, EngineVersions, Facts, Running
+
+GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
+"""Where Ray itself has them; the next free one where they are taken."""
+HEAD = "ray-head"
+TOKEN_FILE = "engine.token"
+PLACE_ON_NODE = "~/.ray/auth_token"
+"""Where Ray looks for its token unless it is told otherwise."""
+FIRST_WITH_TOKENS = (2, 52)
+STARTED = "Ray runtime started"
+AUTH: Mapping[str, str] = {"RAY_AUTH_MODE": "token"}
+PROCESS: Mapping[str, str] = {**AUTH, "GRPC_ENABLE_FORK_SUPPORT": "0"}
+"""Ray's client server forks while gRPC's threads start: gRPC's own handlers of forks then end the child by a SIGSEGV now and then (seen with
+Ray 2.60), which the client learns of after 40 s only. What is forked is replaced by another program at once and needs no such handlers."""
+SMALLEST_STORE = 80 * 2**20
+"""Ray takes no smaller object store."""
+
+
+def token_file(folder: Path) -> Path:
+    """The file with the token of a cluster's Ray, made on first use, 0600: without it nobody may run code there.
+
+    Parameters
+    ----------
+    folder
+        Where the cluster's keys are.
+    """
+    place = folder / TOKEN_FILE
+    if not place.exists():
+        fresh = place.with_name(f"{TOKEN_FILE}.{os.getpid()}")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(secrets.token_hex(32))
+        try:
+            # Two kernels may come at once, and both must mean the same one.
+            os.link(fresh, place)
+        except FileExistsError:
+            pass
+        except OSError:
+            os.replace(fresh, place)
+        fresh.unlink(missing_ok=True)
+    return place
+
+
+def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
+    # Unix sockets go below it, whose paths may have about 100 bytes only.
+    place = f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
+    found = ["-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats", "--temp-dir", place]
+    found += [f"--node-ip-address={private_address(live, node)}"]
+    # Nodes of one computer would else take each other's numbers; 0 is any that is free.
+    found += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port={agent}"]
+    said, memory = option(engine, "workers"), bytes_of(option(engine, "memory"))
+    cpus = int(said) if said.isdecimal() else vcpus(live)
+    found += [f"--num-cpus={cpus}"] if cpus else []
+    found += [f"--num-gpus={gpus(live)}"] if said != "cpu" and gpus(live) else []
+    return found + ([f"--memory={memory}", f"--object-store-memory={max(memory, SMALLEST_STORE)}"] if memory else [])
+
+
+def head(live: LiveCluster, engine: Engine) -> Role:
+    """The first node's."""
+    command = [*_arguments(live, engine, live.head), "--head", "--port={gcs}", "--ray-client-server-port={client}"]
+    # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
+    command += ["--include-dashboard=false", "--dashboard-port={dashboard_of_none}", "--no-monitor"]
+    ports = {"gcs": GCS_PORT, "client": CLIENT_PORT, "dashboard_of_none": DASHBOARD_PORT, "agent": AGENT_PORT}
+    return Role(HEAD, live.head, command, ports, up="client", says=STARTED, env=PROCESS, everywhere=True)
+
+
+def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
+    """Those of the others."""
+    address = f"--address={private_address(live, live.head)}:{port}"
+    return [
+        Role(
+            f"ray-node-{n.instance.node}",
+            n,
+            [*_arguments(live, engine, n), address],
+            {"agent": AGENT_PORT},
+            says=STARTED,
+            env=PROCESS,
+            everywhere=True,
+        )
+        for n in live.nodes[1:]
+    ]
+
+
+def variables(live: LiveCluster, port: int) -> dict[str, str]:
+    """What `run` and cells on the machines need for `ray.init()` without an address."""
+    return {**AUTH, "RAY_ADDRESS": f"{private_address(live, live.head)}:{port}"}
+
+
+def check_installed(name: str) -> None:
+    """See that there can be a client at all.
+
+    Raises
+    ------
+    EngineMissing
+        If Ray is not installed here.
+    """
+    if "ray" not in versions_here("ray"):
+        raise EngineMissing(f"{name}.ray() needs the package ray in this kernel's environment", hint='%pip install "ray[client]"')
+
+
+def check_protected(name: str, facts: Facts) -> None:
+    """See that the Ray of a machine knows tokens: it listens on all addresses, and runs what anybody sends it where it knows none.
+
+    Raises
+    ------
+    EngineVersions
+        If it is too old for it.
+    """
+    said = facts.packages.get("ray", "")
+    numbers = tuple(int(part) for part in said.split(".")[:2] if part.isdecimal())
+    if numbers < FIRST_WITH_TOKENS:
+        least = ".".join(map(str, FIRST_WITH_TOKENS))
+        raise EngineVersions(
+            f"ray is {said} on {name}, which anybody in its network could use: {least} is the first that asks for a token",
+            hint=f'python: {{requirements: ["ray[client]>={least}"]}} in the spec',
+        )
+
+
+def check_versions(name: str, running: Running) -> None:
+    """See that this kernel can be its client: Ray takes none of another version, nor of another Python.
+
+    Raises
+    ------
+    EngineVersions
+        Naming both versions.
+    """
+    here, there = versions_here("ray").get("ray"), running.facts.packages.get("ray")
+    if here != there:
+        raise EngineVersions(
+            f"ray is {here} here and {there} on {name}: client and cluster must be the same",
+            hint=f'%pip install "ray[client]=={there}", or python: {{requirements: ["ray[client]=={here}"]}} in the spec',
+        )
+    if platform.python_version() != running.facts.python:
+        raise EngineVersions(
+            f"Python is {platform.python_version()} here and {running.facts.python} on {name}: Ray wants the same, to the last figure",
+            hint=f'python: {{version: "{platform.python_version()}"}} in the spec; what runs on {name} itself is not concerned',
+        )
+
+
+def connect(name: str, local: int, token: Path) -> Any:
+    """Connect this kernel to the head that a port of this computer leads to; what `ray.init` returns.
+
+    Raises
+    ------
+    EngineFailed
+        If it does not answer.
+    """
+    ray: Any = import_module("ray")  # typed in part only
+    if ray.util.client.ray.is_connected() or ray.is_initialized():
+        ray.shutdown()
+    _take_token(token)
+    try:
+        return ray.init(f"ray://127.0.0.1:{local}")
+    except (ConnectionError, TimeoutError, RuntimeError) as error:
+        words = [line for line in str(error).strip().splitlines() if line.strip()]
+        raise EngineFailed(
+            f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
+            hint=f"%nbprov logs {name} {HEAD} has its last words",
+        ) from error
+
+
+def _take_token(token: Path) -> None:
+    """Make this process's Ray show the token of a cluster."""
+    # Ray takes it from the environment alone, where another cluster's own would come first.
+    os.environ.pop("RAY_AUTH_TOKEN", None)
+    os.environ.update({**AUTH, "RAY_AUTH_TOKEN_PATH": str(token)})
+    # It has read the environment when it was imported, and keeps the token of the cluster before: without this the client only times out.
+    raylet: Any = import_module("ray._raylet")
+    if hasattr(raylet, "Config"):
+        raylet.Config.initialize("")
+    if hasattr(raylet, "AuthenticationTokenLoader"):
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
