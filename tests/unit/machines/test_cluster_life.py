@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tunnel_world import MARKET, SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 
 from nbprov import api
+from nbprov.api.replacing import NotReplaced
 from nbprov.api.restart import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.cells import agent_of, python_cell
@@ -273,6 +275,25 @@ def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(world:
     assert "has taken the place of dev" in " ".join(again.remarks)
     until(lambda: alive(world) == ["running"], "the end of the old one")
     until(lambda: "ended" in repr(dev), "the end in the ledger")
+
+
+def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, tmp_path: Path) -> None:
+    market(world, BIG)
+    run = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(tmp_path))
+    assert isinstance(run, api.Run)
+    dev = run.launch().wait(WAIT_SECONDS)
+    dev.bash("mkdir results; touch results/a $'results/bad\\x01name'", timeout=WAIT_SECONDS)
+    new = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
+    assert isinstance(new, api.Run)
+    with pytest.raises(NotReplaced, match="dev is kept, under its guards: not all of its outputs"):
+        new.launch().wait(WAIT_SECONDS)
+    assert (tmp_path / "results" / "a").exists()
+    assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running", "running"])
+    dev.bash("rm -r results; mkdir results; touch results/b", timeout=WAIT_SECONDS)
+    again = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
+    assert isinstance(again, api.Cluster)
+    assert (tmp_path / "results" / "b").exists()
+    until(lambda: alive(world) == ["running"], "the end of the old one")
 
 
 def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -> None:

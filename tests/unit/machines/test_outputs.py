@@ -200,6 +200,55 @@ def test_a_machine_that_does_not_answer_is_ended_without(world: TunnelWorld, up:
     assert said(cluster, world)[-1].endswith("its end goes on without them")
 
 
+def test_a_line_that_is_away_for_a_moment_loses_nothing(
+    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nbprov.model.causes import Cause, CloudError, Failure
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    monkeypatch.setattr(taking, "REACH_PAUSE", 0.05)
+    attach, refused = world.session.engine.attach, []
+
+    async def away(name: str) -> Any:
+        if len(refused) < 3:
+            refused.append(name)
+            raise CloudError(Failure(Cause.TRANSIENT, "the name of the cloud could not be resolved"))
+        return await attach(name)
+
+    monkeypatch.setattr(world.session.engine, "attach", away)
+    cluster.down().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+
+
+def test_a_name_that_is_given_meanwhile_is_followed(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+    cluster.rename("train")
+    engine.thread.call(world.session.takings.take(row)).result(WAIT_SECONDS)
+    assert listed(notebook) == ["results/a"]
+
+
+def test_what_somebody_else_ends_meanwhile_is_not_called_kept(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+
+    async def ended(*given: Any, **more: Any) -> Any:
+        await engine.lifecycle.down(row, "another notebook ended it")
+        raise OSError("the machine is gone")
+
+    monkeypatch.setattr(outputs, "pull", ended)
+    cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+
+
 def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
