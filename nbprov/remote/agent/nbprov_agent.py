@@ -1469,7 +1469,9 @@ class Agent:
             return []
         # What came and went since the last look counts too: most cells take less time than passes between two looks.
         # A service that only waits is no work; what it does shows as CPU and GPU use.
-        worked = [task for task in self.tasks.values() if not task.meta.get("service")]
+        # Nor is a job that waits: what it waits for is. One for which GPUs are missing since one broke down would else wait, and cost, for ever.
+        waits = {task.id for task, _ in self.queue.waiting if not task.meta.get("held")}
+        worked = [task for task in self.tasks.values() if not task.meta.get("service") and task.id not in waits]
         recent = [task for task in worked if task.is_live or task.changed > self.guards.now]
         found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
         if wait_for == "jobs_and_ssh" and self.activity.sessions:
