@@ -189,21 +189,44 @@ class Takings:
         OutputsNotPulled
             If some could not be brought though the machine answers: it is kept, under its guards.
         """
+        from nbprov.machines.outputs import OutputsNotPulled
+
         try:
             if not outputs:
                 self.drop(row.cluster_id)
             else:
                 await self.before_down(row)
             await end
+        except OutputsNotPulled:
+            self.take_back(row)
+            raise
         finally:
+            self._engine.lifecycle.asked.discard(row.cluster_id)
             end.close()
 
     async def before_down(self, row: ClusterRow) -> None:
         """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
-        from nbprov.machines.outputs import OutputsNotPulled
+        if row.state in _UP and self.wanted(row.run_id):
+            await self._before_down(row)
 
-        if row.state not in _UP or not self.wanted(row.run_id):
-            return
+    def ask(self, row: ClusterRow) -> None:
+        """Write down that a cluster is to be ended once its outputs are here, so that the next kernel goes on should this one end. Any thread."""
+        from nbprov.provisioning.watching import ASKED
+
+        if row.state in _UP and self.wanted(row.run_id):
+            self._engine.lifecycle.asked.add(row.cluster_id)
+            self._engine.ledger.set_cluster(row.cluster_id, row.state, f"{ASKED}you ended it", was=row.state)
+
+    def take_back(self, row: ClusterRow) -> None:
+        """A cluster that was to be ended is used again, or cannot be ended so."""
+        from nbprov.provisioning.watching import ASKED
+
+        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        if now is not None and now.reason.startswith(ASKED):
+            self._engine.ledger.set_cluster(row.cluster_id, now.state, "it was to be ended, and is kept", was=now.state)
+
+    async def _before_down(self, row: ClusterRow) -> None:
+        from nbprov.machines.outputs import OutputsNotPulled
 
         task_words = "its end goes on without them"
         try:

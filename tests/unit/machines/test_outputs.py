@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_cluster_life import other_kernel
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
@@ -165,6 +166,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
     assert state(world, cluster) is ClusterState.RUNNING
     assert listed(notebook) == ["results/ok"]
     assert any(note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes)
+    assert cluster.view().reason == "it was to be ended, and is kept"
     cluster.down(outputs=False).wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
 
@@ -247,6 +249,53 @@ def test_what_somebody_else_ends_meanwhile_is_not_called_kept(world: TunnelWorld
     monkeypatch.setattr(outputs, "pull", ended)
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
+    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    begun: list[object] = []
+
+    async def hangs(*given: Any, **more: Any) -> Any:
+        begun.append(given)
+        await asyncio.sleep(3600)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "pull", hangs)
+        cluster.down()
+        until(lambda: begun, "the pull began")
+        world.session.close()
+        assert listed(notebook) == []
+    with other_kernel(world) as other:
+        ledger = other.engine.ledger
+        row = ledger.cluster("dev")
+        assert row is not None
+        assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
+        other.engine.thread.soon(other.engine.lifecycle.watch)
+        ended = until(
+            lambda: row if (row := ledger.cluster_by_id(cluster.cluster_id)) and row.state is ClusterState.ENDED else None, "the end"
+        )
+        assert ended.reason == "you ended it"
+    assert listed(notebook) == ["results/a"]
+
+
+def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    ledger = world.session.engine.ledger
+    # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
+    world.session.engine.lifecycle.asked.add(cluster.cluster_id)
+    assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+    again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
+    assert isinstance(again, api.Cluster)
+    row = ledger.cluster("dev")
+    assert row is not None
+    assert not row.reason.startswith("to be ended")
 
 
 def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
