@@ -206,8 +206,26 @@ class Takings:
 
     async def before_down(self, row: ClusterRow) -> None:
         """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
-        if row.state in _UP and self.wanted(row.run_id):
+        from nbprov.machines.outputs import OutputsNotPulled
+
+        if not self.wanted(row.run_id):
+            return
+        if row.state in _UP:
             await self._before_down(row)
+        elif row.state is ClusterState.STOPPED and not self._was_tried(row):
+            raise OutputsNotPulled(
+                f"{row.name} is kept, stopped: its outputs are on its disk alone ({row.reason})",
+                hint=f"%nbprov start {row.name}, and down again; or end it without them: %nbprov down {row.name} --no-outputs",
+            )
+
+    def _was_tried(self, row: ClusterRow) -> bool:
+        """Whether outputs were pulled, as far as they came, since a cluster last began to run: who stops it does so, its own guard does not."""
+        for _, kind, text in reversed(self._engine.ledger.events(row.run_id)):
+            if kind == OUTPUTS:
+                return True
+            if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
+                return False
+        return False
 
     def ask(self, row: ClusterRow) -> None:
         """Write down that a cluster is to be ended once its outputs are here, so that the next kernel goes on should this one end. Any thread."""

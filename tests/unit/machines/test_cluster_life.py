@@ -18,6 +18,7 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.cells import agent_of, python_cell
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger.runs import NameTaken
 from nbprov.remote.keys import ClusterKeys
@@ -294,6 +295,21 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, t
     assert isinstance(again, api.Cluster)
     assert (tmp_path / "results" / "b").exists()
     until(lambda: alive(world) == ["running"], "the end of the old one")
+
+
+def test_that_it_was_replaced_outlives_a_doubt(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = world.up()
+    engine = world.session.engine
+    assert engine.ledger.set_cluster(dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now")
+    cloud = engine.cloud("local")
+    listed = cloud.adapter.list(engine.ledger.owner)
+    with monkeypatch.context() as patch:
+        patch.setattr(cloud.adapter, "list", lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed])
+        engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
+        row = engine.ledger.cluster_by_id(dev.cluster_id)
+        assert row is not None
+        assert row.reason.startswith("replaced: ")
+    until(lambda: alive(world) == [], "the end by the watcher")
 
 
 def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -> None:

@@ -347,6 +347,21 @@ def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up
     assert state(world, cluster) is ClusterState.ENDED
 
 
+def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(WAIT_SECONDS)
+    with pytest.raises(OutputsNotPulled, match="dev is kept, stopped: its outputs are on its disk alone"):
+        cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.STOPPED
+    cluster.start().wait(WAIT_SECONDS)
+    cluster.down().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+
+
 def test_another_kernel_takes_them_to_the_folder_of_the_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
     from nbprov.clouds.local.provisioner import LocalCloud
     from nbprov.provisioning.async_cloud import AsyncCloud
