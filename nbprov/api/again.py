@@ -191,6 +191,7 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     if row.state is not ClusterState.RUNNING:
         return cluster
     remarks = []
+    session.takings.take_back(row)
     session.asked[row.run_id] = spec, folder
     changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
     if changed:

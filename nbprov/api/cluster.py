@@ -214,6 +214,8 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
             waiting raises `OutputsNotPulled`; a machine that does not answer for two minutes is ended without them.
         """
         row = self._row()
+        if outputs:
+            self._session.takings.ask(row)
         end = self._session.engine.lifecycle.down(row)
         return self._begin(self._session.takings.then_down(row, end, outputs=outputs), "ending")
 

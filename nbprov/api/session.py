@@ -286,6 +286,11 @@ class Session(JobDesk, Keeping, Engined):
             return Done(engine.thread.call(gone_elsewhere(engine, row)), f"ending {name}", note)
         return Cluster(self, name, cluster_id=cluster_id).down(outputs=outputs)
 
+    async def before_the_end(self, row: ClusterRow) -> None:
+        """Bring what is only on a cluster's machines here: logs of its jobs, and its outputs. On the engine thread; raises as `Takings.then_down`."""
+        await self.keeper.before_the_end(row)
+        await self.takings.before_down(row)
+
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""
         return [self.cluster_view(row) for row in self.engine.ledger.clusters(live_only=not ended)]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.provisioning.live import LiveCluster
 
     from .cluster import Cluster
     from .session import Session
@@ -31,6 +32,8 @@ log = logging.getLogger("nbprov.api")
 REACH_SECONDS: Seconds = 120.0
 """How long a machine may be silent before its end goes on without its outputs: a line that was away comes back in less. A machine that is silent
 for longer cannot be vouched for: nobody knows whether its guards run, so keeping it could cost for ever, and its files cannot be had."""
+REACH_PAUSE: Seconds = 5.0
+"""Between two tries of that."""
 STOP_SECONDS: Seconds = 600.0
 """How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
 OUTPUTS = "outputs"
@@ -90,7 +93,6 @@ class Takings:
         return await asyncio.shield(task)
 
     async def _take(self, row: ClusterRow) -> Taking:
-        from nbprov.machines.cells import agent_of
         from nbprov.machines.outputs import Taking, pull_outputs
 
         engine = self._engine
@@ -99,13 +101,7 @@ class Takings:
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
             async with engine.lifecycle.leased(row):
-                try:
-                    async with asyncio.timeout(REACH_SECONDS):
-                        live = await engine.attach(row.name)
-                        await agent_of(live.head).status()
-                except (CloudError, NbprovError, TimeoutError, OSError) as error:
-                    why = getattr(readable(error), "message", "") or f"no answer within {REACH_SECONDS:g} s"
-                    raise NotReached(f"{row.name} cannot be reached for its outputs: {why}") from error
+                live = await self._reached(row)
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed)
         except asyncio.CancelledError:
             self._note(row, f"the pull was broken off; {taking.words()} came")
@@ -120,6 +116,31 @@ class Takings:
             taking.is_over = True
         self._note(row, f"pulled, {taking.words()}" if taking.is_whole else f"not all pulled: {taking.left_words()}")
         return taking
+
+    async def _reached(self, row: ClusterRow) -> LiveCluster:
+        """Its machines, once they answer. A line that is away, or a cloud that cannot be asked just now, has `REACH_SECONDS` to come back."""
+        from nbprov.machines.cells import agent_of
+
+        engine = self._engine
+        last: BaseException | None = None
+        try:
+            async with asyncio.timeout(REACH_SECONDS):
+                while True:
+                    # Somebody may have given it another name meanwhile.
+                    now = engine.ledger.cluster_by_id(row.cluster_id) or row
+                    try:
+                        live = await engine.attach(now.name)
+                        await agent_of(live.head).status()
+                        return live
+                    except (CloudError, NbprovError, TimeoutError, OSError) as error:
+                        last = error
+                        if now.state not in _UP:
+                            break  # somebody else stopped or ended it
+                    await asyncio.sleep(REACH_PAUSE)
+        except TimeoutError as error:
+            last = last or error
+        why = getattr(readable(last), "message", "") if last is not None else ""
+        raise NotReached(f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}") from last
 
     def _spec(self, row: ClusterRow) -> Spec:
         from nbprov.spec import fill_paths
@@ -168,14 +189,59 @@ class Takings:
         OutputsNotPulled
             If some could not be brought though the machine answers: it is kept, under its guards.
         """
+        from nbprov.machines.outputs import OutputsNotPulled
+
         try:
             if not outputs:
                 self.drop(row.cluster_id)
-            elif row.state in _UP and self.wanted(row.run_id):
-                await self._before_down(row)
+            else:
+                await self.before_down(row)
             await end
+        except OutputsNotPulled:
+            self.take_back(row)
+            raise
         finally:
+            self._engine.lifecycle.asked.discard(row.cluster_id)
             end.close()
+
+    async def before_down(self, row: ClusterRow) -> None:
+        """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
+        from nbprov.machines.outputs import OutputsNotPulled
+
+        if not self.wanted(row.run_id):
+            return
+        if row.state in _UP:
+            await self._before_down(row)
+        elif row.state is ClusterState.STOPPED and not self._was_tried(row):
+            raise OutputsNotPulled(
+                f"{row.name} is kept, stopped: its outputs are on its disk alone ({row.reason})",
+                hint=f"%nbprov start {row.name}, and down again; or end it without them: %nbprov down {row.name} --no-outputs",
+            )
+
+    def _was_tried(self, row: ClusterRow) -> bool:
+        """Whether outputs were pulled, as far as they came, since a cluster last began to run: who stops it does so, its own guard does not."""
+        for _, kind, text in reversed(self._engine.ledger.events(row.run_id)):
+            if kind == OUTPUTS:
+                return True
+            if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
+                return False
+        return False
+
+    def ask(self, row: ClusterRow) -> None:
+        """Write down that a cluster is to be ended once its outputs are here, so that the next kernel goes on should this one end. Any thread."""
+        from nbprov.provisioning.watching import ASKED
+
+        if row.state in _UP and self.wanted(row.run_id):
+            self._engine.lifecycle.asked.add(row.cluster_id)
+            self._engine.ledger.set_cluster(row.cluster_id, row.state, f"{ASKED}you ended it", was=row.state)
+
+    def take_back(self, row: ClusterRow) -> None:
+        """A cluster that was to be ended is used again, or cannot be ended so."""
+        from nbprov.provisioning.watching import ASKED
+
+        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        if now is not None and now.reason.startswith(ASKED):
+            self._engine.ledger.set_cluster(row.cluster_id, now.state, "it was to be ended, and is kept", was=now.state)
 
     async def _before_down(self, row: ClusterRow) -> None:
         from nbprov.machines.outputs import OutputsNotPulled
@@ -193,12 +259,19 @@ class Takings:
                 return  # another word came, that it be ended at once
             raise
         except Exception as error:
+            if self._is_left(row):
+                return
             raise _kept(row, f"{type(error).__name__}: {error}" if not isinstance(error, NbprovError) else error.message) from error
-        if not taking.is_whole:
+        if not taking.is_whole and not self._is_left(row):
             raise OutputsNotPulled(
                 f"{row.name} is kept, under its guards: not all of its outputs could be pulled: {taking.left_words()}",
                 hint=_ways(row.name),
             )
+
+    def _is_left(self, row: ClusterRow) -> bool:
+        """Whether it is being ended anyway, by its guards or another kernel: nothing is kept then, and its end is what is waited for."""
+        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
 
     async def then_stop(self, row: ClusterRow, end: Coroutine[Any, Any, None]) -> None:
         """Stop a cluster after its outputs were taken as far as that goes in `STOP_SECONDS`: its disk is kept."""

@@ -437,7 +437,11 @@ class JobDesk(Reaching):
                 await self.keeper.before_the_end(row)
         except asyncio.CancelledError:
             # This kernel ends. That the cluster is to end must be known by then: the next one goes on with it.
-            if doing == "ending":
+            from nbprov.provisioning.watching import ASKED
+
+            now = self.engine.ledger.cluster_by_id(row.cluster_id)
+            # Where its outputs come first, that is written down already.
+            if doing == "ending" and now is not None and not now.reason.startswith(ASKED):
                 self.engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, "you ended it")
             work.close()
             raise

@@ -21,6 +21,7 @@ from .ledger import ClusterRow, LaunchRow, RunRow
 from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
 from .report import Report
 from .signals import Action
+from .watching import ASKED
 
 if TYPE_CHECKING:
     from .driver import RunDriver
@@ -86,6 +87,10 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
         ClusterState.STOPPED: f"stopped: %nbprov start {row.name} brings it back",
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
     }.get(row.state, f"{row.state.value}: {row.reason}")
+    if row.reason.startswith(ASKED):
+        words = (
+            f"was to be ended when its kernel stopped: its outputs are pulled first; %nbprov down {row.name} --no-outputs ends it at once"
+        )
     if engine.lifecycle.is_missing(row):
         words = "not in its cloud's list just now; it is looked for again before it counts as ended"
     report.say(row.cluster_id, f"{row.name} ({where}): {words}")

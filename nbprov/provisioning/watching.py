@@ -38,6 +38,14 @@ GOING = (InstanceState.GONE, InstanceState.ENDING)
 REPLACED = "replaced: "
 """How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
 
+ASKED = "to be ended: "
+"""How the reason of a cluster begins that is to be ended once its outputs are here: the next kernel goes on where this one is gone."""
+
+KEPT = "its end was asked for, and it is kept, under its guards: its outputs could not all be pulled"
+
+OUTPUTS_SECONDS: Seconds = 3600.0
+"""How long such a kernel, in front of which nobody waits, goes on pulling."""
+
 
 class Watching(Enforcing):
     """The watcher: one listing of each cloud with live clusters, again and again."""
@@ -48,6 +56,8 @@ class Watching(Enforcing):
         self._left_ending: set[str] = set()
         self._unguarded: set[str] = set()
         self._unasked: dict[str, Unasked] = {}
+        self.asked: set[str] = set()
+        """Clusters whose end this kernel sees to, their outputs first."""
 
     def watch(self) -> None:
         """Look at live clusters regularly from now on, as long as there are any. On the engine thread."""
@@ -143,15 +153,30 @@ class Watching(Enforcing):
                 self._begin(self.down(idle[cluster_id], idle[cluster_id].reason))
         self._left_ending = ending
         for row in idle.values():
-            if (
-                row.reason.startswith(REPLACED)
-                and row.state in (ClusterState.RUNNING, ClusterState.STOPPED)
-                and self._try_lease(row.run_id)
-            ):
+            if row.state not in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
+                continue
+            if row.reason.startswith(REPLACED) and self._try_lease(row.run_id):
                 self._begin(self.down(row, row.reason))
+            elif row.reason.startswith(ASKED) and row.cluster_id not in self.asked and self._try_lease(row.run_id):
+                self.asked.add(row.cluster_id)
+                self._begin(self._go_on_ending(row))
         self._unguarded &= {row.cluster_id for row in rows if row.state is ClusterState.RUNNING}
         for cluster_id in self._unguarded & set(idle):
             self._begin(self._guard(idle[cluster_id]))
+
+    async def _go_on_ending(self, row: ClusterRow) -> None:
+        """Go on with an end whose kernel is gone: its outputs in bounded time, then the end; kept under its guards where they do not come."""
+        ledger = self._engine.ledger
+        is_whole = row.state is ClusterState.STOPPED or await self._taken(row, OUTPUTS_SECONDS)
+        self.asked.discard(row.cluster_id)
+        now = ledger.cluster_by_id(row.cluster_id)
+        if now is None or not now.reason.startswith(ASKED):
+            return  # somebody uses it again, or ends it
+        if is_whole:
+            await self.down(now, now.reason.removeprefix(ASKED))
+        else:
+            ledger.note(row.run_id, "cluster", KEPT, row.token)
+            ledger.set_cluster(row.cluster_id, now.state, KEPT, was=now.state)
 
     async def _guard(self, row: ClusterRow) -> None:
         """Attach to a cluster that somebody else set running, so that its guards run. The next round tries again."""
@@ -214,7 +239,8 @@ class Watching(Enforcing):
         if state is None or state is row.state or not self._is_news(row, state):
             return False
         reason = reason_of(machines) or "its machines are gone from the cloud's list"
-        return await self._set(row, state, row.reason if row.state is ClusterState.ENDING else reason)
+        is_wanted = row.state is ClusterState.ENDING or row.reason.startswith((REPLACED, ASKED))
+        return await self._set(row, state, row.reason if is_wanted else reason)
 
     async def _set(self, row: ClusterRow, state: ClusterState, reason: str) -> bool:
         engine = self._engine

@@ -29,6 +29,15 @@ WORKER_PORTS, NANNY_PORTS = "28000:28499", "28500:28999"
 DEATH_SECONDS = 60
 """A worker whose scheduler is gone ends after this, and its keeper starts another."""
 
+QUIET = {
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "2s",
+    "DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL": "100ms",
+}
+"""Dask looks at itself fifty and a hundred times a second: eight workers without work took 0.45 of a core, by which no machine is ever idle."""
+REST_CORES = 0.03
+"""What a process and its nanny take so while they wait, measured and rounded up."""
+
 SCHEDULER = "dask-scheduler"
 
 
@@ -59,7 +68,15 @@ def scheduler(live: LiveCluster) -> Role:
     command = ["-m", "distributed.cli.dask_scheduler", "--host", at, "--port", "{scheduler}"]
     # --no-dashboard still listens, and on all addresses: bound is better than off.
     command += ["--dashboard-address", f"{at}:{{dashboard}}", *_tls()]
-    return Role(SCHEDULER, live.head, command, {"scheduler": SCHEDULER_PORT, "dashboard": DASHBOARD_PORT}, up="scheduler")
+    return Role(
+        SCHEDULER,
+        live.head,
+        command,
+        {"scheduler": SCHEDULER_PORT, "dashboard": DASHBOARD_PORT},
+        up="scheduler",
+        env=QUIET,
+        rest=REST_CORES,
+    )
 
 
 def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
@@ -79,10 +96,11 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
             command += ["--local-directory", os.path.join("{home}", FOLDER[2:], "dask"), *_tls()]
             command += ["--nthreads", str(threads)] if threads else []
             command += ["--memory-limit", str(memory // count)] if memory else []
-            env = {"CUDA_VISIBLE_DEVICES": str(index)} if of_gpu else {}
+            env = QUIET | ({"CUDA_VISIBLE_DEVICES": str(index)} if of_gpu else {})
             job = f"dask-worker-{number}" + (f"-{index}" if index else "")
             data = memory // count + BASE_BYTES if memory else 0
-            found.append(Role(job, node, command, says="Registered to", env=env, data=data, files=files))
+            rest = REST_CORES * (1 if of_gpu else count)
+            found.append(Role(job, node, command, says="Registered to", env=env, data=data, files=files, rest=rest))
     return found
 
 

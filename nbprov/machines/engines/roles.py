@@ -36,6 +36,8 @@ class Role:
         It listens on all addresses whatever it is told, so its ports must be free on all of them.
     files
         Path -> text of files that are written first; `{home}` stands for the home in both.
+    rest
+        Cores that it uses while it waits for work: no activity.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Role:
     data: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
     everywhere: bool = False
+    rest: float = 0.0
 
 
 def private_address(live: LiveCluster, node: Node) -> str:

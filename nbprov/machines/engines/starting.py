@@ -217,7 +217,7 @@ class _Starter:
         keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
         script = f"{PATH}\nexec {shlex.quote(facts.program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
         variables = {**node_environment(self.live, role.node), **self.env, "NBPROV_KEEPER": json.dumps(config)}
-        task = await agent.run_job(script, name=role.name, env=variables, id=task_id, service=True)
+        task = await agent.run_job(script, name=role.name, env=variables, id=task_id, service=True, rest=role.rest)
         if not task.service:
             await agent.cancel_job(task.id)
             raise EngineFailed(

@@ -422,6 +422,7 @@ class AgentClient:
         after: Sequence[str] = (),
         id: str | None = None,
         service: bool = False,
+        rest: float = 0.0,
     ) -> TaskInfo:
         """Start a bash script as a job of its own: it runs on whether anybody listens or not.
 
@@ -437,8 +438,10 @@ class AgentClient:
             A name of the caller's making (letters, digits, `-`, `_`); a job with this id that exists already is returned, not run again.
         service
             It waits for work (a scheduler): it alone does not count as activity for the idle guard, its CPU and GPU use does.
+        rest
+            How many cores such a one uses while it waits: they are no activity either.
         """
-        more = {"service": True} if service else {}
+        more = {"service": True, "rest": rest} if service else {}
         answer = await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after), **more)
         return understood(TaskInfo.of, answer.get("task"))
 

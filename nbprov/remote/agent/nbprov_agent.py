@@ -98,6 +98,8 @@ STATUS_GPU_SECONDS = 5.0
 GPU_BUSY_PERCENT = 5.0
 CPU_BUSY_CORES = 0.2
 """CPU use that counts as work: twice what daemons of an idle cloud image use together, a fifth of one busy loop."""
+MOST_REST = 8.0
+"""Cores that a service may use and still be said to rest."""
 CPU_SECONDS = 1.0
 """CPU use is taken over at least this long: in less, answering one question looks like work."""
 TICK_SECONDS = 5.0
@@ -1469,14 +1471,16 @@ class Agent:
             return []
         # What came and went since the last look counts too: most cells take less time than passes between two looks.
         # A service that only waits is no work; what it does shows as CPU and GPU use.
-        worked = [task for task in self.tasks.values() if not task.meta.get("service")]
+        # Nor is a job that waits: what it waits for is. One for which GPUs are missing since one broke down would else wait, and cost, for ever.
+        waits = {task.id for task, _ in self.queue.waiting if not task.meta.get("held")}
+        worked = [task for task in self.tasks.values() if not task.meta.get("service") and task.id not in waits]
         recent = [task for task in worked if task.is_live or task.changed > self.guards.now]
         found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
         if wait_for == "jobs_and_ssh" and self.activity.sessions:
             found.append("%d ssh" % self.activity.sessions)
         if self.activity.gpu_percent is not None and self.activity.gpu_percent > GPU_BUSY_PERCENT:
             found.append("gpu %d%%" % self.activity.gpu_percent)
-        if self.activity.cores > CPU_BUSY_CORES:
+        if self.activity.cores > CPU_BUSY_CORES + sum(task.meta.get("rest", 0.0) for task in self.tasks.values() if task.is_live):
             found.append(f"cpu {self.activity.cores:.1f}")
         return found
 
@@ -1736,13 +1740,16 @@ class Agent:
     async def op_start(self, client: Client, frame: Json) -> Json:
         """Start a job, a shell or a cell. The id is the client's, so that a repeated request starts nothing twice.
 
-        With `service` it is one that waits for work, and does not by itself keep the machine from being idle.
+        With `service` it is one that waits for work, and does not by itself keep the machine from being idle; `rest` says how many cores it uses
+        while it does.
         """
         name = str(frame["task"])
         if name in self.tasks:
             return {"task": self.tasks[name].info()}
         self.check_start(frame)
-        task = self.new_task(frame, {"service": True} if frame["kind"] == "job" and frame.get("service") else {})
+        is_service = frame["kind"] == "job" and frame.get("service")
+        rest = max(0.0, min(MOST_REST, float(frame.get("rest") or 0.0)))
+        task = self.new_task(frame, {"service": True, "rest": rest} if is_service else {})
         follow = frame.get("follow")
         if follow:
             self.begin_follow(client, task, str(follow), 0)

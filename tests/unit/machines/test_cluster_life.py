@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tunnel_world import MARKET, SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 
 from nbprov import api
+from nbprov.api.replacing import NotReplaced
 from nbprov.api.restart import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.cells import agent_of, python_cell
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger.runs import NameTaken
 from nbprov.remote.keys import ClusterKeys
@@ -273,6 +276,40 @@ def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(world:
     assert "has taken the place of dev" in " ".join(again.remarks)
     until(lambda: alive(world) == ["running"], "the end of the old one")
     until(lambda: "ended" in repr(dev), "the end in the ledger")
+
+
+def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, tmp_path: Path) -> None:
+    market(world, BIG)
+    run = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(tmp_path))
+    assert isinstance(run, api.Run)
+    dev = run.launch().wait(WAIT_SECONDS)
+    dev.bash("mkdir results; touch results/a $'results/bad\\x01name'", timeout=WAIT_SECONDS)
+    new = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
+    assert isinstance(new, api.Run)
+    with pytest.raises(NotReplaced, match="dev is kept, under its guards: not all of its outputs"):
+        new.launch().wait(WAIT_SECONDS)
+    assert (tmp_path / "results" / "a").exists()
+    assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running", "running"])
+    dev.bash("rm -r results; mkdir results; touch results/b", timeout=WAIT_SECONDS)
+    again = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
+    assert isinstance(again, api.Cluster)
+    assert (tmp_path / "results" / "b").exists()
+    until(lambda: alive(world) == ["running"], "the end of the old one")
+
+
+def test_that_it_was_replaced_outlives_a_doubt(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev = world.up()
+    engine = world.session.engine
+    assert engine.ledger.set_cluster(dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now")
+    cloud = engine.cloud("local")
+    listed = cloud.adapter.list(engine.ledger.owner)
+    with monkeypatch.context() as patch:
+        patch.setattr(cloud.adapter, "list", lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed])
+        engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
+        row = engine.ledger.cluster_by_id(dev.cluster_id)
+        assert row is not None
+        assert row.reason.startswith("replaced: ")
+    until(lambda: alive(world) == [], "the end by the watcher")
 
 
 def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -> None:

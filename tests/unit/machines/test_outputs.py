@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_cluster_life import other_kernel
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
@@ -165,6 +166,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
     assert state(world, cluster) is ClusterState.RUNNING
     assert listed(notebook) == ["results/ok"]
     assert any(note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes)
+    assert cluster.view().reason == "it was to be ended, and is kept"
     cluster.down(outputs=False).wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
 
@@ -198,6 +200,102 @@ def test_a_machine_that_does_not_answer_is_ended_without(world: TunnelWorld, up:
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
     assert said(cluster, world)[-1].endswith("its end goes on without them")
+
+
+def test_a_line_that_is_away_for_a_moment_loses_nothing(
+    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nbprov.model.causes import Cause, CloudError, Failure
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    monkeypatch.setattr(taking, "REACH_PAUSE", 0.05)
+    attach, refused = world.session.engine.attach, []
+
+    async def away(name: str) -> Any:
+        if len(refused) < 3:
+            refused.append(name)
+            raise CloudError(Failure(Cause.TRANSIENT, "the name of the cloud could not be resolved"))
+        return await attach(name)
+
+    monkeypatch.setattr(world.session.engine, "attach", away)
+    cluster.down().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
+
+
+def test_a_name_that_is_given_meanwhile_is_followed(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+    cluster.rename("train")
+    engine.thread.call(world.session.takings.take(row)).result(WAIT_SECONDS)
+    assert listed(notebook) == ["results/a"]
+
+
+def test_what_somebody_else_ends_meanwhile_is_not_called_kept(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+
+    async def ended(*given: Any, **more: Any) -> Any:
+        await engine.lifecycle.down(row, "another notebook ended it")
+        raise OSError("the machine is gone")
+
+    monkeypatch.setattr(outputs, "pull", ended)
+    cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
+    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    import nbprov.machines.outputs as outputs
+
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    begun: list[object] = []
+
+    async def hangs(*given: Any, **more: Any) -> Any:
+        begun.append(given)
+        await asyncio.sleep(3600)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs, "pull", hangs)
+        cluster.down()
+        until(lambda: begun, "the pull began")
+        world.session.close()
+        assert listed(notebook) == []
+    with other_kernel(world) as other:
+        ledger = other.engine.ledger
+        row = ledger.cluster("dev")
+        assert row is not None
+        assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
+        other.engine.thread.soon(other.engine.lifecycle.watch)
+        ended = until(
+            lambda: row if (row := ledger.cluster_by_id(cluster.cluster_id)) and row.state is ClusterState.ENDED else None, "the end"
+        )
+        assert ended.reason == "you ended it"
+    assert listed(notebook) == ["results/a"]
+
+
+def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    ledger = world.session.engine.ledger
+    # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
+    world.session.engine.lifecycle.asked.add(cluster.cluster_id)
+    assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+    again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
+    assert isinstance(again, api.Cluster)
+    row = ledger.cluster("dev")
+    assert row is not None
+    assert not row.reason.startswith("to be ended")
 
 
 def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,6 +345,21 @@ def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up
     # What is stopped cannot be asked, and was.
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
+
+
+def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(world: TunnelWorld, notebook: Path, up: Up) -> None:
+    cluster = up("[results]")
+    make(cluster, "mkdir results; touch results/a")
+    engine = world.session.engine
+    row = engine.ledger.cluster("dev")
+    assert row is not None
+    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(WAIT_SECONDS)
+    with pytest.raises(OutputsNotPulled, match="dev is kept, stopped: its outputs are on its disk alone"):
+        cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.STOPPED
+    cluster.start().wait(WAIT_SECONDS)
+    cluster.down().wait(WAIT_SECONDS)
+    assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
 
 
 def test_another_kernel_takes_them_to_the_folder_of_the_first(world: TunnelWorld, notebook: Path, up: Up) -> None:

@@ -186,6 +186,22 @@ async def test_queued_jobs_count_as_activity(machine: Any, agent_on: Any) -> Non
         assert "job job" in (await client.status()).active
 
 
+async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(machine: Any, agent_on: Any) -> None:
+    async with agent_on(machine) as client:
+        queue = Queue(machine, client, 2)
+        await queue.add("runs", 1)
+        await queue.add("both", 2)
+        assert "job job" in (await client.status()).active
+        # One of the two broke down, and the machine counts one from now on.
+        await client.submit_job("true", "small", "n", gpus=0, gpus_told=1)
+        await queue.go("runs")
+        await client.job_output("small", END_ONLY).wait()
+        await client.status()
+        status = await client.status()
+        assert (await queue.states())["both"] == "queued"
+        assert not [what for what in status.active if what.startswith("job")]
+
+
 async def test_a_place_that_nobody_releases_is_given_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nbprov_agent, "HOLD_SECONDS", 0.05)
     agent = nbprov_agent.Agent(tmp_path, 0o077, False)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from nbprov.remote.agent import nbprov_agent
 
 pytestmark = pytest.mark.machine
 
 
 async def test_a_service_is_no_activity_and_a_job_is(machine: Any, agent_on: Any) -> None:
     async with agent_on(machine) as client:
-        service = await client.run_job("sleep 300", name="scheduler", id="scheduler", service=True)
+        service = await client.run_job("sleep 300", name="scheduler", id="scheduler", service=True, rest=0.1)
         assert service.service
         assert not any("scheduler" in words for words in (await client.status()).active)
         job = await client.run_job("sleep 300", name="train", id="train")
@@ -24,6 +27,21 @@ async def test_a_service_is_no_activity_and_a_job_is(machine: Any, agent_on: Any
         await client.cancel_job("scheduler")
         assert (await client.job_output("scheduler").wait()).status == "cancelled"
         assert not any("scheduler" in words for words in (await client.status()).active)
+
+
+def test_what_services_use_at_rest_is_no_activity(tmp_path: Path) -> None:
+    agent = nbprov_agent.Agent(tmp_path, 0o077, False)
+    meta = {"kind": "job", "name": "dask", "state": "running", "service": True, "rest": 0.5}
+    agent.tasks["dask"] = nbprov_agent.Task(tmp_path / "tasks" / "dask", {**meta, "id": "dask"}, 1 << 20)
+    agent.activity.sessions = 0
+    said = []
+    for cores in (0.6, 0.8):
+        agent.activity.cores = cores
+        said.append(agent.what_is_active())
+    agent.tasks["dask"].end("ok")
+    agent.activity.cores = 0.6
+    agent.guards.now = nbprov_agent.boottime()
+    assert (*said, agent.what_is_active()) == ([], ["cpu 0.8"], ["cpu 0.6"])
 
 
 async def test_only_jobs_can_be_services(machine: Any, agent_on: Any) -> None:
