@@ -64,6 +64,10 @@ def test_no_text_has_more_than_colours_left_however_it_is_cut(pieces: list[str],
         ("\x1b]never closed\nnext line", "\nnext line"),
         ("\x1b]" + "x" * (STRING_LIMIT + 50) + "\x07", "x" * 50),
         ("bell\x07 null\x00", "bell null"),
+        ("\x1b[2J\x1b[H\x1b[?1049hgone", "gone"),
+        ("\x9b31mold\x1bcreset", "oldreset"),
+        ("a\u202eb\u2066c\u2028d", "abcd"),
+        ("half \ud83d of \udca9 it", "half  of  it"),
     ],
 )
 def test_sequences(sent: str, shown: str) -> None:

@@ -16,34 +16,7 @@ from nbprov.machines.job_logs import Writer, tail_of
 from nbprov.machines.job_words import exit_words, gpu_words, state_words
 from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined
 from nbprov.machines.kept_jobs import KeptJobs
-from nbprov.machines.plain_output import clean
 from nbprov.remote.agent.values import Output, TaskInfo
-
-COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-
-
-@given(st.text(alphabet=st.one_of(st.sampled_from("\x1b[]()?0;:mHJ\x07\\\x9b\x9d\x90P^_ \r\n\tab"), st.characters())))
-def test_whatever_comes_only_colours_and_plain_characters_are_left(text: str) -> None:
-    left = COLOUR.sub("", clean(text))
-    assert not [c for c in left if not c.isprintable() and c not in "\r\n\t" and (ord(c) < 160 or 0x2028 <= ord(c) <= 0x202E)]
-    assert clean(clean(text)) == clean(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
-        ("\x1b[2J\x1b[H\x1b[?1049hgone", "gone"),
-        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b]52;c;ZXZpbA==\x07after", "after"),
-        ("10%\r20%\r\n\tend\x08\x00", "10%\r20%\r\n\tend"),
-        ("\x9b31mold\x1bcreset", "oldreset"),
-        ("a\u202eb", "ab"),
-        ("plain", "plain"),
-    ],
-)
-def test_what_is_cleaned_away(text: str, left: str) -> None:
-    assert clean(text) == left
 
 
 def output(number: int, kind: str, text: str) -> Output:
