@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,12 @@ TEXT_LIMIT = 4_000_000
 
 RICH_TOTAL = 64_000_000
 """Characters of figures, tables and other displays that one cell may put into the page, renewals included."""
+
+LEAST = 20
+"""Characters that a piece of text counts for at least: each is a message, and a flood of single characters stops a page, too."""
+
+MESSAGE = 500
+"""Characters that each message counts for, however little is in it: as many as its frame has."""
 
 KEPT_TEXT = 64_000_000
 """Characters that the result of a cell holds: what a hostile machine can make this kernel keep."""
@@ -88,8 +95,8 @@ class Budget:
 
     def text(self, name: str, text: str) -> None:
         """Show text, or what of it still fits."""
-        fitting = text[: self._text]
-        self._text -= len(fitting)
+        fitting = text[: max(0, self._text)]
+        self._text -= max(len(fitting), LEAST)
         if fitting:
             self.send("stream", {"name": name, "text": fitting})
         if len(fitting) < len(text):
@@ -97,7 +104,7 @@ class Budget:
 
     def rich(self, kind: str, content: Message) -> None:
         """Show an output with forms."""
-        size = sum(len(value) if isinstance(value, str) else 1000 for value in content.get("data", {}).values())
+        size = MESSAGE + sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in content.get("data", {}).values())
         if size > self._rich:
             self._over()
             return
@@ -160,7 +167,7 @@ class Gathered:
         elif kind == "error":
             self._error = output
         elif kind == "gap":
-            self._budget.note(f"{self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell")
+            self._budget.text("stderr", f"nbprov: {self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell\n")
         elif kind == "end":
             self._end = output
 
@@ -196,8 +203,9 @@ class Gathered:
 
     def _keep(self, text: str) -> None:
         kept = text[: self._room]
-        self._room -= len(kept)
-        self._text.append(kept)
+        if kept:
+            self._room -= len(kept)
+            self._text.append(kept)
 
     def flush(self) -> None:
         """Show what has waited: lines without an end, and the displays of one node among several."""

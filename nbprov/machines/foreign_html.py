@@ -199,7 +199,7 @@ _PANDAS_RULES = re.compile(
 # TeX in a page is set by MathJax, whose commands can make links and take on names of the page.
 _TEX_ACTIVE = re.compile(
     r"\\\s*(?:href|url|style|class|cssId|data|require|def|gdef|edef|let|newcommand|renewcommand|newenvironment|renewenvironment|DeclareMathOperator"
-    r"|unicode|mmlToken|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup|csname)(?![a-z])",
+    r"|unicode|mmlToken|bbox|setOptions|definecolor|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup|csname)(?![a-z])",
     re.IGNORECASE,
 )
 
