@@ -105,3 +105,24 @@ def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) ->
     assert sorted(path.name for path in store.folder.iterdir()) == ["new"]
     store.prune(seconds=-1)
     assert list(store.folder.iterdir()) == []
+
+
+def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_path: Path) -> None:
+    store = KeptJobs(tmp_path)
+    store.keep("other", "b", Job("train-1", "train", "ok"), {0: "mine"})
+    for number in range(1, 6):
+        store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x" * 1000})
+        os.utime(store.path("flood", f"j-{number}"), (number, number))
+    for path in (store.folder / "flood").glob("*.json"):
+        path.unlink()
+    store.prune(run_size=2500)
+    assert [store.log("flood", f"j-{n}") is not None for n in range(1, 6)] == [False, False, False, True, True]
+    assert store.log("other", "train-1") == "mine"
+
+
+@pytest.mark.parametrize("when", [1e300, -1.0, float("inf"), "now"])
+def test_an_instant_that_no_calendar_has_is_no_answer(when: Any) -> None:
+    row = {"id": "x", "kind": "job", "name": "n", "state": "running", "created": 1.0}
+    with pytest.raises(TypeError):
+        TaskInfo.of({**row, "started": when})
+    assert TaskInfo.of({**row, "started": 2.0}).started == 2.0
