@@ -29,6 +29,9 @@ LEAST = 20
 MESSAGE = 500
 """Characters that each message counts for, however little is in it: as many as its frame has."""
 
+LONGEST_LINE = 100_000
+"""Characters of a line that is waited for where several nodes speak; a longer one is shown in parts."""
+
 KEPT_TEXT = 64_000_000
 """Characters that the result of a cell holds: what a hostile machine can make this kernel keep."""
 
@@ -80,6 +83,11 @@ class CellResult:
     by_node: Mapping[int, CellResult] = field(default_factory=dict)
 
 
+def size_of(content: Message) -> int:
+    """What an output with forms counts for."""
+    return MESSAGE + sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in content.get("data", {}).values())
+
+
 class Budget:
     """How much of its output a cell may still show. One for all its nodes.
 
@@ -104,7 +112,7 @@ class Budget:
 
     def rich(self, kind: str, content: Message) -> None:
         """Show an output with forms."""
-        size = MESSAGE + sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in content.get("data", {}).values())
+        size = size_of(content)
         if size > self._rich:
             self._over()
             return
@@ -146,7 +154,7 @@ class Gathered:
         self._lines = {"stdout": "", "stderr": ""}
         self._waiting: list[tuple[str, Message]] = []
         self._text: list[str] = []
-        self._room = KEPT_TEXT
+        self._room, self._wait_room = KEPT_TEXT, RICH_TOTAL
         self._value = ""
         self._end: Output | None = None
         self._error: Output | None = None
@@ -185,6 +193,9 @@ class Gathered:
         """What is complete of a stream, each line marked; lines of several nodes must not run into one another."""
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self._lines[name] + text)
         self._lines[name] = lines.pop() if lines else ""
+        if len(self._lines[name]) > LONGEST_LINE:
+            lines.append(self._lines[name] + "\n")
+            self._lines[name] = ""
         return "".join(self._prefix + line for line in lines)
 
     def _display(self, kind: str, output: Output) -> None:
@@ -197,7 +208,10 @@ class Gathered:
 
     def _show(self, kind: str, content: Message) -> None:
         if self._prefix:
-            self._waiting.append((kind, content))
+            size = size_of(content)
+            if size <= self._wait_room:
+                self._wait_room -= size
+                self._waiting.append((kind, content))
         else:
             self._budget.rich(kind, content)
 

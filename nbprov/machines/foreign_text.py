@@ -8,6 +8,10 @@ from typing import Any
 STRING_LIMIT = 4096
 """Characters of a control string (a title, a link, the clipboard) after which it counts as never closed, and text is shown again."""
 
+LARGE = 1_000_000
+MOST_SEQUENCES = 100_000
+"""Characters of one piece, and control characters in it, beyond which they all go unread, colours too: a flood of them takes minutes one by one."""
+
 HELD_LIMIT = 64
 """Characters of an escape sequence that may still be incomplete; no honest one is as long."""
 
@@ -38,6 +42,9 @@ class TextFilter:
     def feed(self, text: str) -> str:
         """The part of a stream so far that may be shown now."""
         text, self._held = self._held + text, ""
+        if len(text) > LARGE:
+            bare, count = _SPECIAL.subn("", text)
+            text = bare if count > MOST_SEQUENCES else text
         shown: list[str] = []
         at = 0
         while at < len(text):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -291,6 +293,24 @@ def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
     gathered.take(Output(1, 0.0, "clear_output"))
     assert at_first <= TEXT_LIMIT // LEAST + 2
     assert len(seen) == after
+
+
+def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_here() -> None:
+    seen: list[Any] = []
+    gathered = Gathered(Budget(seen.append, ""), "x", "[1] ")
+    for number in range(1, 30):
+        gathered.take(Output(number, 0.0, "stdout", "x" * 10_000))
+    assert len(seen) == 2
+    assert sum(len(message["content"]["text"]) for message in seen) < 300_000
+    for number in range(100):
+        gathered.take(Output(number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}}))
+    assert sum(len(content["data"]["text/html"]) for _, content in gathered._waiting) <= RICH_TOTAL
+
+
+def test_a_flood_of_escapes_takes_no_time() -> None:
+    begun = time.process_time()
+    assert clean_text("a" + "\x1b\x00\x9b" * 3_000_000 + "b") == "ab"
+    assert time.process_time() - begun < 5
 
 
 def test_display_ids_belong_to_one_sender() -> None:
