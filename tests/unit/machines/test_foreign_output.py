@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines.cell_output import LEAST, MESSAGE, RICH_TOTAL, TEXT_LIMIT, Budget, Gathered
-from nbprov.machines.foreign_html import inert_html, safe_html
+from nbprov.machines.foreign_html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.foreign_output import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.foreign_text import STRING_LIMIT, TextFilter, clean_text, is_clean
 from nbprov.remote.agent.values import Output
@@ -310,6 +310,13 @@ def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_
 def test_a_flood_of_escapes_takes_no_time() -> None:
     begun = time.process_time()
     assert clean_text("a" + "\x1b\x00\x9b" * 3_000_000 + "b") == "ab"
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("bit", ["<", "<!", "<a ", "<!-- >", '</a x="', "<a b='x>y", "<?x >"])
+def test_html_that_is_torn_all_over_is_framed_unread(bit: str) -> None:
+    begun = time.process_time()
+    assert inert_html(bit * (READ_LIMIT // len(bit) - 1)) is None
     assert time.process_time() - begun < 5
 
 
