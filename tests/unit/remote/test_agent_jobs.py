@@ -55,7 +55,7 @@ async def test_gpus_are_given_in_order_and_nobody_overtakes(machine: Any, agent_
         assert await queue.began("c") == "on 2,3"
         await queue.go("a")
         assert await queue.began("d") == "on 0"
-        assert next(job.devices for job in await client.jobs() if job.id == "c") == [2, 3]
+        assert next(job.devices for job in await client.jobs() if job.id == "c") == (2, 3)
 
 
 async def test_all_is_the_whole_machine_and_shares_fill_one_gpu_first(machine: Any, agent_on: Any) -> None:
