@@ -128,6 +128,7 @@ class EngineClients:
         """A Dask client of this cluster's scheduler, through a tunnel on this computer's loopback. Blocks until the workers are there.
 
         It becomes the default client of this kernel, so that `df.compute()` runs on the cluster. A second call gives the same client.
+        What the scheduler sends is read with pickle, as Dask does it: whoever owns the machines can run code in this kernel from then on.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,15 @@ TEXT_LIMIT = 4_000_000
 
 RICH_TOTAL = 64_000_000
 """Characters of figures, tables and other displays that one cell may put into the page, renewals included."""
+
+LEAST = 20
+"""Characters that a piece of text counts for at least: each is a message, and a flood of single characters stops a page, too."""
+
+MESSAGE = 500
+"""Characters that each message counts for, however little is in it: as many as its frame has."""
+
+LONGEST_LINE = 100_000
+"""Characters of a line that is waited for where several nodes speak; a longer one is shown in parts."""
 
 KEPT_TEXT = 64_000_000
 """Characters that the result of a cell holds: what a hostile machine can make this kernel keep."""
@@ -73,6 +83,11 @@ class CellResult:
     by_node: Mapping[int, CellResult] = field(default_factory=dict)
 
 
+def size_of(content: Message) -> int:
+    """What an output with forms counts for."""
+    return MESSAGE + sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in content.get("data", {}).values())
+
+
 class Budget:
     """How much of its output a cell may still show. One for all its nodes.
 
@@ -88,8 +103,8 @@ class Budget:
 
     def text(self, name: str, text: str) -> None:
         """Show text, or what of it still fits."""
-        fitting = text[: self._text]
-        self._text -= len(fitting)
+        fitting = text[: max(0, self._text)]
+        self._text -= max(len(fitting), LEAST)
         if fitting:
             self.send("stream", {"name": name, "text": fitting})
         if len(fitting) < len(text):
@@ -97,7 +112,7 @@ class Budget:
 
     def rich(self, kind: str, content: Message) -> None:
         """Show an output with forms."""
-        size = sum(len(value) if isinstance(value, str) else 1000 for value in content.get("data", {}).values())
+        size = size_of(content)
         if size > self._rich:
             self._over()
             return
@@ -139,7 +154,7 @@ class Gathered:
         self._lines = {"stdout": "", "stderr": ""}
         self._waiting: list[tuple[str, Message]] = []
         self._text: list[str] = []
-        self._room = KEPT_TEXT
+        self._room, self._wait_room = KEPT_TEXT, RICH_TOTAL
         self._value = ""
         self._end: Output | None = None
         self._error: Output | None = None
@@ -160,7 +175,7 @@ class Gathered:
         elif kind == "error":
             self._error = output
         elif kind == "gap":
-            self._budget.note(f"{self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell")
+            self._budget.text("stderr", f"nbprov: {self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell\n")
         elif kind == "end":
             self._end = output
 
@@ -178,6 +193,9 @@ class Gathered:
         """What is complete of a stream, each line marked; lines of several nodes must not run into one another."""
         lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", self._lines[name] + text)
         self._lines[name] = lines.pop() if lines else ""
+        if len(self._lines[name]) > LONGEST_LINE:
+            lines.append(self._lines[name] + "\n")
+            self._lines[name] = ""
         return "".join(self._prefix + line for line in lines)
 
     def _display(self, kind: str, output: Output) -> None:
@@ -190,14 +208,18 @@ class Gathered:
 
     def _show(self, kind: str, content: Message) -> None:
         if self._prefix:
-            self._waiting.append((kind, content))
+            size = size_of(content)
+            if size <= self._wait_room:
+                self._wait_room -= size
+                self._waiting.append((kind, content))
         else:
             self._budget.rich(kind, content)
 
     def _keep(self, text: str) -> None:
         kept = text[: self._room]
-        self._room -= len(kept)
-        self._text.append(kept)
+        if kept:
+            self._room -= len(kept)
+            self._text.append(kept)
 
     def flush(self) -> None:
         """Show what has waited: lines without an end, and the displays of one node among several."""

@@ -9,12 +9,16 @@ from __future__ import annotations
 import html
 import re
 from html.parser import HTMLParser
+from itertools import islice
 
 FRAME_PIXELS = 420
 """Height of a frame. It can be drawn larger; asking its content would take a script of ours in the page."""
 
 READ_LIMIT = 1_000_000
 """Characters up to which HTML is read and rebuilt, a third of a second's work; what is longer goes into a frame unread."""
+
+MOST_TORN = 50
+"""Signs `<` without a `>` before the next one: for each of them the parser looks through all that follows."""
 
 DEEPEST = 200
 """Levels of elements: browsers close what is deeper in ways of their own."""
@@ -196,10 +200,12 @@ _PANDAS_RULES = re.compile(
     r"(?:\s*\.dataframe\s+(?:tbody|thead|tfoot)?[\w\s:.()-]*\{\s*(?:vertical-align|text-align)\s*:\s*\w+\s*;?\s*\})+\s*\Z"
 )
 
+_TORN = re.compile(r"<(?=[^<>]*(?:<|\Z))|<!--")
+
 # TeX in a page is set by MathJax, whose commands can make links and take on names of the page.
 _TEX_ACTIVE = re.compile(
     r"\\\s*(?:href|url|style|class|cssId|data|require|def|gdef|edef|let|newcommand|renewcommand|newenvironment|renewenvironment|DeclareMathOperator"
-    r"|unicode|mmlToken|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup|csname)(?![a-z])",
+    r"|unicode|mmlToken|bbox|setOptions|definecolor|html\w*|action|toggle|texttip|tooltip|import|input|include\w*|begingroup|csname)(?![a-z])",
     re.IGNORECASE,
 )
 
@@ -325,7 +331,7 @@ def inert_html(text: str) -> str | None:
     >>> inert_html("<table class=dataframe><td>1 < 2")
     '<table><td>1 &lt; 2</td></table>'
     """
-    if len(text) > READ_LIMIT:
+    if len(text) > READ_LIMIT or sum(1 for _ in islice(_TORN.finditer(text), MOST_TORN + 1)) > MOST_TORN:
         return None
     rebuilder = _Rebuilder()
     try:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from .foreign_html import has_active_tex, safe_html
+from .foreign_html import framed, has_active_tex, safe_html
 from .foreign_text import clean_text
 
 Bundle = dict[str, Any]
@@ -23,10 +23,11 @@ RICH_LIMIT = 16_000_000
 
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
-# Forms whose viewers take data and run none of it. Others of the kind do: `application/vnd.bokehjs_exec…` is a program.
-_DATA = re.compile(
-    r"application/(?:geo\+)?json\Z|application/vnd\.(?:plotly\.v\d+|vega(?:lite)?\.v\d+(?:\.\d+)?|dataresource|nteract\.data-explorer)\+json\Z"
-)
+# Forms whose viewers take data and run none of it. Others of the kind do: `application/vnd.bokehjs_exec…` is a program, and viewers of maps write
+# the properties of a GeoJSON into the page as HTML.
+_DATA = re.compile(r"application/json\Z|application/vnd\.(?:plotly\.v\d+|dataresource|nteract\.data-explorer)\+json\Z")
+_MAP = "application/geo+json"
+_VEGA = re.compile(r"application/vnd\.(vega|vegalite)\.v(\d{1,2})(?:\.\d{1,2}){0,2}\+json\Z")
 _ACTIVE_MARKDOWN = re.compile(r"[<&]|\]\s*[(\[:]")
 _NOT_RUN = "[JavaScript from the machine: not run, since it would act in this page]"
 _LEFT_OUT = "[an output of {size:,.0f} MB from the machine was left out]"
@@ -63,6 +64,7 @@ def safe_data(data: Any) -> Bundle:
     safe: Bundle = {}
     notes: list[str] = []
     for mime, value in data.items():
+        value = _whole(value)
         size = _size(value)
         if size > RICH_LIMIT:
             notes.append(_LEFT_OUT.format(size=size / 1e6))
@@ -73,6 +75,10 @@ def safe_data(data: Any) -> Bundle:
     picture = data.get("image/svg+xml")
     if isinstance(picture, str) and len(picture) <= RICH_LIMIT:
         safe.setdefault("text/html", _svg(picture))
+    for mime, value in data.items():
+        chart = _vega(mime, _whole(value)) if isinstance(mime, str) else ""
+        if chart and len(chart) <= RICH_LIMIT:
+            safe.setdefault("text/html", chart)
     if notes:
         safe["text/plain"] = "\n".join([*notes, *([safe["text/plain"]] if "text/plain" in safe else [])])
     if not safe:
@@ -82,6 +88,34 @@ def safe_data(data: Any) -> Bundle:
 
 def _names(data: Mapping[Any, Any]) -> list[str]:
     return [re.sub(r"[^\w.+/-]", "?", str(mime))[:60] for mime in list(data)[:5]] or ["none"]
+
+
+def _whole(value: Any) -> Any:
+    """A value without halves of characters: no message can carry them."""
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        sound = text.encode("utf-8", "replace").decode()
+        return value if sound == text else sound if isinstance(value, str) else json.loads(sound)
+    except (TypeError, ValueError, RecursionError):
+        return None
+
+
+def _vega(mime: str, chart: Any) -> str:
+    """A chart of Vega in a frame without an origin; empty where it is none.
+
+    Such a chart is a program: its addresses are read with the rights of the page, where the files of the notebook's owner are among them, and its
+    expressions can put what was read into an address elsewhere.
+    """
+    form = _VEGA.match(mime)
+    if form is None or not isinstance(chart, Mapping):
+        return ""
+    kind, version = form[1].replace("vegalite", "vega-lite"), int(form[2])
+    vega = version if kind == "vega" else max(5, version)
+    scripts = [f"vega@{vega}", *([f"vega-lite@{version}"] if kind == "vega-lite" else []), f"vega-embed@{7 if vega > 5 else 6}"]
+    loaded = "".join(f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>' for name in scripts)
+    # As JSON within a script, in which `</script>` would end it.
+    told = json.dumps(chart).replace("<", "\\u003c")
+    return framed(f'{loaded}<div id="chart"></div><script>vegaEmbed("#chart", {told}, {{"mode": "{kind}", "actions": false}})</script>')
 
 
 def _size(value: Any) -> int:
@@ -97,6 +131,8 @@ def _form(mime: str, value: Any) -> Bundle:
     """One form as it may be shown; nothing where it may not."""
     if _DATA.match(mime):
         return {mime: value}
+    if mime == _MAP:
+        return {"application/json": value}
     if not isinstance(value, str):
         return {}
     if mime == "text/plain":

@@ -8,6 +8,10 @@ from typing import Any
 STRING_LIMIT = 4096
 """Characters of a control string (a title, a link, the clipboard) after which it counts as never closed, and text is shown again."""
 
+LARGE = 1_000_000
+MOST_SEQUENCES = 100_000
+"""Characters of one piece, and control characters in it, beyond which they all go unread, colours too: a flood of them takes minutes one by one."""
+
 HELD_LIMIT = 64
 """Characters of an escape sequence that may still be incomplete; no honest one is as long."""
 
@@ -17,7 +21,8 @@ _STRING_START = re.compile(r"\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]")
 _STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a|\n")
 _SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-Z\\-~]")
 _INCOMPLETE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|\x1b[ -/]*\Z")
-_SPECIAL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# Besides controls: what turns the order of text around, line ends that only some know, and halves of characters, which no message can carry.
+_SPECIAL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class TextFilter:
@@ -37,6 +42,9 @@ class TextFilter:
     def feed(self, text: str) -> str:
         """The part of a stream so far that may be shown now."""
         text, self._held = self._held + text, ""
+        if len(text) > LARGE:
+            bare, count = _SPECIAL.subn("", text)
+            text = bare if count > MOST_SEQUENCES else text
         shown: list[str] = []
         at = 0
         while at < len(text):

@@ -37,6 +37,8 @@ ATTACH_SECONDS: Seconds = 8.0
 """Of that, for a connection that is not open yet: a machine that does not answer has to be ended all the same."""
 LOST_EVERY: Seconds = 60.0
 """Between two looks where the line is down and nobody else uses it: each looks for the machine, and only for jobs that were not seen to end."""
+MOST_JOBS = 20_000
+"""Of one run of a cluster, that the ledger is told of."""
 TRIES = 3
 """How often the log of one node is asked for before a job counts as kept without it."""
 GANG_GRACE: Seconds = 10.0
@@ -128,6 +130,8 @@ class JobKeeper:
                     await self._end_broken(live, job)
 
     def _tell_ledger(self, run_id: str, job: Job) -> None:
+        if (run_id, job.id) not in self._told and sum(known == run_id for known, _ in self._told) > MOST_JOBS:
+            return  # a machine that invents jobs does not fill the ledger
         key, told = (run_id, job.id), (job.state, job.exit_code)
         if key not in self._told:
             self._told |= {(run_id, row["job_id"]): (row["state"], row["exit_code"]) for row in self.engine.ledger.jobs(run_id)}
@@ -145,6 +149,7 @@ class JobKeeper:
         texts = {node: self._hide(found.text) for node, found in zip(nodes, logs, strict=True) if not isinstance(found, BaseException)}
         try:
             await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, texts))
+            await self._in_worker(self.store.prune)
         except OSError as error:
             log.warning("the log of job %s of %s cannot be kept: %s", job.id, live.name, error)
             return

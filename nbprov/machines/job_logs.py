@@ -13,8 +13,8 @@ from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Output
 
 from .cells import agent_of
+from .foreign_text import clean_text
 from .jobs import Job, no_job
-from .plain_output import clean
 
 LOG_BYTES = 32 * 1024 * 1024
 """Of one job on one node: what its agent keeps. One that sends more is not believed, and its last so many bytes are taken."""
@@ -22,6 +22,8 @@ SHOWN_LINES = 1000
 """What is shown of a log unless asked otherwise: as much as a person scrolls through, and a browser draws without a pause."""
 SHOWN_BYTES = 1024 * 1024
 """And no more than this, however long its lines are."""
+PIECE = 4096
+"""Smaller pieces are joined to so long ones: millions of single characters would each take fifty times their room."""
 MORE = 8
 """The last N lines are looked for in the last N outputs, and where they are not all there in so many times as many."""
 
@@ -56,9 +58,10 @@ class Writer:
     def text(self, output: Output) -> str:
         """The text of one output; empty where it has none."""
         if output.kind == "gap":
-            kind, text = "note", DROPPED.format(int(output.content.get("to", 0)) - int(output.content.get("from", 1)) + 1)
+            first, last = output.content.get("from"), output.content.get("to")
+            kind, text = "note", DROPPED.format(last - first + 1 if type(first) is int and type(last) is int else "some")
         elif output.kind in ("stdout", "stderr", "note"):
-            kind, text = output.kind, clean(output.text)
+            kind, text = output.kind, clean_text(output.text)
         else:
             return ""
         if self._open not in ("", kind):
@@ -79,9 +82,13 @@ class Tail:
         """Take in what comes next."""
         if not text:
             return
+        if self._pieces and len(self._pieces[-1]) + len(text) <= PIECE:
+            text, more = self._pieces.pop() + text, text
+        else:
+            more = text
         self._pieces.append(text)
-        self._lines += text.count("\n")
-        self._held += len(text)
+        self._lines += more.count("\n")
+        self._held += len(more)
         while len(self._pieces) > 1:
             first = self._pieces[0]
             lines = first.count("\n")

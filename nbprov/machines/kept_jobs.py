@@ -26,6 +26,9 @@ KEPT_SECONDS: Seconds = 90 * 86400.0
 KEPT_BYTES = 2 * 1024**3
 """How much all of them may take; the oldest cluster's go first."""
 
+RUN_BYTES = KEPT_BYTES // 4
+"""How much those of one run may take, its oldest go first: a machine that floods does not push out what others printed."""
+
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
@@ -101,19 +104,31 @@ class KeptJobs:
         except (OSError, ValueError, KeyError, TypeError):
             return None  # not there, or not ours
 
-    def prune(self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES) -> None:
+    def prune(self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES, run_size: int = RUN_BYTES) -> None:
         """Delete what is too old, and the oldest of what is too much. Never raises."""
         try:
             runs = sorted((path for path in self.folder.iterdir() if path.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
             total = 0
             for path in runs:
-                total += sum(file.stat().st_size for file in path.iterdir())
+                total += _within(path, run_size)
                 if total > size or time.time() - path.stat().st_mtime > seconds:
                     shutil.rmtree(path, ignore_errors=True)
         except FileNotFoundError:
             return  # none yet, or another kernel was faster
         except OSError:
             log.exception("old logs of jobs")
+
+
+def _within(folder: Path, size: int) -> int:
+    """Delete the oldest logs of a run that are too much; the bytes that are left."""
+    total = 0
+    for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True):
+        length = file.stat().st_size
+        if total + length > size:
+            file.unlink(missing_ok=True)
+        else:
+            total += length
+    return total
 
 
 def _write(path: Path, text: str) -> None:

@@ -22,6 +22,11 @@ from typing import Any
 LONGEST_NUMBER = 5_000
 """Digits of a decimal or characters of a moment: their reading takes more than linear time."""
 
+DEEPEST = 200
+"""Levels of tuples, and of arrays of objects, within each other: hashing and freeing them takes a level of the C stack each, unguarded."""
+MOST_HASHED = 50_000_000
+"""Parts of one tuple, those that it holds many times counted as often: its hash walks through all of them, and no interrupt ends that."""
+
 _ZONE = re.compile(r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z")
 _UTC_OFFSET = re.compile(r"(?:UTC|utc)?([+-])(\d\d):(\d\d)\Z")
 _FREQUENCY = re.compile(r"-?\d{0,6}[A-Za-z]{1,5}(?:-[A-Z]{3})?\Z")
@@ -54,11 +59,41 @@ def plain_value(data: bytes) -> Any:
         raise NotPlain(f"what came back is broken ({type(error).__name__}: {error})") from None
 
 
+def _then_measured(act: Callable[[Any], None]) -> Callable[[Any], None]:
+    def made(reader: Any) -> None:
+        act(reader)
+        reader._measured_tuple()
+
+    return made
+
+
 class _Reader(pickle._Unpickler):
     """The reader in Python, not the one in C: it can be cut down to the few operations that plain data need."""
 
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self._measured: dict[int, tuple[Any, int, int]] = {}
+
     def persistent_load(self, pid: Any) -> Any:
-        return _built(pid)
+        depth, size = self._measures(pid, of_lists=True)
+        value = _built(pid)
+        if not isinstance(value, str | int | float):
+            self._measured[id(value)] = value, depth, size
+        return value
+
+    def _measures(self, parts: Any, *, of_lists: bool = False) -> tuple[int, int]:
+        """Levels and parts of what these are the parts of; kept with the object, so that no other can get its number."""
+        depth, size = 0, 1
+        for part in parts if isinstance(parts, tuple | list) else ():
+            more = self._measures(part) if of_lists and type(part) is list else self._measured.get(id(part), (None, 0, 1))[1:]
+            depth, size = max(depth, more[0]), size + more[1]
+        if depth >= DEEPEST or size > MOST_HASHED:
+            raise NotPlain("it is made to take more room than it should")
+        return depth + 1, size
+
+    def _measured_tuple(self) -> None:
+        made = self.stack[-1]  # type: ignore[attr-defined]
+        self._measured[id(made)] = (made, *self._measures(made))
 
     def find_class(self, module: str, name: str) -> Any:
         raise NotPlain(f"it holds {module}.{name}")
@@ -88,6 +123,8 @@ class _Reader(pickle._Unpickler):
             *(pickle.GLOBAL, pickle.STACK_GLOBAL),
         }
     }
+    for code in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
+        dispatch[code[0]] = _then_measured(dispatch[code[0]])
 
 
 def _built(pid: Any) -> Any:
@@ -103,6 +140,13 @@ def _built(pid: Any) -> Any:
         raise
     except Exception as error:  # a constructor refused what it was given
         raise NotPlain(f"what came back is broken ({pid[0]}: {type(error).__name__}: {str(error)[:200]})") from None
+
+
+def _number(value: Any) -> int:
+    """A whole number that is one already: to make one of a decimal of a few characters may take for ever."""
+    if type(value) is not int or value.bit_length() > 4 * LONGEST_NUMBER:
+        raise NotPlain("what came back is broken (a number)")
+    return value
 
 
 def _text(value: Any, most: int = LONGEST_NUMBER) -> str:
@@ -213,7 +257,7 @@ def _index(packed: Any) -> Any:
     kind, *rest = packed
     if kind == "range":
         start, stop, step, name = rest
-        return pd.RangeIndex(int(start), int(stop), int(step), name=name)
+        return pd.RangeIndex(_number(start), _number(stop), _number(step), name=name)
     if kind == "multi":
         levels, codes, names = rest
         made = [_index(level) for level in levels], [_nested_array(code) for code in codes]
@@ -283,7 +327,7 @@ def _timestamp(text: Any, zone: Any) -> Any:
 def _timedelta(nanoseconds: Any) -> Any:
     import pandas as pd
 
-    return pd.Timedelta(int(nanoseconds), unit="ns")
+    return pd.Timedelta(_number(nanoseconds), unit="ns")
 
 
 def _nothing(name: str) -> Callable[[], Any]:
@@ -334,10 +378,10 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "date": _moment(datetime.date),
     "datetime": _moment(datetime.datetime),
     "time": _moment(datetime.time),
-    "delta": lambda days, seconds, micros: datetime.timedelta(int(days), int(seconds), int(micros)),
+    "delta": lambda days, seconds, micros: datetime.timedelta(_number(days), _number(seconds), _number(micros)),
     "timezone": lambda seconds: datetime.timezone(datetime.timedelta(seconds=float(seconds))),
     "decimal": lambda text: decimal.Decimal(_text(text)),
-    "fraction": lambda above, below: fractions.Fraction(int(above), int(below)),
+    "fraction": lambda above, below: fractions.Fraction(_number(above), _number(below)),
     "uuid": lambda text: uuid.UUID(hex=_text(text)),
     "path": lambda text: pathlib.PurePosixPath(_text(text, 100_000)),
 }

@@ -14,6 +14,8 @@ from nbprov.model.python import PythonEnvironment
 
 MOST_BYTES = 16_000_000
 """Of one file: the largest locks have a few MB."""
+INCLUDED = (".txt", ".in")
+"""How files end that others may include from elsewhere, links followed."""
 MOST_FILES = 50
 """That include each other."""
 
@@ -96,6 +98,14 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
         return files[place][0]
     if len(files) >= MOST_FILES:
         raise PythonFiles(f"{path}: more than {MOST_FILES} files include each other", hint="name the packages in fewer files")
+    root = next(iter(files), place).parent
+    if not place.is_relative_to(root) and place.suffix not in INCLUDED:
+        # What is read here goes to a machine: `-r ../../.aws/credentials` in somebody's repository must not take it there.
+        raise PythonFiles(
+            f"{path} is outside of {root} and no {' or '.join(INCLUDED)} file; it is not sent to a machine",
+            hint="copy what it says into the file that names it",
+            code="python.outside",
+        )
     name = "requirements.in" if not files else f"included-{len(files)}.txt"
     files[place] = (name, "")
     lines = []

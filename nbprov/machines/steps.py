@@ -19,6 +19,9 @@ from nbprov.remote.agent.values import Environment, TaskInfo
 from .cells import TOUCH_EVERY, agent_of
 from .variables import node_environment
 
+MOST_LINES = 500
+"""Of one output, the last of them: what comes faster nobody sees, and each takes its time on the way to the panel."""
+
 LAST_LINES = 12
 """Of a failed step that are shown."""
 
@@ -125,7 +128,7 @@ class Steps:
         tail: deque[str] = deque(maxlen=LAST_LINES)
         async for output in agent.job_output(id):
             if output.kind in ("stdout", "stderr", "note"):
-                for text in self.hide(output.text).splitlines():
+                for text in self.hide(output.text).splitlines()[-MOST_LINES:]:
                     tail.append(text[:KEPT_OF_A_LINE])
                     self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
         task = await agent.task(id)

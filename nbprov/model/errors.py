@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 
+def _printable(text: str) -> str:
+    """The text without control characters: an error repeats what machines and clouds say, and is shown in many places."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+
+
 class NbprovError(Exception):
     """Base of all errors of nbprov.
 
@@ -24,9 +29,10 @@ class NbprovError(Exception):
     code = "nbprov.error"
 
     def __init__(self, message: str, *, hint: str = "", code: str | None = None) -> None:
+        message = _printable(message)
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.hint = _printable(hint)
         if code is not None:
             self.code = code
 

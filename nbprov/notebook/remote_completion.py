@@ -10,6 +10,8 @@ from nbprov.model.clock import Seconds
 
 from .arguments import HelpWanted, on_parser
 
+MOST = 1000
+"""Words that are offered: a machine may send any number, and nobody reads on this far."""
 DEADLINE: Seconds = 1.0
 """How long a Tab key may wait for a machine; then nothing is offered."""
 
@@ -77,5 +79,5 @@ def _fitting(found: dict[str, Any], body: str, cursor: int) -> tuple[str, list[s
         return "", []
     # The front end puts a match in place of what stands before the cursor, so what follows the cursor must not be doubled.
     rest = body[cursor:end]
-    words = [word for word in matches if isinstance(word, str) and word == clean_text(word) and "\n" not in word and len(word) < 500]
+    words = [word for word in matches[:MOST] if isinstance(word, str) and word == clean_text(word) and "\n" not in word and len(word) < 500]
     return body[start:cursor], [word.removesuffix(rest) if rest else word for word in words]

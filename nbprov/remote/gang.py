@@ -217,7 +217,10 @@ def _program() -> str:
 
 def _checked(address: str) -> str:
     try:
-        return str(ipaddress.ip_address(address))
+        found = ipaddress.ip_address(address)
+        if "%" in str(found):
+            raise ValueError(address)  # the zone of an IPv6 address may be any text, lines of an ssh config too
+        return str(found)
     except ValueError:
         raise NoGang(f"{address!r} is not an IP address by which the machines could reach each other") from None
 

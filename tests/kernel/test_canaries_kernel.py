@@ -13,6 +13,9 @@ import pytest
 from kernels import Kernel, new_home, new_kernel
 
 SECRET = "canary-7d1f-of-the-spec"
+JOB, CELL = "canary-7d1f-of-a-job", "canary-7d1f-of-a-cell"
+GIVEN = {"JOB_TOKEN": JOB, "CELL_TOKEN": CELL}
+"""What the kernel's environment holds and the story hands on by its name."""
 FOREIGN = {
     "AWS_ACCESS_KEY_ID": "AKIACANARY7D1F",
     "AWS_SECRET_ACCESS_KEY": "canary-7d1f-aws",
@@ -28,6 +31,7 @@ PROVISION = f"""%%provision dev --yes --wait
 resources: {{cpus: 2, infra: local}}
 num_nodes: 2
 secrets: {{TOKEN: {SECRET}}}
+outputs: [results]
 setup: |
   test ${{#TOKEN}} = {len(SECRET)} && echo it is there
   sleep 0.3
@@ -45,6 +49,17 @@ STORY = (
     "%nbprov logs dev run",
     "%nbprov logs dev setup",
     "%nbprov log dev",
+    "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; mkdir -p results; echo 1 >results/a; sleep 0.5",
+    "%nbprov logs dev train -f",
+    "nbprov.cluster('dev').job('train')",
+    f"%%on dev --env CELL_TOKEN\nimport os\nassert len(os.environ['CELL_TOKEN']) == {len(CELL)}",
+    f"%%on dev --bash --env CELL_TOKEN\ntest ${{#CELL_TOKEN}} = {len(CELL)}",
+    "sent = 5",
+    "%%on dev -i sent -o back\nback = sent + 1",
+    "%nbprov cells dev",
+    "%nbprov outputs dev",
+    "%nbprov history",
+    "%nbprov dashboard",
     "%nbprov ssh dev",
     "%nbprov ssh --config",
     "import pathlib; pathlib.Path('src').mkdir(); pathlib.Path('src/a').write_text('a')",
@@ -55,10 +70,6 @@ STORY = (
     "nbprov.cluster('dev').view()",
     "%nbprov attempts",
 )
-
-
-INNER = "inner"
-"""The key by which nodes log in to each other: made for this one cluster, and of no use elsewhere."""
 
 
 class CommandLines(threading.Thread):
@@ -103,7 +114,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def played() -> Iterator[Played]:
-    with new_home() as home, new_kernel(home, **FOREIGN) as kernel:
+    with new_home() as home, new_kernel(home, **FOREIGN, **GIVEN) as kernel:
         lines = CommandLines()
         lines.start()
         try:
@@ -125,12 +136,15 @@ def test_the_story_was_real(played: Played) -> None:
     assert "it is there" in shown
     assert "the token is ***" in shown
     assert played.lines.looks > 20
+    assert "the job has ***" in shown
+    assert any(path.match("jobs/*/train-1.log") for path in played.before_the_end)
     assert len(played.machines) == 2
     assert any("ledger" in path.name for path in played.before_the_end)
 
 
-def test_a_secret_is_in_no_output(played: Played) -> None:
-    assert SECRET not in json.dumps(played.outputs, default=str)
+@pytest.mark.parametrize("value", [SECRET, JOB, CELL])
+def test_a_secret_is_in_no_output(played: Played, value: str) -> None:
+    assert value not in json.dumps(played.outputs, default=str)
 
 
 def test_a_secret_is_in_no_command_line(played: Played) -> None:
@@ -143,6 +157,19 @@ def test_a_secret_is_in_no_file_but_the_log_of_the_job_that_printed_it(played: P
     assert len(found) == 2, "each node's own journal of what its user printed"
 
 
+def test_a_secret_of_a_job_is_in_its_journal_alone_and_that_of_a_cell_nowhere(played: Played) -> None:
+    assert all("/home/.nbprov/tasks/train-1/" in path for path in where(played, JOB)), where(played, JOB)
+    assert len(where(played, JOB)) == 1
+    assert where(played, CELL) == []
+
+
+def test_what_is_kept_here_is_for_its_owner_alone(played: Played) -> None:
+    kept = [path for path in played.before_the_end if path.relative_to(played.home).parts[0] in ("jobs", "keys")]
+    kept += [path for path in played.before_the_end if path.name in ("gang.json", "id_ed25519") and "/.nbprov/" in str(path)]
+    assert {path.name for path in kept} >= {"train-1.log", "gang.json", "id_ed25519", "inner_ed25519"}
+    assert [str(path) for path in kept if path.stat().st_mode & 0o077] == []
+
+
 @pytest.mark.parametrize("name", FOREIGN)
 def test_what_the_spec_does_not_name_goes_nowhere(played: Played, name: str) -> None:
     value = FOREIGN[name]
@@ -153,7 +180,8 @@ def test_what_the_spec_does_not_name_goes_nowhere(played: Played, name: str) -> 
 def test_no_private_key_of_this_computer_is_on_a_machine(played: Played) -> None:
     keys = [path for path in _files(played.home / "keys") if b"PRIVATE KEY" in path.read_bytes()]
     assert keys
-    secret_lines = {path: path.read_text().splitlines()[2] for path in keys if not path.name.startswith(INNER) and "host" not in path.name}
+    # The inner pair is the cluster's own: its machines log in to each other with it, and to nothing else.
+    secret_lines = {path: path.read_text().splitlines()[2] for path in keys if "host" not in path.name and "inner" not in path.name}
     assert secret_lines
     for path, line in secret_lines.items():
         found = [place for place in where(played, line) if not place.startswith("keys/")]

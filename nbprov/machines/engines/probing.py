@@ -31,6 +31,8 @@ INSTALL_SECONDS: Seconds = 900.0
 """As long as the agent gives its own installing: some hundred megabytes over a slow mirror."""
 
 MARK = "nbprov-found: "
+LONGEST_LINE = 10_000
+"""Of what a machine says, that is kept: its versions take some hundred characters."""
 LAST_LINES = 6
 """Of pip's that are shown where it fails."""
 PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
@@ -102,7 +104,7 @@ async def _look(node: Node, kind: str) -> Facts:
         if line.startswith(MARK):
             try:
                 every.append(Facts.of(json.loads(line[len(MARK) :])))
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
     if not every:
         raise EngineFailed(f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later")
@@ -138,7 +140,7 @@ async def _shell(
             async for output in following:
                 if output.kind in ("stdout", "stderr"):
                     for line in output.text.splitlines():
-                        lines.append(line)
+                        lines.append(line[:LONGEST_LINE])
                         hear(line)
                 elif output.kind == "end":
                     end = output

@@ -30,6 +30,8 @@ START_SECONDS: Seconds = 300.0
 """From the start of a process to its being up: the first import of some hundred megabytes from a cold network disk takes a minute."""
 CANCEL_SECONDS: Seconds = 20.0
 """How long an earlier process may take to end; the agent kills it after 5 s."""
+MOST_STATE = 100_000
+"""Characters of what a keeper writes: ports and versions are some hundred."""
 LAST_LINES = 12
 """Of a process that did not start, that are shown."""
 
@@ -232,7 +234,12 @@ class _Starter:
         following = await agent_of(node).shell(
             f'cat "$HOME"{FOLDER[1:]}/{shlex.quote(task_id)}.json 2>/dev/null || true', name="engine-state"
         )
-        return "".join([output.text async for output in following if output.kind == "stdout"]).strip()
+        text = ""
+        async for output in following:
+            text += output.text if output.kind == "stdout" else ""
+            if len(text) > MOST_STATE:
+                raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul")
+        return text.strip()
 
     async def _told(self, role: Role, task_id: str) -> str:
         """What the keeper says once the process is up."""

@@ -113,7 +113,7 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
     try:
         said = json.loads(text)
         ports = {name: said["ports"][name] for name in names}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul") from error
     if not all(isinstance(port, int) and 0 < port < 65536 for port in ports.values()):
         raise EngineFailed("a machine names ports that are none", code="engine.foul")

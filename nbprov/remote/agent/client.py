@@ -13,7 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.remote.connection import Connection
 from nbprov.remote.errors import SshError
 
-from .frames import AgentError, understood
+from .frames import MOST_TASKS, AgentError, foul, understood
 from .install import command, install, launch, program
 from .link import AgentAbsent, Followed, Link, LinkLost
 from .values import (
@@ -501,11 +501,14 @@ class AgentClient:
 
     async def _tasks(self) -> list[TaskInfo]:
         answer = await self._ask("tasks")
-        return understood(lambda rows: [TaskInfo.of(row) for row in rows], answer.get("tasks"))
+        rows = understood(lambda rows: [TaskInfo.of(row) for row in rows], answer.get("tasks"))
+        if len(rows) > MOST_TASKS:
+            raise foul(f"{len(rows):,} tasks")
+        return rows
 
     async def tasks(self) -> tuple[TaskInfo, ...]:
         """All jobs, shells and cells the agent remembers, oldest first."""
-        return tuple(map(TaskInfo.of, (await self._ask("tasks"))["tasks"]))
+        return tuple(await self._tasks())
 
     async def task(self, id: str) -> TaskInfo:
         """One job, shell or cell.

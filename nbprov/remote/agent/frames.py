@@ -20,6 +20,12 @@ FOLLOW_LIMIT = 32 * 1024 * 1024
 GREATEST_NUMBER = 2**53
 """Of an output: some millions of years at a thousand a second."""
 
+MOST_TASKS = 20_000
+"""That an agent tells of: it keeps some hundred that have ended, and a queue of two thousand."""
+
+LATEST = 253_402_300_000.0
+"""Seconds since the epoch: the year 9999. What is later is no instant, and no calendar has it."""
+
 LONGEST_WORD = 2000
 """Characters of a reason, a name or a version that are shown."""
 
@@ -140,6 +146,14 @@ def word(text: object) -> str:
     if not isinstance(text, str):
         raise TypeError(f"a text is expected, not {type(text).__name__}")
     return "".join(character for character in text[:LONGEST_WORD] if character.isprintable())
+
+
+def instant(value: object) -> float:
+    """A moment since the epoch; TypeError where no calendar has it."""
+    at = number(value)
+    if not 0.0 <= at < LATEST:
+        raise TypeError("a moment is expected")
+    return at
 
 
 def number(value: object) -> float:

@@ -10,7 +10,7 @@ from nbprov.model.clock import Instant, Seconds
 from nbprov.model.money import Micros
 from nbprov.model.spec import Guards, Secret
 
-from .frames import number, word
+from .frames import instant, number, word
 
 BUDGET_RESERVE_SECONDS: Seconds = 180.0
 """Kept back of a budget: what a hook, a poweroff and the cloud's own stop take, so that the cap holds once all has ended."""
@@ -233,9 +233,9 @@ class TaskInfo:
             word(data["state"]),
             status=word(data.get("status") or ""),
             exit_code=_count(data.get("exit_code")),
-            created=number(data.get("created", 0.0)),
-            started=_moment(data.get("started")),
-            ended=_moment(data.get("ended")),
+            created=instant(data.get("created", 0.0)),
+            started=None if data.get("started") is None else instant(data["started"]),
+            ended=None if data.get("ended") is None else instant(data["ended"]),
             last=_count(data.get("last")) or 0,
             gpus=_share(data.get("gpus")),
             devices=tuple(int(number(device)) for device in data.get("devices") or ()),

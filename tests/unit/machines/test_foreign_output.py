@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.foreign_html import inert_html, safe_html
+from nbprov.machines.cell_output import LEAST, MESSAGE, RICH_TOTAL, TEXT_LIMIT, Budget, Gathered
+from nbprov.machines.foreign_html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.foreign_output import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.foreign_text import STRING_LIMIT, TextFilter, clean_text, is_clean
+from nbprov.remote.agent.values import Output
 
 PIECES = [
     "\x1b",
@@ -64,6 +69,10 @@ def test_no_text_has_more_than_colours_left_however_it_is_cut(pieces: list[str],
         ("\x1b]never closed\nnext line", "\nnext line"),
         ("\x1b]" + "x" * (STRING_LIMIT + 50) + "\x07", "x" * 50),
         ("bell\x07 null\x00", "bell null"),
+        ("\x1b[2J\x1b[H\x1b[?1049hgone", "gone"),
+        ("\x9b31mold\x1bcreset", "oldreset"),
+        ("a\u202eb\u2066c\u2028d", "abcd"),
+        ("half \ud83d of \udca9 it", "half  of  it"),
     ],
 )
 def test_sequences(sent: str, shown: str) -> None:
@@ -245,6 +254,70 @@ def test_svg_is_a_picture_and_markdown_has_no_html() -> None:
         assert "text/markdown" not in safe_data({"text/markdown": text})
         assert "<img" not in safe_data({"text/markdown": text}).get("text/html", "")
     assert "text/latex" not in safe_data({"text/latex": "$\\href{javascript:x}{y}$", "text/plain": "x"})
+
+
+def test_a_chart_of_vega_is_a_program_and_stands_in_a_frame() -> None:
+    chart = {"data": {"url": "/api/contents/secret"}, "title": "</script><img src=x>"}
+    told = safe_data({"application/vnd.vegalite.v5.20.1+json": chart, "text/plain": "alt.Chart(...)"})
+    assert set(told) == {"text/plain", "text/html"}
+    (frame,) = Seen(told["text/html"]).tags
+    inside = dict(frame[1])
+    assert (frame[0], inside["sandbox"]) == ("iframe", "allow-scripts")
+    assert (inside["srcdoc"] or "").count("</script>") == 4
+    assert "vega-lite@5" in (inside["srcdoc"] or "")
+    assert set(safe_data({"application/vnd.vega.v6+json": "no chart"})) == {"text/plain"}
+
+
+def test_a_map_is_shown_as_its_data_since_viewers_write_its_words_into_the_page() -> None:
+    told = {"features": [{"properties": {"name": "<img onerror=alert(1)>"}}]}
+    assert safe_data({"application/geo+json": told}) == {"application/json": told}
+
+
+def test_halves_of_characters_reach_no_message() -> None:
+    told = safe_data({"text/plain": "a\ud83d", "text/html": "<b>\udca9</b>", "application/json": {"\ud800": ["\udfff"]}})
+    json.dumps(told, ensure_ascii=False).encode()
+    assert told["application/json"] == {"?": ["?"]}
+
+
+def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
+    seen: list[str] = []
+    budget = Budget(lambda message: seen.append(message["msg_type"]), "")
+    gathered = Gathered(budget, "x")
+    for number in range(1, TEXT_LIMIT // LEAST + 10):
+        gathered.take(Output(number, 0.0, "stdout", "x"))
+    at_first = len(seen)
+    gathered.take(Output(1, 0.0, "gap", content={"from": 1, "to": 2}))
+    for number in range(RICH_TOTAL // MESSAGE + 10):
+        gathered.take(Output(number, 0.0, "clear_output"))
+    after = len(seen)
+    gathered.take(Output(1, 0.0, "clear_output"))
+    assert at_first <= TEXT_LIMIT // LEAST + 2
+    assert len(seen) == after
+
+
+def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_here() -> None:
+    seen: list[Any] = []
+    gathered = Gathered(Budget(seen.append, ""), "x", "[1] ")
+    for number in range(1, 30):
+        gathered.take(Output(number, 0.0, "stdout", "x" * 10_000))
+    assert len(seen) == 2
+    assert sum(len(message["content"]["text"]) for message in seen) < 300_000
+    for number in range(100):
+        gathered.take(Output(number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}}))
+    assert sum(len(content["data"]["text/html"]) for _, content in gathered._waiting) <= RICH_TOTAL
+
+
+def test_a_flood_of_escapes_takes_no_time() -> None:
+    begun = time.process_time()
+    assert clean_text("a" + "\x1b\x00\x9b" * 3_000_000 + "b") == "ab"
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("bit", ["<", "<!", "<a ", "<!-- >", '</a x="', "<a b='x>y", "<?x >"])
+def test_html_that_is_torn_all_over_is_framed_unread(bit: str) -> None:
+    begun = time.process_time()
+    assert inert_html(bit * (READ_LIMIT // len(bit) - 1)) is None
+    assert time.process_time() - begun < 5
 
 
 def test_display_ids_belong_to_one_sender() -> None:

@@ -16,35 +16,8 @@ from nbprov.machines.job_logs import Writer, tail_of
 from nbprov.machines.job_words import exit_words, gpu_words, state_words
 from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined
 from nbprov.machines.kept_jobs import KeptJobs
-from nbprov.machines.plain_output import clean
 from nbprov.remote.agent.frames import AgentError, understood
 from nbprov.remote.agent.values import Output, TaskInfo
-
-COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-
-
-@given(st.text(alphabet=st.one_of(st.sampled_from("\x1b[]()?0;:mHJ\x07\\\x9b\x9d\x90P^_ \r\n\tab"), st.characters())))
-def test_whatever_comes_only_colours_and_plain_characters_are_left(text: str) -> None:
-    left = COLOUR.sub("", clean(text))
-    assert not [c for c in left if not c.isprintable() and c not in "\r\n\t" and (ord(c) < 160 or 0x2028 <= ord(c) <= 0x202E)]
-    assert clean(clean(text)) == clean(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
-        ("\x1b[2J\x1b[H\x1b[?1049hgone", "gone"),
-        ("\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b]52;c;ZXZpbA==\x07after", "after"),
-        ("10%\r20%\r\n\tend\x08\x00", "10%\r20%\r\n\tend"),
-        ("\x9b31mold\x1bcreset", "oldreset"),
-        ("a\u202eb", "ab"),
-        ("plain", "plain"),
-    ],
-)
-def test_what_is_cleaned_away(text: str, left: str) -> None:
-    assert clean(text) == left
 
 
 def output(number: int, kind: str, text: str) -> Output:
@@ -137,3 +110,24 @@ def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) ->
     assert sorted(path.name for path in store.folder.iterdir()) == ["new"]
     store.prune(seconds=-1)
     assert list(store.folder.iterdir()) == []
+
+
+def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_path: Path) -> None:
+    store = KeptJobs(tmp_path)
+    store.keep("other", "b", Job("train-1", "train", "ok"), {0: "mine"})
+    for number in range(1, 6):
+        store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x" * 1000})
+        os.utime(store.path("flood", f"j-{number}"), (number, number))
+    for path in (store.folder / "flood").glob("*.json"):
+        path.unlink()
+    store.prune(run_size=2500)
+    assert [store.log("flood", f"j-{n}") is not None for n in range(1, 6)] == [False, False, False, True, True]
+    assert store.log("other", "train-1") == "mine"
+
+
+@pytest.mark.parametrize("when", [1e300, -1.0, float("inf"), "now"])
+def test_an_instant_that_no_calendar_has_is_no_answer(when: Any) -> None:
+    row = {"id": "x", "kind": "job", "name": "n", "state": "running", "created": 1.0}
+    with pytest.raises(TypeError):
+        TaskInfo.of({**row, "started": when})
+    assert TaskInfo.of({**row, "started": 2.0}).started == 2.0

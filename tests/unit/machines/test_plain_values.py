@@ -288,3 +288,39 @@ def test_a_changed_byte_gives_a_value_or_a_refusal(place: int, byte: int) -> Non
 
 
 SAMPLE = packed({"a": [np.arange(3), pd.Series(["x"]), datetime.datetime(2026, 1, 1)], "b": {1.5: "y"}})
+
+
+def _stream(body: bytes) -> bytes:
+    return b"\x80\x04" + body + b"."
+
+
+def _said(text: str) -> bytes:
+    return b"\x8c" + bytes([len(text)]) + text.encode()
+
+
+DEEP = 1000
+SHARED = b")\x94" + b"".join(b"h" + bytes([n]) + b"h" + bytes([n]) + b"\x86\x94" for n in range(26))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"})" + b"\x85" * DEEP + b"K\x01s", id="a key of tuples in tuples: its hash overruns the stack"),
+        pytest.param(b"}" + SHARED + b"K\x01s", id="a key of tuples that hold another twice each: its hash never ends"),
+        pytest.param((b"(" + _said("slice")) * DEEP + b"N" + b"NNtQ" * DEEP, id="slices in slices"),
+        pytest.param((b"(" + _said("objects") + b"K\x01\x85]") * DEEP + b"N" + b"atQ" * DEEP, id="arrays of objects in arrays of objects"),
+        pytest.param(b"(" + _said("timedelta") + b"(" + _said("decimal") + _said("1e99999") + b"tQtQ", id="a number from a short text"),
+        pytest.param(
+            b"(" + _said("fraction") + b"K\x01\x8b\xff\xff\x00\x00" + b"\x01" * 65535 + b"tQ", id="a fraction of numbers without end"
+        ),
+    ],
+)
+def test_what_would_bring_this_kernel_down_is_refused(body: bytes) -> None:
+    with pytest.raises(NotPlain):
+        plain_value(_stream(body))
+
+
+def test_tuples_of_many_and_of_the_same_are_taken() -> None:
+    same = (1, 2)
+    value = [tuple((same, n) for n in range(1000)), {((same, same), same): 1}]
+    assert there_and_back(value) == value

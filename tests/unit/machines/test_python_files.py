@@ -103,3 +103,21 @@ def test_the_key_follows_the_content_and_nothing_else(tmp_path: Path) -> None:
 def test_contents_are_not_in_what_is_printed(tmp_path: Path) -> None:
     (tmp_path / "r.txt").write_text("--index-url https://me:canary@host/simple\n")
     assert "canary" not in repr(_read(tmp_path, file="r.txt"))
+
+
+def test_what_lies_elsewhere_is_no_list_of_packages_and_stays_here(tmp_path: Path) -> None:
+    inside = tmp_path / "repo"
+    inside.mkdir()
+    (tmp_path / "credentials").write_text("aws_secret_access_key = x")
+    (tmp_path / "base.txt").write_text("six")
+    (inside / "requirements.txt").write_text("-r ../base.txt")
+    asked = PythonEnvironment(file="requirements.txt")
+    found = read_source(asked, inside)
+    assert found is not None
+    assert "six" in "".join(found.files.values())
+    (inside / "linked.txt").symlink_to(tmp_path / "credentials")
+    for line in ("-r ../credentials", "-c ../credentials", "-r linked.txt"):
+        (inside / "requirements.txt").write_text(line)
+        with pytest.raises(PythonFiles, match="not sent") as caught:
+            read_source(asked, inside)
+        assert caught.value.code == "python.outside"

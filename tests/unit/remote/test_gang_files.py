@@ -51,7 +51,7 @@ def test_the_ssh_config_names_every_node_and_trusts_the_clusters_host_key_alone(
     assert text.count("StrictHostKeyChecking yes") == text.count("ForwardAgent no") == 2
 
 
-@pytest.mark.parametrize("address", ["", "evil\n  ProxyCommand x", "10.0.0.5 *", "node.example"])
+@pytest.mark.parametrize("address", ["", "evil\n  ProxyCommand x", "10.0.0.5 *", "node.example", "fe80::1%x\n  ProxyCommand x"])
 def test_an_address_that_is_none_gets_nowhere(address: str) -> None:
     odd = replace(PAIR, instances=(PAIR.instances[0], replace(PAIR.instances[1], private_host=address, host=address)))
     for act in (ssh_config, lambda g: g.agents, lambda g: hosts(g.addresses, 8)):
