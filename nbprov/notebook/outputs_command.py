@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import Done, session
-from nbprov.model.errors import Interrupted
+from nbprov.model.errors import Interrupted, NbprovError
 
 from .arguments import MagicParser
 from .shown import Line, say
@@ -102,7 +103,16 @@ def followed(names: list[str], begin: Callable[[str], Done]) -> list[tuple[str, 
         row = here.engine.ledger.cluster(name)
         key = row.cluster_id if row is not None else ""
         before = here.takings.view(key)
-        begun.append((name, begin(name), Showing(name, lambda key=key: here.takings.view(key), before)))  # type: ignore[misc]
+        try:
+            done = begin(name)
+        except NbprovError as error:
+            if len(names) == 1:
+                raise
+            # The others are on the bill all the same: one wrong name keeps none of them from being asked.
+            failed: Future[None] = Future()
+            failed.set_exception(error)
+            done = Done(failed, name)
+        begun.append((name, done, Showing(name, lambda key=key: here.takings.view(key), before)))  # type: ignore[misc]
     return begun
 
 

@@ -297,6 +297,18 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, t
     until(lambda: alive(world) == ["running"], "the end of the old one")
 
 
+def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nbprov.notebook import outputs_command
+
+    world.up()
+    monkeypatch.setattr(outputs_command, "session", lambda: world.session)
+    (_, wrong, _), (_, right, _) = outputs_command.followed(["typo", "dev"], world.session.down)
+    with pytest.raises(NotFound, match="typo"):
+        wrong.wait()
+    right.wait(WAIT_SECONDS)
+    assert alive(world) == []
+
+
 def test_that_it_was_replaced_outlives_a_doubt(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     dev = world.up()
     engine = world.session.engine
