@@ -122,6 +122,9 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
 def test_ray_on_two_nodes_holds_what_neither_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("ray", reason="the extra ray is not installed")
     notebook = nbformat.read(FOLDER / "engines_ray.ipynb", as_version=4)
+    # A package of Jupyter's takes 2 s to import, in each of the dozen processes that Ray starts: on a busy machine Ray's own 30 s are over.
+    light = "setup: mkdir -p /tmp/light && echo 'raise ImportError' >/tmp/light/rfc3987_syntax.py\nenvs: {PYTHONPATH: /tmp/light}"
+    cell_with(notebook, "%%provision gang").source += f"\n{light}"
     with new_home() as home:
         monkeypatch.setenv("TMPDIR", str(home))
         try:
