@@ -178,17 +178,18 @@ class Cut:
 
 
 def _cut_down(source: Any, bucket: str, prefix: str) -> Any:
-    """Credentials that read what begins so in this bucket, and nothing else."""
+    """Credentials that read this object and what lies below it, and not what only begins with the same letters."""
     from google.auth import downscoped
 
     library: Any = downscoped
     where = f"projects/_/buckets/{bucket}"
     condition = None
     if prefix:
-        name = _quoted(f"{where}/objects/{prefix}")
+        path = prefix.rstrip("/")
+        name, below = _quoted(f"{where}/objects/{path}"), _quoted(f"{where}/objects/{path}/")
         condition = library.AvailabilityCondition(
-            f"resource.name.startsWith({name}) || "
-            f"api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith({_quoted(prefix)})"
+            f"resource.name == {name} || resource.name.startsWith({below}) || "
+            f"api.getAttribute('storage.googleapis.com/objectListPrefix', '').startsWith({_quoted(path + '/')})"
         )
     rule = library.AccessBoundaryRule(f"//storage.googleapis.com/{where}", [ROLE], condition)
     return library.Credentials(source, library.CredentialAccessBoundary([rule]))
