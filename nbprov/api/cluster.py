@@ -269,6 +269,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         return self
 
     def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
+        self._session.forget_clients(self.cluster_id)
         work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(self._row(), doing, work))
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 

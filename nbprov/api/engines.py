@@ -95,11 +95,16 @@ class Engined(Reaching):
             self._engine_words[run_id] = (f"{engine.kind} is not up again: {words.splitlines()[0]}",)
 
     def forget_clients(self, run_id: str) -> None:
-        """Close this kernel's clients of a cluster that ends or stops."""
-        with self._connecting:
-            client = self._clients.pop(run_id, None)
-        if client is not None:
-            threading.Thread(target=_close, args=(client,), daemon=True).start()
+        """Close this kernel's client of a cluster that ends or stops, which else looks for its scheduler for ever. Returns at once."""
+
+        def forget() -> None:
+            with self._connecting:  # one may be connecting just now
+                client = self._clients.pop(run_id, None)
+            if client is not None:
+                _close(client)
+
+        if run_id in self._clients:
+            threading.Thread(target=forget, daemon=True).start()
 
 
 def _close(client: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,14 @@ def test_an_engine_that_has_died_is_named_with_its_last_lines(nbprov_home: Path)
         world.close()
 
 
+def await_closed(client: Any) -> None:
+    """A client of a cluster that stopped looks for its scheduler no longer."""
+    end = time.monotonic() + WAIT_SECONDS
+    while client.status != "closed":
+        assert time.monotonic() < end, client.status
+        time.sleep(0.05)
+
+
 def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:
     world = TunnelWorld(nbprov_home)
     try:
@@ -191,7 +200,9 @@ def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:
         assert cluster.wait_job("run", WAIT_SECONDS) == 0
         assert "processes=1 threads=1" in cluster.logs("run")
         before = cluster.view().instances[0].private_host
+        old = cluster.dask()
         cluster.stop().wait(WAIT_SECONDS)
+        await_closed(old)
         cluster.start().wait(WAIT_SECONDS)
         assert cluster.view().instances[0].private_host != before
         client = cluster.dask()
