@@ -67,8 +67,13 @@ class Tally:
         self.done[what] = self.done.get(what, 0) + 1
         if outcome.error is not None:
             self.faults.append(f"round {self.rounds}, {what}: {outcome.error_text}")
-        elif outcome.text != expected:
-            self.faults.append(f"round {self.rounds}, {what}: {_difference(outcome.text, expected)}; stderr: {outcome.stderr[-300:]!r}")
+        elif (text := _without_notes(outcome.text)) != expected:
+            self.faults.append(f"round {self.rounds}, {what}: {_difference(text, expected)}; stderr: {outcome.stderr[-300:]!r}")
+
+
+def _without_notes(text: str) -> str:
+    """Without what nbprov itself says: that the line is down, and back."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("nbprov: "))
 
 
 def _difference(text: str, expected: str) -> str:
