@@ -176,7 +176,7 @@ def test_an_engine_that_has_died_is_named_with_its_last_lines(nbprov_home: Path)
         # Dask reads it at each start, and ends over what is no YAML.
         cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
         cluster.cancel_job("dask-scheduler")
-        until(lambda: all(job.state != "running" for job in cluster.jobs() if job.kind == "dask-scheduler"), "its end")
+        until(lambda: all(job.state != "running" for job in cluster.jobs() if job.name == "dask-scheduler"), "its end")
         with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of one has ended") as error:
             cluster.dask()
         assert "yaml" in error.value.message.lower()

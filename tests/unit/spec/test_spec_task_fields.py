@@ -168,7 +168,7 @@ def test_own_fields_stand_in_one_place() -> None:
     assert codes("nbprov: {run: x}") == ["spec.misplaced-field"]
 
 
-@pytest.mark.parametrize(("field", "value"), [("engine", "ray"), ("health", "':8000/ok'")])
+@pytest.mark.parametrize(("field", "value"), [("health", "':8000/ok'")])
 def test_what_may_cost_money_or_data_is_a_warning(field: str, value: str) -> None:
     assert said(f"{field}: {value}") == [("warning", field)]
     assert said(f"nbprov: {{{field}: {value}}}") == [("warning", f"nbprov.{field}")]
