@@ -264,7 +264,7 @@ def test_a_client_gone_wild_does_not_take_all_files(shared: Served, monkeypatch:
         until(lambda: tunnel.view().open_now == 2, "both connections")
         with pytest.raises(ConnectionError):
             get(tunnel.local)
-        assert "2 connections were open already" in tunnel.view().trouble
+        until(lambda: "2 connections were open already" in tunnel.view().trouble, "why")
     until(lambda: tunnel.view().open_now == 0, "their end")
     assert get(tunnel.local) == "page of dev"
 
