@@ -41,8 +41,9 @@ MOST_JOBS = 20_000
 """Of one run of a cluster, that the ledger is told of."""
 TRIES = 3
 """How often the log of one node is asked for before a job counts as kept without it."""
-GANG_GRACE: Seconds = 10.0
-"""How long the other nodes of a job go on after one of them failed: time to fail by themselves, with their own words in the log."""
+GANG_GRACE: Seconds = 20.0
+"""How long the other nodes of a job go on after one of them was seen to have failed: twice as long as their agents give them, which know why. So
+this ends them only where agents do not hear of each other, or are of an older release."""
 
 Hide = Callable[[str], str]
 

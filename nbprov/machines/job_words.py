@@ -45,7 +45,8 @@ def exit_words(code: int | None, state: str = "failed") -> str:
 
 def end_words(job: Job) -> str:
     """How a job ended, in a line."""
-    return f"{job.id}: {job.state}" + (f", exit code {exit_words(job.exit_code, job.state)}" if job.exit_code else "")
+    code = f", exit code {exit_words(job.exit_code, job.state)}" if job.exit_code else ""
+    return f"{job.id}: {job.state}{code}" + (f" ({job.reason})" if job.reason else "")
 
 
 def gpu_words(job: Job) -> str:
@@ -65,4 +66,4 @@ def state_words(job: Job) -> str:
     states = [state for state, _ in job.parts]
     if len(set(states)) > 1:
         words += f" (nodes: {', '.join(states)})"
-    return words
+    return words + (f"; {job.reason}" if job.reason and job.is_over else "")

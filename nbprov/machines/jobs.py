@@ -35,6 +35,7 @@ WORST_FIRST = ("failed", "lost", "cancelled", "skipped", "ok")
 """How a job of several nodes ended is how the worst of its parts did."""
 
 MOST_NAME = 40
+MOST_REASON = 160
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NAME = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{MOST_NAME - 1}}}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -70,6 +71,8 @@ class Job:
         In the queue of the head; 1 is the next one to begin.
     parts
         State and exit code on each node that could be asked, head first.
+    reason
+        Why an agent ended it, or a part of it, of its own accord; empty where none did.
     kept
         It is told from what was kept here; its machine was not asked.
     """
@@ -86,6 +89,7 @@ class Job:
     nodes: int = 1
     position: int | None = None
     parts: tuple[tuple[str, int | None], ...] = ()
+    reason: str = ""
     kept: bool = field(default=False, compare=False)
 
     @classmethod
@@ -108,6 +112,7 @@ class Job:
             nodes=task.nodes if isinstance(task.nodes, int) and 0 < task.nodes < 10_000 else 1,
             position=task.position if isinstance(task.position, int) else None,
             parts=((state, exit_code),),
+            reason="".join(c for c in task.reason[:MOST_REASON] if c.isprintable()),
         )
 
     @property
@@ -227,6 +232,7 @@ def joined(parts: Sequence[Job]) -> Job:
         ended=ended,
         nodes=max(head.nodes, len(parts)),
         parts=tuple(zip(states, codes, strict=True)),
+        reason=next((part.reason for part in parts if part.reason), ""),
     )
 
 

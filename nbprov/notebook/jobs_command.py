@@ -44,7 +44,21 @@ class JobSheet(Sheet):
         """A pandas DataFrame, one row a job; instants are UTC."""
         import pandas as pd
 
-        names = ("id", "name", "state", "exit_code", "position", "gpus", "devices", "nodes", "created", "started", "ended", "kept")
+        names = (
+            "id",
+            "name",
+            "state",
+            "exit_code",
+            "position",
+            "gpus",
+            "devices",
+            "nodes",
+            "created",
+            "started",
+            "ended",
+            "reason",
+            "kept",
+        )
         frame = pd.DataFrame([{"cluster": cluster} | {n: getattr(job, n) for n in names} for cluster, job in self.data])
         frame = frame.reindex(columns=["cluster", *names]).astype({"exit_code": "Int64", "position": "Int64"})
         for name in ("created", "started", "ended"):

@@ -27,6 +27,7 @@ import json
 import math
 import os
 import platform
+import random
 import re
 import select
 import shlex
@@ -124,7 +125,21 @@ GANG_SECONDS = 60.0
 GANG_SHARE = 10.0
 """So many words go within the idle time: nine in a row may be lost before a machine takes the others for idle that are not."""
 GANG_BYTES = 512
+"""Of a word, at most: agents of earlier releases take no longer ones."""
 MOST_NODES = 4096
+GANG_JOB_SECONDS = 20.0
+"""The same while a job of several nodes is here: so late is a part's end heard of whose first word was lost."""
+GANG_ROWS = 16
+"""Jobs that one word can name: what fits into `GANG_BYTES`, and some more."""
+GANG_GRACE = 10.0
+"""How long a part goes on after another one of its job failed: time to fail by itself, with its own words and its own exit code."""
+SILENCE_TOLD = 180.0
+"""After so long without a word of a node, the log of a job that has a part there says so."""
+SILENCE_SECONDS = 900.0
+"""After so long the node's part counts as lost. Longer than NCCL's own 10 minutes, so that a program that notices says so in its own
+words; and a quarter of an hour of idle GPUs is what a machine that vanished may cost."""
+YOUNGER_SECONDS = 60.0
+"""A machine that is younger than a job by this, and does not know it, came in the place of one that had a part of it."""
 
 Json = Dict[str, Any]  # noqa: UP006
 
@@ -343,6 +358,7 @@ class Task:
         self.is_cancelled = False
         self.kept_bytes: int | None = None
         self.is_left = False
+        self.on_end: Callable[[], None] | None = None
         if meta["state"] == "ended":
             self.done.set()
 
@@ -375,6 +391,8 @@ class Task:
         self.save()
         self.cancel = self.cancel_queued  # what it held of its process is let go
         self.done.set()
+        if self.on_end is not None:
+            self.on_end()
 
     @property
     def is_live(self) -> bool:
@@ -1180,6 +1198,7 @@ class Gang(asyncio.DatagramProtocol):
         self.nonce, self.number = os.urandom(8).hex(), 0
         self.transport: asyncio.DatagramTransport | None = None
         self.told_at, self.told_own, self.trouble = -math.inf, -math.inf, ""
+        self.parts: GangParts | None = None
         saved = read_json(self.path)
         try:
             self.take(check_gang(saved) if saved else {})
@@ -1216,6 +1235,8 @@ class Gang(asyncio.DatagramProtocol):
 
     async def speak(self, pause: float) -> None:
         """Tell the others if the last time is `pause` ago, or at once after a silence. The network may come up after the agent, and go."""
+        if self.parts is not None and self.parts.live():
+            pause = min(pause, GANG_JOB_SECONDS)
         if not self.peers or (boottime() - self.told_at < pause and self.own - self.told_own < pause):
             return
         try:
@@ -1233,12 +1254,14 @@ class Gang(asyncio.DatagramProtocol):
         for rank, peer in self.peers.items():
             self.tell(rank, peer, peer.nonce)
 
-    def tell(self, rank: int, peer: Peer, echo: str) -> None:
+    def tell(self, rank: int, peer: Peer, echo: str, over: list[Json] | None = None) -> None:
+        """Say a word to one of them: which jobs it has a part of as well run here, or (`over`) which of them have ended badly."""
         if self.transport is None:
             return
         self.number += 1
         word = {"from": self.rank, "to": rank, "i": self.nonce, "you": echo, "n": self.number, "idle": round(boottime() - self.own, 3)}
-        body = json.dumps(word, separators=(",", ":")).encode()
+        jobs = over if over else self.parts.asked(peer.address) if self.parts is not None else []
+        body = fitted(word, "over" if over else "live", jobs)
         self.transport.sendto(self.sign(body) + body, peer.address)
 
     def sign(self, body: bytes) -> bytes:
@@ -1255,7 +1278,7 @@ class Gang(asyncio.DatagramProtocol):
             word = json.loads(data[32:])
             rank, name, number, idle = int(word["from"]), str(word["i"]), int(word["n"]), float(word["idle"])
             is_mine, is_fresh = word["to"] == self.rank, word["you"] == self.nonce
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return
         peer = self.peers.get(rank)
         if peer is None or not is_mine or not 0 <= idle < math.inf:
@@ -1271,6 +1294,10 @@ class Gang(asyncio.DatagramProtocol):
             peer.active = max(peer.heard - idle, -math.inf if peer.active is None else peer.active)
             if first:
                 self.tell(rank, peer, peer.nonce)
+            if self.parts is not None:
+                over = self.parts.hear(peer.address, word)
+                if over:
+                    self.tell(rank, peer, peer.nonce, over)
 
     def last_active(self) -> float:
         """When any of the others was last active, as far as was heard."""
@@ -1283,6 +1310,181 @@ class Gang(asyncio.DatagramProtocol):
             {"node": rank, "heard": None if heard is None else now - heard, "idle": None if active is None else now - active}
             for rank, heard, active in seen
         ]
+
+
+class Part:
+    """This machine's part of a job of several nodes.
+
+    `others` has the nodes of the other parts by the addresses that their agents had when the job came: ranks may be dealt out anew since.
+    """
+
+    def __init__(self, task: Task, rank: int, others: dict[tuple[str, int], int]) -> None:
+        self.task, self.rank, self.others = task, rank, others
+        self.blamed: Json | None = None
+
+    def row(self) -> Json:
+        """How it ended, as a word has it; where it was ended because of another node's part, that one is named."""
+        own = {"node": self.rank, "status": self.task.meta.get("status"), "code": self.task.meta.get("exit_code")}
+        return {"job": part_key(self.task.meta), **(self.blamed or own)}
+
+
+class GangParts:
+    """Ends the parts of jobs of which another node's part failed, was cancelled or lost: else they would wait for it, and cost, for ever.
+
+    A part that ends badly is told of at once. Whoever has a part that is not over asks for it in each of its words, and gets an answer
+    where the other part has ended badly: so a word that was lost, and a node that could not be reached for a while, need nobody to remember
+    them. Part and job are known by a digest of the job's id and its submission.
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.parts: dict[str, Part] = {}
+        self.silent: dict[tuple[str, int], tuple[float, float]] = {}
+        self.looked = boottime()
+
+    def add(self, task: Task) -> None:
+        """Take in a job, where it is one of several nodes."""
+        if task.meta["kind"] != "job" or not task.meta.get("nonce") or int(task.meta.get("nodes") or 1) < 2:
+            return
+        gang = self.agent.gang
+        others = {peer.address: rank for rank, peer in gang.peers.items() if rank < task.meta["nodes"]}
+        part = self.parts[part_key(task.meta)] = Part(task, gang.rank, others)
+        task.on_end = lambda: self.ended(part)
+
+    def drop(self, task: Task) -> None:
+        """The agent keeps no more of this one."""
+        if task.meta.get("nonce"):
+            self.parts.pop(part_key(task.meta), None)
+
+    def live(self) -> list[Part]:
+        """Those that run or wait their turn, and whose other parts are all there; first those that run."""
+        found = [part for part in self.parts.values() if part.task.is_live and not part.task.meta.get("held")]
+        return sorted(found, key=lambda part: part.task.meta["state"] != "running")
+
+    def asked(self, address: tuple[str, int]) -> list[Json]:
+        """The jobs to ask another node for: a few of those that run, then of those that wait."""
+        wanted = [part for part in self.live() if address in part.others]
+        running = [part for part in wanted if part.task.meta["state"] == "running"]
+        chosen = [*random.sample(running, min(GANG_ROWS, len(running))), *wanted[len(running) :]][:GANG_ROWS]
+        now = time.time()
+        return [{"job": part_key(part.task.meta), "age": round(max(0.0, now - part.task.meta["created"]))} for part in chosen]
+
+    def ended(self, part: Part) -> None:
+        if part.task.meta.get("status") != "ok":
+            for rank, peer in self.agent.gang.peers.items():
+                if peer.address in part.others:
+                    self.agent.gang.tell(rank, peer, peer.nonce, [part.row()])
+
+    def hear(self, address: tuple[str, int], word: Json) -> list[Json]:
+        """Heed what a node says of its parts; what there is to answer to what it asks."""
+        for job, row in rows_of(word, "over"):
+            part = self.parts.get(job)
+            if part is not None and address in part.others and row["node"] in part.others.values():
+                self.blame(part, row)
+        answer = []
+        for job, row in rows_of(word, "live"):
+            part = self.parts.get(job)
+            if part is None and self.agent.guards.age + YOUNGER_SECONDS < row["age"]:
+                answer.append({"job": job, "node": self.agent.gang.rank, "status": "lost", "code": None})
+            elif part is not None and not part.task.is_live and part.task.meta.get("status") in PART_WORDS:
+                answer.append(part.row())
+        return answer
+
+    def blame(self, part: Part, row: Json) -> None:
+        """Another part has ended badly: this one follows, after a while in which it may fail by itself."""
+        if part.blamed is not None or not part.task.is_live or part.task.is_cancelled:
+            return
+        part.blamed = row
+        code = "" if row["code"] is None else " with exit code %d" % row["code"]
+        why = PART_WORDS[row["status"]] % row["node"] + (code if row["status"] == "failed" else "")
+        waits = row["status"] in ("failed", "lost") and part.task.meta["state"] == "running"
+        asyncio.get_event_loop().call_later(GANG_GRACE if waits else 0.0, self.end, part.task, why)
+
+    def end(self, task: Task, why: str) -> None:
+        if task.is_live and not task.is_cancelled:
+            task.meta["reason"] = "ended: " + why
+            task.journal.append({"k": "note", "text": f"nbprov: ended: {why}\n"})
+            task.cancel()
+            self.agent.queue.look()
+
+    def look(self) -> None:
+        """Count the silence of nodes that have parts of what runs here. Nodes that were never heard are none of ours: a firewall may be between."""
+        now = boottime()
+        # Between two looks a laptop, or a machine that moved, may have slept: nobody was silent then.
+        passed, self.looked = min(now - self.looked, 2 * TICK_SECONDS), now
+        heard = {peer.address: peer.heard for peer in self.agent.gang.peers.values()}
+        live = self.live()
+        before, self.silent = self.silent, {}
+        for address in {address for part in live for address in part.others}:
+            last, seconds = before.get(address, (heard.get(address), 0.0))
+            if last is not None:
+                is_heard = heard.get(address) not in (None, last)
+                self.silent[address] = (heard[address] or last, 0.0) if is_heard else (last, seconds + passed)
+                self.tell_silence([part for part in live if address in part.others], address, seconds, self.silent[address][1])
+
+    def tell_silence(self, parts: list[Part], address: tuple[str, int], before: float, seconds: float) -> None:
+        for part in parts:
+            node = part.others[address]
+            if before >= SILENCE_TOLD > seconds:
+                part.task.journal.append({"k": "note", "text": "nbprov: node %d is heard of again\n" % node})
+            elif seconds >= SILENCE_TOLD > before:
+                left = (SILENCE_SECONDS - SILENCE_TOLD) / 60.0
+                words = "nbprov: node %d has not been heard of for %d min; if that lasts, this is ended in %d min\n"
+                part.task.journal.append({"k": "note", "text": words % (node, SILENCE_TOLD / 60.0, left)})
+            if seconds >= SILENCE_SECONDS and part.blamed is None:
+                part.blamed = {"node": node, "status": "lost", "code": None}
+                self.end(part.task, "node %d, which has a part of it, has not been heard of for %d min" % (node, SILENCE_SECONDS / 60.0))
+
+
+PART_WORDS = {
+    "failed": "its part on node %d failed",
+    "cancelled": "it was cancelled on node %d",
+    "lost": "its part on node %d was lost: the machine there, or its agent, stopped",
+    "skipped": "its part on node %d was skipped",
+}
+"""How a part may end badly, by its status."""
+
+
+def part_key(meta: Json) -> str:
+    """By which the nodes know a job: its id, and which submission of it."""
+    return hashlib.sha256("{}\0{}".format(meta["id"], meta["nonce"]).encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def fitted(word: Json, name: str, rows: list[Json]) -> bytes:
+    """A word as it is sent, with as many of the rows as it may have."""
+    told = [
+        [row["job"], row["age"]] if name == "live" else [row["job"], row["node"], row["status"], row["code"]] for row in rows[:GANG_ROWS]
+    ]
+    while True:
+        body = json.dumps({**word, name: told} if told else word, separators=(",", ":")).encode()
+        if not told or len(body) + 32 <= GANG_BYTES:
+            return body
+        told.pop()
+
+
+def rows_of(word: Json, name: str) -> list[tuple[str, Json]]:
+    """The rows of a word by their jobs; what is none of them is left out."""
+    found = []
+    rows = word.get(name)
+    for row in rows[:GANG_ROWS] if isinstance(rows, list) else []:
+        if not isinstance(row, list) or not row or not isinstance(row[0], str) or not re.match(r"[0-9a-f]{16}\Z", row[0]):
+            continue
+        if name == "live" and len(row) == 2 and is_number_of(row[1], 0, 10**10):
+            found.append((row[0], {"age": row[1]}))
+        elif name == "over" and len(row) == 4 and is_bad_end(*row[1:]):
+            found.append((row[0], {"node": row[1], "status": row[2], "code": row[3]}))
+    return found
+
+
+def is_bad_end(node: Any, status: Any, code: Any) -> bool:
+    """Whether a word may say this of a part. One that ended with 0 has done what it was to do, and ends nothing."""
+    if not is_number_of(node, 0, MOST_NODES) or status not in [*PART_WORDS]:
+        return False
+    return code is None or (is_number_of(code, -256, 256) and not (status == "failed" and code == 0))
+
+
+def is_number_of(value: Any, least: int, below: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < below
 
 
 def check_gang(config: Json) -> Json:
@@ -1376,6 +1578,7 @@ class Agent:
         self.stopped = asyncio.Event()
         self.retick = asyncio.Event()
         self.queue = JobQueue(self)
+        self.parts = self.gang.parts = GangParts(self)
         self.lost: list[str] = []
         self.events = self.load_tasks()
 
@@ -1402,6 +1605,7 @@ class Agent:
                     words = "the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again"
                 task.journal.append({"k": "note", "text": f"nbprov: {words}\n"})
                 task.end("lost")
+            self.parts.add(task)
         meta = {"id": "agent", "kind": "agent", "name": "agent", "state": "running", "created": time.time()}
         return Task(self.folder / "tasks" / "agent", meta, TASK_JOURNAL_BYTES // 8)
 
@@ -1445,9 +1649,9 @@ class Agent:
         watcher = keep(asyncio.ensure_future(self.watch()))
         await self.stopped.wait()
         watcher.cancel()
-        self.gang.close()
         server.close()
         await self.wind_up()
+        self.gang.close()  # after the word that the parts of jobs here are lost
 
     async def wind_up(self) -> None:
         for kernel in self.kernels.values():
@@ -1506,6 +1710,7 @@ class Agent:
 
     async def watch_once(self) -> None:
         self.observe()
+        self.parts.look()
         await self.gang.speak(self.guards.gang_pause())
         keep(asyncio.ensure_future(self.activity.look_at_gpus()))
         for near in self.guards.warnings():
@@ -1779,6 +1984,7 @@ class Agent:
         self.check_start(frame)
         self.queue.told = int(frame.get("gpus_told") or self.queue.told)
         task = self.new_task(frame, {"nonce": nonce, **self.queue.check(frame)})
+        self.parts.add(task)
         self.queue.add(task, frame)
         return {"task": self.described(task)}
 
@@ -1844,6 +2050,7 @@ class Agent:
             total -= oldest.kept
             shutil.rmtree(oldest.journal.folder, ignore_errors=True)
             del self.tasks[oldest.id]
+            self.parts.drop(oldest)
 
     def find(self, frame: Json) -> Task:
         name = str(frame["task"])

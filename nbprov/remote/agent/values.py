@@ -205,6 +205,8 @@ class TaskInfo:
         In the queue; 1 is the next one to begin.
     service
         It waits for work, and does not by itself count as activity.
+    reason
+        Why the agent ended it; empty where it did not.
     """
 
     id: str
@@ -222,6 +224,7 @@ class TaskInfo:
     nodes: int = 1
     position: int | None = None
     service: bool = False
+    reason: str = ""
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> TaskInfo:
@@ -242,6 +245,7 @@ class TaskInfo:
             nodes=_count(data.get("nodes")) or 1,
             position=_count(data.get("position")),
             service=bool(data.get("service")),
+            reason=word(data.get("reason") or ""),
         )
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from typing import Any
@@ -122,35 +123,51 @@ def test_one_machine_has_a_hosts_file_and_no_key(world: TunnelWorld) -> None:
     assert not [name for name in told if name.startswith(("PET_", "OMPI_", "HYDRA_"))]
 
 
-def test_with_no_kernel_a_job_on_one_node_keeps_the_cluster_and_after_it_all_nodes_end(world: TunnelWorld) -> None:
+BROKEN = """
+[ "$NODE_RANK" = 0 ] && exec sleep 3600
+until [ -e "$HOME/go" ]; do sleep 0.02; done
+exit 3
+"""
+
+
+def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes_end(world: TunnelWorld) -> None:
     run = world.session.provision(SPEC % "" + "\nnum_nodes: 2", "pair")
     assert isinstance(run, api.Run)
-    run.launch().wait(WAIT_SECONDS)
+    pair = run.launch().wait(WAIT_SECONDS)
     idle, owner, cloud = 2.0, world.session.engine.ledger.owner, LocalCloud(world.home / "local")
     poweroff = world.session.engine.cloud("local").capabilities.poweroff
+    pair.submit(BROKEN, nodes="all", name="train")
 
-    async def begin(live: LiveCluster) -> None:
-        await agent_of(live.nodes[1]).run_job(f"sleep {2 * idle}; touch done")
+    async def guard(live: LiveCluster) -> None:
         await asyncio.gather(*(agent_of(n).set_guards(GuardConfig(poweroff, idle_seconds=idle)) for n in live.nodes))
 
-    world.session.wait_remote("pair", begin, WAIT_SECONDS)
+    world.session.wait_remote("pair", guard, WAIT_SECONDS)
     world.session.close()  # the laptop is closed
+    homes = list((world.home / "local" / "i").glob("*/home"))
+    for home in homes:
+        (home / "go").touch()
     ended: dict[str, float] = {}
-    worked = None
+    over: dict[tuple[str, int], float] = {}
+    reasons: set[str] = set()
 
     def all_ended() -> bool:
-        nonlocal worked
-        if worked is None and list((world.home / "local" / "i").glob("*/home/done")):
-            worked = time.monotonic()
-            assert not ended
+        for home in homes:
+            with contextlib.suppress(OSError, ValueError):
+                told = json.loads((home / ".nbprov" / "tasks" / "train-1" / "meta.json").read_text())
+                if told["state"] == "ended":
+                    over.setdefault((told["status"], told["exit_code"]), time.monotonic())
+                    reasons.add(told.get("reason", ""))
         for machine in cloud.list(owner):
             if machine.state in (InstanceState.ENDING, InstanceState.GONE):
                 assert "idle" in machine.reason
+                assert len(over) == 2, "what runs on one node keeps the other, however long that has been idle itself"
                 ended.setdefault(machine.id, time.monotonic())
         return len(ended) == 2
 
     until(all_ended, "the end of both")
-    assert worked is not None
+    assert set(over) == {("failed", 3), ("cancelled", -15)}
+    assert reasons == {"", "ended: its part on node 1 failed with exit code 3"}
+    assert over["cancelled", -15] - over["failed", 3] > idle
     assert max(ended.values()) - min(ended.values()) < idle
 
 
