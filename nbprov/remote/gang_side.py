@@ -6,8 +6,11 @@ none) and `mark` (how such lines end), and prints the absolute path of `~/.nbpro
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import stat
 import sys
 import tempfile
 
@@ -15,12 +18,52 @@ FOLDER = "@@folder@@"
 """In a file's text: the absolute path of `~/.nbprov`, as an ssh config takes it."""
 
 
-def put(path: str, text: str) -> None:
-    """Replace a file in one step; nobody else can read it at any moment."""
-    descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(path))
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    os.replace(draft, path)
+NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
+"""What a file says that may be written and not replaced: a mount of its own, or in a folder of another user."""
+
+
+def put(path: str, text: str, like: os.stat_result | None = None) -> None:
+    """Replace a file in one step, whole or not at all; nobody else can read it at any moment. With `like` it gets that one's mode and owner."""
+    descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".nbprov-")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            if like is not None and sys.platform != "win32":
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+                if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(descriptor, like.st_uid, like.st_gid)
+                copy_labels(path, draft)
+            file.write(text)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def copy_labels(path: str, draft: str) -> None:
+    """Give a file the label of another one, where the system has such: SELinux lets sshd read what bears the right one."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            os.setxattr(draft, "security.selinux", os.getxattr(path, "security.selinux"))
+
+
+def append(path: str, line: str) -> None:
+    """Add a line at a file's end. Where that fails, what it said before stays."""
+    with open(path, "r+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        data = (line + "\n").encode()
+        if size:
+            file.seek(size - 1)
+            data = (b"" if file.read(1) == b"\n" else b"\n") + data
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(file.fileno())
+        except OSError:
+            file.truncate(size)
+            raise
 
 
 def text_of(path: str) -> str:
@@ -33,14 +76,26 @@ def text_of(path: str) -> str:
 
 
 def let_in(login: str, mark: str) -> None:
-    """Let the holder of the cluster's inner key log in, from where the line says, and take earlier lines of ours out."""
-    path = os.environ.get("NBPROV_AUTHORIZED_KEYS") or os.path.expanduser("~/.ssh/authorized_keys")
+    """Let the holder of the cluster's inner key log in, from where the line says, and take earlier lines of ours out.
+
+    Whoever may log in now may do so at any moment of this, and after it has failed.
+    """
+    # The file itself: a link to it stays one.
+    path = os.path.realpath(os.environ.get("NBPROV_AUTHORIZED_KEYS") or os.path.expanduser("~/.ssh/authorized_keys"))
     before = text_of(path).splitlines()
     kept = [line for line in before if not line.endswith(" " + mark)]
-    if [*kept, login] != before:
-        # Written in place: the file may be a mount, or labelled.
-        with open(path, "w") as file:
-            file.write("".join(line + "\n" for line in [*kept, login]))
+    if [*kept, login] == before:
+        return
+    try:
+        try:
+            put(path, "".join(line + "\n" for line in [*kept, login]), os.stat(path) if os.path.exists(path) else None)
+        except OSError as error:
+            if error.errno not in NOT_REPLACED or not os.path.exists(path):
+                raise
+            if login not in before:
+                append(path, login)
+    except OSError as error:
+        raise SystemExit(f"{path} is as it was, since a new one could not be written: {error.strerror}") from None
 
 
 def include(config: str) -> None:

@@ -110,6 +110,51 @@ def test_a_machine_puts_its_files_in_place_and_leaves_what_is_not_ours(tmp_path:
     assert sorted(path.name for path in (folder / "gang").iterdir()) == ["id_ed25519", "known_hosts", "ssh_config"]
 
 
+LET_IN = """
+import resource, runpy, sys
+if int(sys.argv[2]):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1))
+side = runpy.run_path(sys.argv[1])
+side["let_in"]('from="10.0.0.9" ssh-ed25519 AAAAnew nbprov-gang', "nbprov-gang")
+"""
+
+
+def let_in(logins: Path, most: int = 0) -> subprocess.CompletedProcess[str]:
+    """What a machine does whose files may have `most` bytes: as on a full disk, a write fails in the middle."""
+    env = {**os.environ, "NBPROV_AUTHORIZED_KEYS": str(logins)}
+    return subprocess.run(
+        [sys.executable, "-c", LET_IN, gang_side.__file__, str(most)], env=env, capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="runs on the machine, which is never Windows")
+def test_a_full_disk_locks_nobody_out(tmp_path: Path) -> None:
+    real, logins = tmp_path / "real", tmp_path / "authorized_keys"
+    real.write_text("".join(f"ssh-ed25519 AAAAmine{number} me@home\n" for number in range(100)))
+    real.chmod(0o640)
+    logins.symlink_to(real)
+    before = real.read_bytes()
+    failed = let_in(logins, 1000)
+    assert failed.returncode == 1
+    assert failed.stderr == f"{real} is as it was, since a new one could not be written: File too large\n"
+    assert real.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["authorized_keys", "real"], "no draft is left"
+    assert let_in(logins).returncode == 0
+    assert real.read_text() == before.decode() + 'from="10.0.0.9" ssh-ed25519 AAAAnew nbprov-gang\n'
+    assert (real.stat().st_mode & 0o777, logins.is_symlink()) == (0o640, True)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="runs on the machine, which is never Windows")
+def test_a_file_that_cannot_be_replaced_gets_a_line_more_or_stays(tmp_path: Path) -> None:
+    logins = tmp_path / "authorized_keys"
+    logins.write_text("ssh-ed25519 AAAAmine me@home")
+    gang_side.append(str(logins), "one")
+    assert logins.read_text() == "ssh-ed25519 AAAAmine me@home\none\n"
+    script = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40, -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
+    assert subprocess.run([sys.executable, "-c", script, gang_side.__file__, str(logins)], capture_output=True, timeout=60).returncode == 1
+    assert logins.read_text() == "ssh-ed25519 AAAAmine me@home\none\n"
+
+
 def test_one_machine_gets_no_key(tmp_path: Path) -> None:
     keys = ClusterKeys.create(tmp_path / "k")
     told = json.loads(material(gang("10.0.0.5"), keys))
