@@ -22,6 +22,7 @@ from .given import Ask, Given, collect
 from .setup_failure import EVENT, SET_UP, after_failure
 
 if TYPE_CHECKING:
+    from nbprov.machines.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.remote.agent.values import Environment
@@ -109,11 +110,11 @@ class SettingUp(Done):
         """The envs and secrets that were given for it."""
         return self.given.everything()
 
-    def hide_secrets(self, text: str) -> str:
-        """The text with the secrets of this setup and run blotted out."""
-        from nbprov.machines.bringup import masker
+    def hidden(self) -> Masker:
+        """What blots out the secrets of this setup and run."""
+        from nbprov.machines.masking import masker
 
-        return masker(self.given.everything())(text)
+        return masker(self.given.everything())
 
     def _report(self, text: str, line: str = "", /) -> None:
         self.message = text

@@ -28,6 +28,7 @@ from .setup_failure import after_failure
 from .underway import cancel
 
 if TYPE_CHECKING:
+    from nbprov.machines.masking import Masker
     from nbprov.remote.agent.values import Environment
 
     from .session import Session
@@ -121,11 +122,11 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
         """How many attempts may be under way, and on the bill, at once."""
         return self._driver.machine.race
 
-    def hide_secrets(self, text: str) -> str:
-        """The text with the secrets of this run's setup and run blotted out."""
-        from nbprov.machines.bringup import masker
+    def hidden(self) -> Masker:
+        """What blots out the secrets of this run's setup and run."""
+        from nbprov.machines.masking import masker
 
-        return masker(self._given.everything())(text)
+        return masker(self._given.everything())
 
     def plain_values(self) -> dict[str, str]:
         """The values of the spec's envs, those given by the caller included."""

@@ -324,11 +324,10 @@ class Session(JobDesk, Keeping, Engined):
         run = self.engine.ledger.run(run_id)
         return _spec_of(run.spec) if run is not None else Spec()
 
-    def hide_secrets(self, text: str) -> str:
-        """The text with the secrets that this session was given blotted out."""
-        for hide in [x.hide_secrets for x in self.runs.values()] + [x.hide_secrets for x in self.setting_up.values()]:
-            text = hide(text)
-        return self.hide_job_secrets(text)
+    def hidden(self) -> tuple[str, ...]:
+        """The secrets that this session was given, for blotting them out."""
+        given = [x.hidden() for x in list(self.runs.values())] + [x.hidden() for x in list(self.setting_up.values())]
+        return (*super().hidden(), *(value for masker in given for value in masker.values))
 
     def start_remote(
         self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], *, say: Say = quietly

@@ -238,7 +238,7 @@ class JobDesk(Reaching):
     def __init__(self, home: Path | None, *, demo: bool) -> None:
         self._desk = threading.Lock()
         self._keeper: tuple[Engine, JobKeeper] | None = None
-        self._hiders: list[Callable[[str], str]] = []
+        self._hidden: set[str] = set()
         super().__init__(home, demo=demo)
 
     @property
@@ -262,24 +262,21 @@ class JobDesk(Reaching):
         """What keeps the logs of jobs, for what runs on the engine's thread."""
         return self._keeper_of(self.engine)
 
+    def hidden(self) -> tuple[str, ...]:
+        """The secrets that jobs were given, for blotting them out."""
+        return tuple(self._hidden)
+
     def hide_secrets(self, text: str) -> str:
         """The text with the secrets that this session was given blotted out."""
-        return self.hide_job_secrets(text)
+        from nbprov.machines.masking import Masker
 
-    def hide_job_secrets(self, text: str) -> str:
-        """The text with the secrets of jobs blotted out."""
-        for hide in list(self._hiders):
-            text = hide(text)
-        return text
+        return Masker(self.hidden())(text)
 
     def add_job_secrets(self, env: Mapping[str, Any]) -> None:
         """Blot out the secrets of a job's variables from now on."""
-        from nbprov.machines.bringup import masker
-        from nbprov.model.spec import Secret
+        from nbprov.machines.masking import masker
 
-        secrets = {name: value for name, value in env.items() if isinstance(value, Secret)}
-        if secrets:
-            self._hiders.append(masker(secrets))
+        self._hidden = self._hidden | {*masker(env).values}
 
     # ------------------------------------------------------------ looking
 
@@ -384,9 +381,10 @@ class JobDesk(Reaching):
         """The end of a job's log and what comes, piece by piece, to its end; on the engine's thread."""
         from nbprov.machines.job_logs import follow_log
         from nbprov.machines.jobs import find_job
+        from nbprov.machines.masking import masked
 
-        async for text in follow_log(live, await find_job(live, job), node=node, lines=lines):
-            yield self.hide_secrets(text)
+        async for text in masked(follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden):
+            yield text
 
     def start_attached(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
         """Begin something with a live cluster; unlike cells, it does not wait for the end of its setup."""

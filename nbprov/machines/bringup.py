@@ -17,9 +17,10 @@ from nbprov.spec import fill_paths
 from .cells import agent_of
 from .engines.starting import ensure_engine
 from .jobs import JobRequest, submit_parts
+from .masking import masker
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
-from .steps import LAST_LINES, Report, SetupFailed, Steps, free_id, masker
+from .steps import LAST_LINES, Report, SetupFailed, Steps, free_id
 
 __all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up", "masker"]
 

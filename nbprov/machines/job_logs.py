@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from nbprov.model.errors import UsageError
@@ -181,7 +181,7 @@ async def _last(agent: AgentClient, cluster: str, id: str) -> int:
         raise no_job(cluster, id, ()) from None
 
 
-async def follow_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None) -> AsyncIterator[str]:
+async def follow_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None) -> AsyncGenerator[str, None]:
     """The last lines of a job's output, then what comes, to its end. Leaving the loop does not touch the job."""
     agent = agent_of(node_of(live, job, node))
     known = await _last(agent, live.name, job.id)

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.values import Environment, TaskInfo
 
 from .cells import TOUCH_EVERY, agent_of
+from .masking import Masker, StreamMasker, masker
 from .variables import node_environment
 
 MOST_LINES = 500
@@ -32,32 +32,11 @@ KEPT_OF_A_LINE = 500
 MOST_AWAKE: Seconds = 6 * 3600.0
 """How long a step of one node holds off the idle guards of the others: two steps of uv at their longest on each of head and node, and some."""
 
-LEAST_SECRET = 4
-"""Shorter values are not blotted out: a secret `1` would blot out half of every log."""
-
 
 class Report(Protocol):
     """Told what goes on, in a line; `line` is the line of a step's log that it is about, if it is about one."""
 
     def __call__(self, text: str, line: str = "", /) -> None: ...
-
-
-def masker(env: Environment) -> Callable[[str], str]:
-    """A function that blots the secrets of an environment out of a text.
-
-    Examples
-    --------
-    >>> masker({"T": Secret("hf_abc")})("clone https://hf_abc@host")
-    'clone https://***@host'
-    """
-    hidden = [value.reveal() for value in env.values() if isinstance(value, Secret) and len(value.reveal()) >= LEAST_SECRET]
-
-    def hide(text: str) -> str:
-        for value in sorted(hidden, key=len, reverse=True):
-            text = text.replace(value, "***")
-        return text
-
-    return hide
 
 
 class SetupFailed(NbprovError):
@@ -82,7 +61,7 @@ class Steps:
     env: Environment
     ledger: Ledger
     report: Report
-    hide: Callable[[str], str] = field(init=False)
+    hide: Masker = field(init=False)
 
     def __post_init__(self) -> None:
         self.hide = masker(self.env)
@@ -126,11 +105,17 @@ class Steps:
         agent = agent_of(node)
         where = f"[{node.instance.node}] " if len(self.live.nodes) > 1 else ""
         tail: deque[str] = deque(maxlen=LAST_LINES)
+        hidden = StreamMasker(lambda: self.hide.values)
+
+        def tell(shown: str) -> None:
+            for text in shown.splitlines()[-MOST_LINES:]:
+                tail.append(text[:KEPT_OF_A_LINE])
+                self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
+
         async for output in agent.job_output(id):
             if output.kind in ("stdout", "stderr", "note"):
-                for text in self.hide(output.text).splitlines()[-MOST_LINES:]:
-                    tail.append(text[:KEPT_OF_A_LINE])
-                    self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
+                tell(hidden.add(output.text))
+        tell(hidden.end())
         task = await agent.task(id)
         return (-1 if task.exit_code is None else task.exit_code), list(tail)
 

@@ -49,7 +49,8 @@ STORY = (
     "%nbprov logs dev run",
     "%nbprov logs dev setup",
     "%nbprov log dev",
-    "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; mkdir -p results; echo 1 >results/a; sleep 0.5",
+    "%nbprov jobs dev submit --name train --env JOB_TOKEN -- echo the job has $JOB_TOKEN; mkdir -p results; echo 1 >results/a;"
+    " printf 'in two pieces %.12s' $JOB_TOKEN; sleep 0.5; echo $JOB_TOKEN | tail -c +13",
     "%nbprov logs dev train -f",
     "nbprov.cluster('dev').job('train')",
     f"%%on dev --env CELL_TOKEN\nimport os\nassert len(os.environ['CELL_TOKEN']) == {len(CELL)}",
@@ -105,6 +106,11 @@ class Played:
         self.machines = sorted(path for path in home.glob("local/**/home") if path.is_dir())
 
 
+def _printed(played: Played) -> str:
+    """What all cells printed, whatever pieces it came in."""
+    return "".join(m["content"]["text"] for m in played.outputs if m["msg_type"] == "stream")
+
+
 def _files(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -137,6 +143,7 @@ def test_the_story_was_real(played: Played) -> None:
     assert "the token is ***" in shown
     assert played.lines.looks > 20
     assert "the job has ***" in shown
+    assert "in two pieces ***" in _printed(played)
     assert any(path.match("jobs/*/train-1.log") for path in played.before_the_end)
     assert len(played.machines) == 2
     assert any("ledger" in path.name for path in played.before_the_end)
@@ -145,6 +152,7 @@ def test_the_story_was_real(played: Played) -> None:
 @pytest.mark.parametrize("value", [SECRET, JOB, CELL])
 def test_a_secret_is_in_no_output(played: Played, value: str) -> None:
     assert value not in json.dumps(played.outputs, default=str)
+    assert value not in _printed(played)
 
 
 def test_a_secret_is_in_no_command_line(played: Played) -> None:

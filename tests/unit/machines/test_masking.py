@@ -1,0 +1,81 @@
+"""Secrets are blotted out of what comes in pieces, wherever it is cut."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nbprov.machines import masking
+from nbprov.machines.masking import LEAST_SECRET, StreamMasker, masked, masker
+from nbprov.model.spec import Secret
+
+letters = st.text("ab\n", min_size=1, max_size=8)
+
+
+def cut(text: str, places: list[int]) -> list[str]:
+    ends = sorted({min(place, len(text)) for place in places} | {len(text)})
+    return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+@given(st.lists(letters, max_size=4), st.text("ab\nx", max_size=60), st.lists(st.integers(0, 60), max_size=12))
+def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(values: list[str], text: str, places: list[int]) -> None:
+    whole, stream = StreamMasker(lambda: values), StreamMasker(lambda: values)
+    expected = whole.add(text) + whole.end()
+    assert "".join([*map(stream.add, cut(text, places)), stream.end()]) == expected
+    for value in values:
+        assert len(value) < LEAST_SECRET or value not in expected
+    if not any(len(value) >= LEAST_SECRET for value in values):
+        assert expected == text
+
+
+@given(st.text("abc", min_size=LEAST_SECRET, max_size=9), st.text("abc -", max_size=30), st.lists(st.integers(0, 60), max_size=12))
+def test_what_is_shown_early_does_not_give_away_the_rest(value: str, before: str, places: list[int]) -> None:
+    stream, shown = StreamMasker(lambda: [value]), ""
+    for piece in cut(before + value, places):
+        shown += stream.add(piece) + stream.early()
+    shown += stream.end()
+    assert value not in shown
+
+
+def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "HELD_SECONDS", 0.05)
+    go = asyncio.Event()
+    closed = []
+
+    async def pieces() -> AsyncGenerator[str, None]:
+        try:
+            yield "continue? [y/h"  # `h` may be the first letter of the secret
+            await go.wait()
+            yield "f_abcd]\nhf_ab"
+            await asyncio.sleep(0.2)
+            yield "cd\n"
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    async def follow() -> list[str]:
+        found = []
+        async for text in (following := masked(pieces(), lambda: ["hf_abcd"])):
+            found.append(text)
+            if text == "h":
+                go.set()
+            if text.endswith("***\n"):
+                break
+        await following.aclose()  # type: ignore[attr-defined]
+        return found
+
+    assert asyncio.run(asyncio.wait_for(follow(), 10)) == ["continue? [y/", "h", "***]\n", "***\n"]
+    assert closed == [True]
+
+
+def test_a_secret_of_several_lines_and_a_beginning_that_comes_to_nothing() -> None:
+    key = "-----BEGIN KEY-----\nabc\ndef\n-----END KEY-----"
+    stream = StreamMasker(lambda: masker({"K": Secret(key), "PLAIN": "abc\n"}).values)
+    pieces = ["key:\n", "-----BEGIN KEY-----\n", "abc\n", "def\n", "-----END KEY-----\n", "-----BEGIN KEY-----\n", "other\n"]
+    assert [stream.add(piece) for piece in pieces] == ["key:\n", "", "", "", "***\n", "", "-----BEGIN KEY-----\nother\n"]
+    stream.add("-----BEGIN")
+    assert (stream.is_brief, stream.early(), stream.end()) == (False, "", "-----BEGIN")
