@@ -7,12 +7,12 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
+from nbprov.remote.programs import loading
 
 from .python_files import PythonSource
 from .steps import Steps
@@ -32,15 +32,6 @@ NAMED = 5
 
 _WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
-_LOAD = """
-import json, sys, types
-for name, text in {sources!r}:
-    module = types.ModuleType("nbprov_python." + name)
-    module.__package__ = "nbprov_python"
-    sys.modules[module.__name__] = module
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-sys.exit(module.main(json.loads({request!r})))
-"""
 
 
 class PythonDiffers(NbprovError):
@@ -86,9 +77,8 @@ class Made:
 
 def job_script(request: dict[str, object]) -> str:
     """The job that makes an environment: the whole program and what is asked of it, in one text that is in no file and on no command line."""
-    folder = files("nbprov.remote")
-    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAM]
-    return f"exec python3 -u - <<'{_END}'\n{_LOAD.format(sources=sources, request=json.dumps(request))}{_END}\n"
+    start = f"import json\nsys.exit(module.main(json.loads({json.dumps(request)!r})))\n"
+    return f"exec python3 -u - <<'{_END}'\n{loading(PROGRAM)}{start}{_END}\n"
 
 
 async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = "") -> str:

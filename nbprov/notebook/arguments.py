@@ -72,25 +72,8 @@ class MagicParser(argparse.ArgumentParser):
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
 
 
-def key_values(items: Sequence[str], magic: str) -> dict[str, str]:
-    """`["A=1", "B=x=y"]` as a dict.
-
-    Raises
-    ------
-    UsageError
-        If one has no `=`.
-    """
-    pairs = {}
-    for item in items:
-        name, sign, value = item.partition("=")
-        if not sign or not name:
-            raise UsageError(f"{magic}: --env wants NAME=VALUE, not {item!r}", hint=f"{magic} --help")
-        pairs[name] = value
-    return pairs
-
-
 def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
-    """`["A=1", "TOKEN"]`: values as they stand there, or those of this computer's environment, which are secrets.
+    """What `--env` gives, `["A=1", "TOKEN"]`: values as they stand there; a name alone stands for the kernel's own value, a secret that no cell shows.
 
     Raises
     ------
@@ -104,7 +87,8 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
             # Of what stands after the sign nothing is said: it may be a secret.
             raise UsageError(f"{magic}: --env wants NAME=VALUE or NAME, and {name!r} is no name of a variable", hint=f"{magic} --help")
         if not sign and name not in os.environ:
-            raise UsageError(f"{magic}: {name} is not set in this computer's environment", hint=f"--env {name}=VALUE gives it a value")
+            hint = f"--env {name}=VALUE, or set it there first"
+            raise UsageError(f"{magic}: the kernel's environment has no {name}", hint=hint, code="env.missing")
         found[name] = value if sign else Secret(os.environ[name])
     return found
 

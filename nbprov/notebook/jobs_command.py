@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -13,9 +12,8 @@ from nbprov.api import session
 from nbprov.machines.job_words import end_words, exit_words, gpu_words, state_words
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Secret
 
-from .arguments import MagicParser, key_values
+from .arguments import MagicParser, environment
 from .price_listing import is_assigned
 from .rendering.sheet import Sheet
 from .rendering.tables import Column
@@ -170,18 +168,6 @@ def _gpus(text: str) -> float | None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither all nor a number of GPUs") from None
 
 
-def _environment(items: Sequence[str]) -> dict[str, str | Secret]:
-    """The variables that `--env` gives: a name alone stands for the kernel's own value, which no cell has to show."""
-    found: dict[str, str | Secret] = dict(key_values([item for item in items if "=" in item], "%nbprov jobs"))
-    for name in (item for item in items if "=" not in item):
-        if name not in os.environ:
-            raise UsageError(
-                f"the kernel's environment has no {name}", hint=f"--env {name}=VALUE, or set it there first", code="env.missing"
-            )
-        found[name] = Secret(os.environ[name])
-    return found
-
-
 def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
     if cell is not None and arguments.script is not None:
         raise UsageError("the script is in the cell or after --, not in both", hint="%nbprov jobs --help")
@@ -196,7 +182,7 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
         gpus=arguments.gpus,
         name=arguments.job_name or "job",
         nodes=_nodes(arguments.nodes),
-        env=_environment(arguments.env),
+        env=environment(arguments.env, "%nbprov jobs"),
         after=arguments.after,
         cwd=arguments.cwd,
     )

@@ -22,9 +22,10 @@ from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
+from nbprov.remote.agent.values import plain_environment
 from nbprov.runtime.waiting import SLICE
 
-from .arguments import key_values
+from .arguments import environment
 from .buttons import Buttons
 from .panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, host
 from .price_listing import say_problems
@@ -47,7 +48,7 @@ def provision_cell(shell: Any, arguments: argparse.Namespace, text: str, *, hedg
     The panel is the output, and the handle is the variable named like the cluster; it is there however the cell ends.
     """
     here = session()
-    env = key_values(arguments.env, "%%provision")
+    env = plain_environment(environment(arguments.env, "%%provision"))
     spec = read_cell(here, shell, text, ignore=arguments.ignore, given=env)
     if arguments.on_setup_failure:
         spec = replace(spec, on_setup_failure=arguments.on_setup_failure)

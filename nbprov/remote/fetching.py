@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Protocol
 
 from nbprov.model.clock import Seconds
@@ -17,6 +14,7 @@ from nbprov.model.clock import Seconds
 from .copying import remote_path
 from .fetch_errors import FetchError
 from .fetch_there import MARKER
+from .programs import program, reading_command
 from .sync_errors import MOST_WORDS, shown
 from .sync_side import CHUNK, MOST_FRAME, Frames, Trouble, message
 
@@ -43,17 +41,6 @@ MOST_SIGNED = 3
 KEPT_FREE = 50_000_000
 """Bytes left on a disk that is filled: a full disk breaks more than a copy."""
 NAMED = 3
-
-_BOOT = "import os,sys\nn=int(sys.argv[1]);d=b''\nwhile len(d)<n:\n c=os.read(0,n-len(d))\n if not c:sys.exit(1)\n d+=c\nexec(compile(d,'nbprov','exec'))"
-_LOAD = """
-import sys, types
-for name, text in {sources!r}:
-    module = types.ModuleType("nbprov_fetch." + name)
-    module.__package__ = "nbprov_fetch"
-    sys.modules[module.__name__] = module
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-module.main()
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +91,6 @@ class Fetched:
     files: int = 0
     bytes: int = 0
     same: int = 0
-
-
-@cache
-def program(modules: tuple[str, ...] = PROGRAM) -> bytes:
-    """What the machine is to run: modules of this folder, in the order of their imports; the last one has a `main`."""
-    folder = files("nbprov.remote")
-    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in modules]
-    return _LOAD.format(sources=sources).encode()
 
 
 async def fetch(
@@ -333,8 +312,7 @@ class Far:
 @asynccontextmanager
 async def talk(connection: Connection, python: str = "python3", modules: tuple[str, ...] = PROGRAM) -> AsyncIterator[Far]:
     """Run modules of this folder on the machine, and speak with them. Their program ends with the block."""
-    command = f"exec {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)} {len(program(modules))}"
-    async with connection.channel(command) as process:
+    async with connection.channel(reading_command(python, len(program(modules)))) as process:
         noise = asyncio.create_task(_drained(process.stderr))
         try:
             far = Far(process, connection.host)
@@ -386,4 +364,4 @@ def _error(code: str, why: str, source: str, key: str) -> FetchError:
     return FetchError(f"{source}{what}: {why}", hint=hint, code=f"fetch.{kind}")
 
 
-__all__ = ["Far", "FetchError", "Fetched", "Item", "Link", "Signer", "fetch", "program", "talk"]
+__all__ = ["Far", "FetchError", "Fetched", "Item", "Link", "Signer", "fetch", "talk"]

@@ -240,7 +240,7 @@ def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> No
         assert shown.text == "18 fast\n"
         assert kernel.run("%%on dev --bash --env CELL_TOKEN\necho ${#CELL_TOKEN}").text == "18\n"
         for wrong, words in {
-            "--env NOT_THERE": "NOT_THERE is not set in this computer's environment",
+            "--env NOT_THERE": "the kernel's environment has no NOT_THERE",
             "--env 1x=canary-4711-secret": "'1x' is no name",
         }.items():
             told = kernel.run(f"%%on dev {wrong}\n1", ok=False).error_text

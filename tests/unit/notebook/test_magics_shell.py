@@ -21,8 +21,9 @@ from testing_shell import TestingShell
 import nbprov
 from nbprov import api
 from nbprov.model.errors import UsageError
+from nbprov.model.spec import Secret
 from nbprov.notebook import arguments, commands
-from nbprov.notebook.arguments import HelpWanted, MagicParser, key_values
+from nbprov.notebook.arguments import HelpWanted, MagicParser, environment
 from nbprov.notebook.completion import match
 from nbprov.notebook.logfile import LogFile
 from nbprov.notebook.provisioning import variable_of
@@ -124,11 +125,19 @@ def test_every_name_gives_a_variable(name: str) -> None:
     assert not keyword.iskeyword(variable)
 
 
-def test_key_values() -> None:
-    assert key_values(["A=1", "B=x=y", "C="], "%%provision") == {"A": "1", "B": "x=y", "C": ""}
-    for bad in ("A", "=1", ""):
-        with pytest.raises(UsageError, match="NAME=VALUE"):
-            key_values([bad], "%%provision")
+def test_variables_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HERE", "canary")
+    monkeypatch.delenv("NOT_HERE", raising=False)
+    found = environment(["A=1", "B=x=y", "C=", "HERE"], "%%provision")
+    assert found == {"A": "1", "B": "x=y", "C": "", "HERE": Secret("canary")}
+    assert "canary" not in repr(found)
+    for bad in ("=1", "", "1x=canary", "A B=canary"):
+        with pytest.raises(UsageError, match="NAME=VALUE") as refused:
+            environment([bad], "%%provision")
+        assert "canary" not in str(refused.value)
+    with pytest.raises(UsageError, match="the kernel's environment has no NOT_HERE") as missing:
+        environment(["NOT_HERE"], "%%provision")
+    assert missing.value.code == "env.missing"
 
 
 def test_an_option_tells_whether_it_wants_a_value() -> None:
