@@ -21,7 +21,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.fetch_errors import FetchError
 from nbprov.remote.fetching import Item, Link
 
-from .buckets import MOST_OBJECTS, Found, chosen, denied, nothing, too_many
+from .buckets import Found, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -228,7 +228,7 @@ def look_at_gs(uri: str) -> Found:
     nobody, cut = _Objects(bucket), Cut(bucket, path)
     is_open = False
     try:
-        found = _listed(nobody, path, uri)
+        found = listed(nobody, path, uri)
         is_open = nobody.may_read(found[0][0])
         region = nobody.region()
     except _Refused as refused:
@@ -237,32 +237,12 @@ def look_at_gs(uri: str) -> Found:
     if not is_open:
         try:
             own = _Objects(bucket, cut.token())
-            found, region = _listed(own, path, uri), own.region()
+            found, region = listed(own, path, uri), own.region()
         except _Refused as refused:
             raise _named(refused, uri, bucket) from None
     items, skipped, is_tree = found
     cloud = "gcp" if nobody.base == API else ""
     return Found(uri, items, is_tree, _Links(nobody, cut, is_open=is_open), skipped, cloud, region)
-
-
-def _listed(way: _Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
-    if path and not path.endswith("/"):
-        one = way.one(path)
-        if one is not None:
-            items = chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0]
-            if not items:
-                raise FetchError(f"{uri}: its name can be none of a file", hint="copy it to another key first", code="fetch.missing")
-            return items, (), False
-    prefix = path if not path or path.endswith("/") else path + "/"
-    rows: list[Item] = []
-    for item in way.items(prefix):
-        rows.append(item)
-        if len(rows) > MOST_OBJECTS:
-            raise too_many(uri)
-    items, skipped = chosen(rows, prefix)
-    if not items:
-        raise nothing(uri)
-    return items, skipped, True
 
 
 def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:

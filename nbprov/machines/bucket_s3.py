@@ -15,7 +15,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.fetch_errors import FetchError
 from nbprov.remote.fetching import Item, Link
 
-from .buckets import MOST_OBJECTS, Found, chosen, denied, nothing, too_many
+from .buckets import Found, denied, listed
 
 LINK_SECONDS = 3600
 """How long a link opens its object: it is asked for within seconds, and again where it was cut."""
@@ -166,7 +166,7 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
     refused: ClientError | None = None
     is_open = False
     try:
-        found = _listed(nobody, path, uri)
+        found = listed(nobody, path, uri)
         is_open = nobody.may_read(found[0][0].key)
     except ClientError as error:
         if _code(error) not in _REFUSED:
@@ -176,31 +176,10 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
         own = person()
         if own is None:
             raise refused or denied(uri, "its objects are not public, and no AWS log-in was found here", _HINT)
-        found = _listed(own, path, uri)
+        found = listed(own, path, uri)
     items, skipped, is_tree = found
     is_aws = ".amazonaws.com" in nobody.client.meta.endpoint_url
     return Found(uri, items, is_tree, _Links(nobody if is_open else None, person), skipped, "aws" if is_aws else "", region)
-
-
-def _listed(way: _Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
-    if path and not path.endswith("/"):
-        one = way.one(path)
-        if one is not None:
-            return chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0] or _bad_name(uri), (), False
-    prefix = path if not path or path.endswith("/") else path + "/"
-    rows: list[Item] = []
-    for item in way.items(prefix):
-        rows.append(item)
-        if len(rows) > MOST_OBJECTS:
-            raise too_many(uri)
-    items, skipped = chosen(rows, prefix)
-    if not items:
-        raise nothing(uri)
-    return items, skipped, True
-
-
-def _bad_name(uri: str) -> tuple[Item, ...]:
-    raise FetchError(f"{uri}: its name can be none of a file", hint="copy it to another key first", code="fetch.missing")
 
 
 def _code(error: Any) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
+from typing import Protocol
 from urllib.parse import urldefrag, urlsplit
 
 from nbprov.model.sources import SourceKind, shown_source, source_kind
@@ -88,6 +89,43 @@ def look_at_web(uri: str) -> Found:
     return Found(shown_source(uri), (item,), False, _SameLink(address))
 
 
+class Objects(Protocol):
+    """The objects of a bucket, as one who may see them."""
+
+    def one(self, key: str) -> Item | None:
+        """The object of exactly this key."""
+
+    def items(self, prefix: str) -> Iterator[Item]:
+        """All objects whose key begins so, named by their keys."""
+
+
+def listed(objects: Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
+    """What a path in a bucket means: the object of this key, else all below it. What becomes files, what does not and why, and whether it is a folder.
+
+    Raises
+    ------
+    FetchError
+        There is nothing, or too much, or its name can be none of a file; and what the bucket raises.
+    """
+    if path and not path.endswith("/"):
+        one = objects.one(path)
+        if one is not None:
+            items = chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0]
+            if not items:
+                raise FetchError(f"{shown(uri)}: its name can be none of a file", hint="copy it to another key first", code="fetch.missing")
+            return items, (), False
+    prefix = path if not path or path.endswith("/") else path + "/"
+    rows: list[Item] = []
+    for item in objects.items(prefix):
+        rows.append(item)
+        if len(rows) > MOST_OBJECTS:
+            raise too_many(uri)
+    items, skipped = chosen(rows, prefix)
+    if not items:
+        raise nothing(uri)
+    return items, skipped, True
+
+
 def chosen(rows: Iterable[Item], prefix: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...]]:
     """The objects that become files below a target, and those that do not, with the reason.
 
@@ -144,4 +182,4 @@ def denied(source: str, why: str, hint: str) -> FetchError:
     return FetchError(f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied")
 
 
-__all__ = ["MOST_OBJECTS", "Found", "chosen", "denied", "look", "look_at_web", "nothing", "too_many"]
+__all__ = ["MOST_OBJECTS", "Found", "chosen", "denied", "listed", "look", "look_at_web"]
