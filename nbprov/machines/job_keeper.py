@@ -39,6 +39,10 @@ LOST_EVERY: Seconds = 60.0
 """Between two looks where the line is down and nobody else uses it: each looks for the machine, and only for jobs that were not seen to end."""
 MOST_JOBS = 20_000
 """Of one run of a cluster, that the ledger is told of."""
+MOST_KEPT = 100_000
+"""Jobs that one kernel keeps the logs of."""
+LOGS_AT_ONCE = 4
+"""Logs of one job that are in memory at a time: each may have 32 MB, and a gang 64 of them."""
 TRIES = 3
 """How often the log of one node is asked for before a job counts as kept without it."""
 GANG_GRACE: Seconds = 20.0
@@ -123,7 +127,10 @@ class JobKeeper:
     async def look(self, live: LiveCluster, *, unfinished: bool = False) -> None:
         """Keep what ended since the last look; with `unfinished` what runs and waits, too."""
         async with asyncio.timeout(LOOK_SECONDS), self._looking.setdefault(live.run_id, asyncio.Lock()):
-            for job in await list_jobs(live):
+            jobs = await list_jobs(live)
+            ids = {job.id for job in jobs}
+            self._broken = {key: since for key, since in self._broken.items() if key[0] != live.run_id or key[1] in ids}
+            for job in jobs:
                 self._tell_ledger(live.run_id, job)
                 if job.is_over or unfinished:
                     await self._keep(live, job)
@@ -145,17 +152,23 @@ class JobKeeper:
         if key in self._kept or (job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))):
             self._kept.add(key)
             return
-        nodes = range(max(1, min(len(job.parts), len(live.nodes))))
-        logs = await asyncio.gather(*(read_log(live, job, node=node) for node in nodes), return_exceptions=True)
-        texts = {node: self._hide(found.text) for node, found in zip(nodes, logs, strict=True) if not isinstance(found, BaseException)}
+        if len(self._kept) > MOST_KEPT:
+            return  # a machine that invents jobs does not fill the disk
+        count, read = max(1, min(len(job.parts), len(live.nodes))), 0
         try:
-            await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, texts))
+            for first in range(0, count, LOGS_AT_ONCE):
+                nodes = range(first, min(count, first + LOGS_AT_ONCE))
+                logs = await asyncio.gather(*(read_log(live, job, node=node) for node in nodes), return_exceptions=True)
+                texts = {n: self._hide(found.text) for n, found in zip(nodes, logs, strict=True) if not isinstance(found, BaseException)}
+                read += len(texts)
+                await self._in_worker(partial(self.store.keep_logs, live.run_id, job, texts))
+            await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, {}))
             await self._in_worker(self.store.prune)
         except OSError as error:
             log.warning("the log of job %s of %s cannot be kept: %s", job.id, live.name, error)
             return
         tries = self._tries[key[:2]] = self._tries.get(key[:2], 0) + 1
-        if job.is_over and (len(texts) == len(nodes) or tries >= TRIES):
+        if job.is_over and (read == count or tries >= TRIES):
             self._kept.add(key)
 
     async def _end_broken(self, live: LiveCluster, job: Job) -> None:

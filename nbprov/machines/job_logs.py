@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import AgentClient
@@ -24,6 +26,8 @@ SHOWN_BYTES = 1024 * 1024
 """And no more than this, however long its lines are."""
 PIECE = 4096
 """Smaller pieces are joined to so long ones: millions of single characters would each take fifty times their room."""
+STALL_SECONDS: Seconds = 60.0
+"""Without one output more of those that are there: they are not coming. A line that broke is renewed in less."""
 MORE = 8
 """The last N lines are looked for in the last N outputs, and where they are not all there in so many times as many."""
 
@@ -164,10 +168,17 @@ async def read_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | N
 async def _read(agent: AgentClient, id: str, since: int, known: int, tail: Tail) -> tuple[str, int]:
     writer = Writer()
     if known > since:
-        async for output in agent.job_output(id, since):
-            tail.add(writer.text(output))
-            if output.number >= known:
-                break
+        outputs = aiter(agent.job_output(id, since))
+        try:
+            async with asyncio.timeout(None) as pause:
+                while True:
+                    pause.reschedule(asyncio.get_running_loop().time() + STALL_SECONDS)
+                    output = await anext(outputs)
+                    tail.add(writer.text(output))
+                    if output.number >= known:
+                        break
+        except (StopAsyncIteration, TimeoutError):
+            pass  # a full disk there: the last of what is counted was never written
     return tail.result()
 
 

@@ -198,17 +198,26 @@ class JobRequest:
 
 
 async def list_jobs(live: LiveCluster) -> list[Job]:
-    """The jobs of the head, oldest first; those that other nodes have a part of as a whole."""
+    """The jobs of the head, oldest first; those that other nodes have a part of as a whole.
+
+    What a node that does not answer has of a job that went well elsewhere counts as running: nobody knows yet how it ends.
+    """
     asked = await asyncio.gather(*(agent_of(node).jobs() for node in live.nodes), return_exceptions=True)
     if isinstance(asked[0], BaseException):
         raise asked[0]
-    parts: dict[str, list[Job]] = {}
-    for found in asked[1:]:
-        for task in found if isinstance(found, tuple) else ():
-            if (part := Job.of(task)) is not None:
-                parts.setdefault(part.id, []).append(part)
-    heads = [job for task in asked[0] if (job := Job.of(task)) is not None]
-    return [joined([job, *parts.get(job.id, ())]) for job in heads]
+    # One of an id a node: a machine that tells more of them is not believed.
+    told = [{} if isinstance(tasks, BaseException) else {j.id: j for t in tasks if (j := Job.of(t)) is not None} for tasks in asked]
+
+    def whole(head: Job) -> Job:
+        parts = [head]
+        for tasks, jobs in zip(asked[1 : head.nodes], told[1:], strict=False):
+            if head.id in jobs:
+                parts.append(jobs[head.id])
+            elif isinstance(tasks, BaseException) and head.ok:
+                parts.append(replace(head, state="running", exit_code=None, ended=None))
+        return joined(parts)
+
+    return [whole(head) for head in told[0].values()]
 
 
 def joined(parts: Sequence[Job]) -> Job:

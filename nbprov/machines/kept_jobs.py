@@ -29,6 +29,9 @@ KEPT_BYTES = 2 * 1024**3
 RUN_BYTES = KEPT_BYTES // 4
 """How much those of one run may take, its oldest go first: a machine that floods does not push out what others printed."""
 
+RUN_FILES = 20_000
+"""And how many: the jobs of a machine that invents them are small, and each costs a look."""
+
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
@@ -50,8 +53,8 @@ class KeptJobs:
             raise ValueError(f"{run_id!r}, {job_id!r}")
         return self.folder / run_id / (f"{job_id}.node{node}.log" if node else f"{job_id}.log")
 
-    def keep(self, run_id: str, cluster: str, job: Job, texts: Mapping[int, str]) -> None:
-        """Write a job and its logs, by node.
+    def keep_logs(self, run_id: str, job: Job, texts: Mapping[int, str]) -> None:
+        """Write some of a job's logs, by node. The job itself comes last, by `keep`.
 
         Raises
         ------
@@ -63,6 +66,17 @@ class KeptJobs:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for node, text in texts.items():
             _write(self.path(run_id, job.id, node), text)
+
+    def keep(self, run_id: str, cluster: str, job: Job, texts: Mapping[int, str]) -> None:
+        """Write a job and its logs, by node.
+
+        Raises
+        ------
+        OSError
+            If the disk is full, or may not be written.
+        """
+        self.keep_logs(run_id, job, texts)
+        first = self.path(run_id, job.id)
         told = {f.name: getattr(job, f.name) for f in fields(job) if f.name != "kept"}
         _write(first.with_suffix(".json"), json.dumps({"version": 1, "cluster": cluster, "job": told}))
         with contextlib.suppress(OSError):
@@ -122,9 +136,9 @@ class KeptJobs:
 def _within(folder: Path, size: int) -> int:
     """Delete the oldest logs of a run that are too much; the bytes that are left."""
     total = 0
-    for file in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True):
+    for number, file in enumerate(sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)):
         length = file.stat().st_size
-        if total + length > size:
+        if total + length > size or number >= RUN_FILES:
             file.unlink(missing_ok=True)
         else:
             total += length

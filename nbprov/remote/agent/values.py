@@ -18,6 +18,9 @@ BUDGET_RESERVE_SECONDS: Seconds = 180.0
 HOLD_SECONDS: Seconds = 600.0
 """How long a machine with outputs waits, at its end, for a notebook that takes them: time to wake a laptop up and pull some GB."""
 
+MOST_COUNT = 2**53
+"""What JSON tells exactly; no ledger and no table takes more than 2**63."""
+
 Environment = Mapping[str, str | Secret]
 
 
@@ -357,7 +360,11 @@ def _moment(value: object) -> Instant | None:
 
 
 def _count(value: object) -> int | None:
-    return None if value is None else int(number(value))
+    if value is None:
+        return None
+    if abs(number(value)) >= MOST_COUNT:
+        raise TypeError("a count is expected")
+    return int(number(value))
 
 
 def _share(value: object) -> str | float | None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbprov.machines import job_logs, kept_jobs
 from nbprov.machines.job_logs import Writer, tail_of
 from nbprov.machines.job_words import exit_words, gpu_words, state_words
-from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined
+from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined, list_jobs
 from nbprov.machines.kept_jobs import KeptJobs
 from nbprov.remote.agent.frames import AgentError, understood
 from nbprov.remote.agent.values import Output, TaskInfo
@@ -123,6 +127,76 @@ def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_pa
     store.prune(run_size=2500)
     assert [store.log("flood", f"j-{n}") is not None for n in range(1, 6)] == [False, False, False, True, True]
     assert store.log("other", "train-1") == "mine"
+
+
+def test_so_many_small_files_of_a_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_jobs, "RUN_FILES", 4)
+    store = KeptJobs(tmp_path)
+    for number in range(5):
+        store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x"})
+    store.prune()
+    assert len(list((store.folder / "flood").iterdir())) == 4
+
+
+class Told:
+    """An agent that says this of its jobs, and gives these outputs and no more."""
+
+    def __init__(self, *jobs: TaskInfo, outputs: int = 0) -> None:
+        self.told, self.outputs = jobs, outputs
+
+    async def jobs(self) -> tuple[TaskInfo, ...]:
+        if not self.told:
+            raise AgentError("no answer")
+        return self.told
+
+    async def task(self, id: str) -> TaskInfo:
+        return self.told[0]
+
+    async def job_output(self, id: str, since: int) -> AsyncIterator[Output]:
+        for number in range(since + 1, self.outputs + 1):
+            yield output(number, "stdout", f"line {number}\n")
+        await asyncio.Event().wait()
+
+
+def told(*agents: Told) -> Any:
+    return SimpleNamespace(name="dev", nodes=[SimpleNamespace(agent=agent, connection=object()) for agent in agents])
+
+
+def part(status: str = "", code: int | None = None, **more: Any) -> TaskInfo:
+    return TaskInfo("train-1", "job", "train", "ended" if status else "running", status, code, nodes=2, **more)
+
+
+def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
+    def listed(*agents: Told) -> list[Job]:
+        return asyncio.run(list_jobs(told(*agents)))
+
+    (unknown,) = listed(Told(part("ok", 0)), Told())
+    assert (unknown.state, unknown.exit_code, unknown.parts) == ("running", None, (("ok", 0), ("running", None)))
+    (failed,) = listed(Told(part("failed", 3)), Told())
+    assert (failed.state, failed.exit_code) == ("failed", 3)
+    # A node that the job has no part on, and one that tells of it a thousand times.
+    (small,) = listed(Told(part("ok", 0)), Told(*[part("ok", 0)] * 1000), Told())
+    assert (small.state, small.nodes, len(small.parts)) == ("ok", 2, 2)
+    (why,) = listed(
+        Told(part("cancelled", -15, reason="ended: its part on node 1 failed with exit code 3\x1b[2J")), Told(part("failed", 3))
+    )
+    assert (why.state, why.exit_code) == ("failed", 3)
+    assert state_words(why) == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3[2J"
+
+
+def test_a_log_that_is_shorter_than_it_is_said_to_be_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_logs, "STALL_SECONDS", 0.1)
+    live = told(Told(part(last=10**9), outputs=3))
+    found = asyncio.run(job_logs.read_log(live, Job("train-1", "train", "running")))
+    assert found.text == "line 1\nline 2\nline 3\n"
+
+
+@pytest.mark.parametrize("count", [2**53, -(2**60), 10**400])
+def test_a_number_that_no_ledger_takes_is_no_answer(count: int) -> None:
+    row = {"id": "x", "kind": "job", "name": "n", "state": "ended"}
+    for name in ("exit_code", "position", "last", "nodes"):
+        with pytest.raises(AgentError):
+            understood(TaskInfo.of, {**row, name: count})
 
 
 @pytest.mark.parametrize("when", [1e300, -1.0, float("inf"), "now"])
