@@ -424,6 +424,8 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
     ------
     NotFound
         If there is no such job; none is cancelled then.
+    JobError
+        `job.cancel`, if a node did not answer; the others were asked.
     """
     jobs = await list_jobs(live)
     chosen = []
@@ -433,20 +435,35 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
             raise no_job(live.name, name, jobs)
         chosen.append(job)
     going = [job for job in dict.fromkeys(chosen) if not job.is_over]
-    # The last first: what waits must not begin because what runs is ended.
-    for job in reversed(going):
-        await cancel_parts(live, job)
+
+    async def on_node(rank: int, node: Node) -> None:
+        # The last first: what waits must not begin because what runs is ended.
+        for job in reversed(going):
+            if rank < max(job.nodes, len(job.parts)):
+                await _cancel_part(node, job)
+
+    done = await asyncio.gather(*(on_node(rank, node) for rank, node in enumerate(live.nodes)), return_exceptions=True)
+    failed = {rank: error for rank, error in enumerate(done) if isinstance(error, BaseException)}
+    for error in failed.values():
+        if not isinstance(error, NbprovError):
+            raise error
+        names = ", ".join(str(live.nodes[rank].instance.node) for rank in failed)
+        raise JobError(
+            f"{live.name}: node {names} was not reached: {error.message}",
+            hint="parts of jobs of several nodes end there once it hears of the other nodes; cancel the rest again",
+            code="job.cancel",
+        ) from error
     return going
 
 
 async def cancel_parts(live: LiveCluster, job: Job) -> None:
     """Ask each node to end its part of a job."""
+    await _all(_cancel_part(node, job) for node in live.nodes[: max(job.nodes, len(job.parts))])
 
-    async def one(node: Node) -> None:
-        try:
-            await agent_of(node).cancel_job(job.id)
-        except AgentError as error:
-            if error.code != "agent.no-task":
-                raise
 
-    await _all(one(node) for node in live.nodes[: max(job.nodes, len(job.parts))])
+async def _cancel_part(node: Node, job: Job) -> None:
+    try:
+        await agent_of(node).cancel_job(job.id)
+    except AgentError as error:
+        if error.code != "agent.no-task":
+            raise

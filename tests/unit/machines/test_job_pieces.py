@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from nbprov.machines import job_logs, kept_jobs
 from nbprov.machines.job_logs import Writer, tail_of
 from nbprov.machines.job_words import exit_words, gpu_words, state_words
-from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, joined, list_jobs
+from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, JobError, cancel_jobs, joined, list_jobs
 from nbprov.machines.kept_jobs import KeptJobs
 from nbprov.remote.agent.frames import AgentError, understood
 from nbprov.remote.agent.values import Output, TaskInfo
@@ -143,11 +143,16 @@ class Told:
 
     def __init__(self, *jobs: TaskInfo, outputs: int = 0) -> None:
         self.told, self.outputs = jobs, outputs
+        self.cancelled: list[str] = []
 
     async def jobs(self) -> tuple[TaskInfo, ...]:
         if not self.told:
             raise AgentError("no answer")
         return self.told
+
+    async def cancel_job(self, id: str) -> None:
+        await self.jobs()
+        self.cancelled.append(id)
 
     async def task(self, id: str) -> TaskInfo:
         return self.told[0]
@@ -159,7 +164,9 @@ class Told:
 
 
 def told(*agents: Told) -> Any:
-    return SimpleNamespace(name="dev", nodes=[SimpleNamespace(agent=agent, connection=object()) for agent in agents])
+    return SimpleNamespace(
+        name="dev", nodes=[SimpleNamespace(agent=agent, instance=SimpleNamespace(node=n)) for n, agent in enumerate(agents)]
+    )
 
 
 def part(status: str = "", code: int | None = None, **more: Any) -> TaskInfo:
@@ -182,6 +189,15 @@ def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
     )
     assert (why.state, why.exit_code) == ("failed", 3)
     assert state_words(why) == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3[2J"
+
+
+def test_a_node_that_is_not_reached_keeps_no_job_on_the_others() -> None:
+    jobs = [TaskInfo(f"train-{n}", "job", "train", "running", nodes=2) for n in (1, 2)]
+    here, there = Told(*jobs), Told()
+    with pytest.raises(JobError, match=r"dev: node 1 was not reached: no answer") as refused:
+        asyncio.run(cancel_jobs(told(here, there), None))
+    assert refused.value.code == "job.cancel"
+    assert here.cancelled == ["train-2", "train-1"], "the last first, so that none begins"
 
 
 def test_a_log_that_is_shorter_than_it_is_said_to_be_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
