@@ -1,13 +1,16 @@
 """Objects of S3: listed here with the person's own log-in, fetched by the machine with a link to each that opens it, and nothing else, for an hour.
 
-What everybody may read is fetched without any key. Where `AWS_ENDPOINT_URL_S3` names another store that speaks S3 (R2, MinIO), that one is asked.
+What everybody may read is fetched without any key. Where `AWS_ENDPOINT_URL_S3` names another store that speaks S3 (MinIO), that one is asked.
+Cloudflare's R2 speaks S3 too: `r2://` is asked at the account's own address, with the keys of the profile `r2`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from nbprov.model.clock import Seconds
@@ -26,6 +29,13 @@ USUAL_REGION = "us-east-1"
 _MD5 = re.compile(r'"([0-9a-f]{32})"\Z')
 _ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 _HINT = "log in with an account that may (aws configure, AWS_PROFILE) with the rights s3:ListBucket and s3:GetObject, or make it public"
+R2 = "https://{account}.r2.cloudflarestorage.com"
+_ACCOUNT = re.compile(r"[0-9a-f]{32}(\.(eu|fedramp))?")
+"""An account's id, and its jurisdiction where it has one."""
+_R2_HINT = (
+    "make an R2 API token with Object Read, and put its keys under [r2] into ~/.cloudflare/r2.credentials, the account's id into "
+    "~/.cloudflare/accountid, as SkyPilot has them"
+)
 _REFUSED = frozenset(
     ["403", "401", "AccessDenied", "AllAccessDisabled", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"]
 )
@@ -34,7 +44,7 @@ _REFUSED = frozenset(
 class _Objects:
     """One bucket, asked as nobody or as the person."""
 
-    def __init__(self, session: Any, bucket: str, region: str, *, signed: bool) -> None:
+    def __init__(self, session: Any, bucket: str, region: str, *, signed: bool, endpoint: str | None = None) -> None:
         from botocore import UNSIGNED
         from botocore.config import Config
 
@@ -42,7 +52,9 @@ class _Objects:
         self.client = session.client(
             "s3",
             region_name=region,
+            endpoint_url=endpoint,
             config=Config(
+                s3={"addressing_style": "path"} if endpoint else None,
                 signature_version="s3v4" if signed else UNSIGNED,
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=READ_SECONDS,
@@ -132,19 +144,59 @@ def look_at_s3(uri: str) -> Found:
     """
     try:
         import boto3
-        from botocore import exceptions
     except ImportError:
         raise FetchError("s3:// needs the package boto3 here", hint='pip install "nbprov[aws]"', code="fetch.library") from None
     bucket, path = split_bucket(uri)
-    try:
+    with _in_words(uri, bucket, _HINT):
         return _looked(boto3.session.Session(), uri, bucket, path)
+
+
+def look_at_r2(uri: str) -> Found:
+    """What lies at `r2://BUCKET/PATH`, in a bucket of Cloudflare's R2. Its interface tells strangers nothing: a log-in is needed.
+
+    Raises
+    ------
+    FetchError
+        As `look_at_s3`; and where this computer does not know the account.
+    """
+    try:
+        import boto3
+        import botocore.session
+    except ImportError:
+        raise FetchError("r2:// needs the package boto3 here", hint='pip install "nbprov[aws]"', code="fetch.library") from None
+    bucket, path = split_bucket(uri)
+    home = Path.home() / ".cloudflare"
+    try:
+        account = (home / "accountid").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        account = ""
+    if not _ACCOUNT.fullmatch(account):
+        raise denied(uri, "no R2 account is known here", _R2_HINT)
+    with _in_words(uri, bucket, _R2_HINT):
+        core = botocore.session.Session(profile="r2")
+        if (home / "r2.credentials").exists():
+            core.set_config_variable("credentials_file", str(home / "r2.credentials"))
+        session = boto3.session.Session(botocore_session=core)
+        own = _Objects(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
+        items, skipped, is_tree = listed(own, path, uri)
+        # R2 takes nothing for traffic: where it lies is nobody's concern.
+        return Found(uri, items, is_tree, _Links(None, lambda: own), skipped)
+
+
+@contextmanager
+def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
+    """Errors of boto as ours."""
+    from botocore import exceptions
+
+    try:
+        yield
     except exceptions.ClientError as error:
-        raise _named(error, uri, bucket) from None
+        raise _named(error, uri, bucket, hint) from None
     except exceptions.EndpointConnectionError as error:
         words = f"{uri}: no way to S3 from this computer, which lists the objects: {str(error)[:200]}"
         raise FetchError(words, hint="is it online, and the endpoint right?", code="fetch.unreachable") from None
     except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError, exceptions.ProfileNotFound) as error:
-        raise denied(uri, str(error), _HINT) from None
+        raise denied(uri, str(error), hint) from None
     except exceptions.BotoCoreError as error:
         raise FetchError(
             f"{uri} could not be listed: {str(error)[:200]}", hint="see the AWS settings of this computer", code="fetch.failed"
@@ -186,13 +238,14 @@ def _code(error: Any) -> str:
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
-def _named(error: Any, uri: str, bucket: str) -> FetchError:
+def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
     code, words = _code(error), str(error.response.get("Error", {}).get("Message", ""))[:200]
     if code in ("404", "NoSuchBucket"):
-        return FetchError(f"there is no bucket {bucket} in S3", hint="see that its name is right: aws s3 ls", code="fetch.bucket")
+        store, check = ("R2", "Cloudflare's dashboard lists them") if hint is _R2_HINT else ("S3", "aws s3 ls")
+        return FetchError(f"there is no bucket {bucket} in {store}", hint=f"see that its name is right: {check}", code="fetch.bucket")
     if code in _REFUSED:
-        return denied(uri, f"{words or 'access denied'} ({code})", _HINT)
+        return denied(uri, f"{words or 'access denied'} ({code})", hint)
     return FetchError(f"{uri} could not be listed: {words} ({code})", hint="see the AWS settings of this computer", code="fetch.failed")
 
 
-__all__ = ["look_at_s3"]
+__all__ = ["look_at_r2", "look_at_s3"]

@@ -64,6 +64,10 @@ def look(uri: str) -> Found:
         from .bucket_s3 import look_at_s3
 
         return look_at_s3(uri)
+    if kind is SourceKind.R2:
+        from .bucket_s3 import look_at_r2
+
+        return look_at_r2(uri)
     if kind is SourceKind.GS:
         from .bucket_gs import look_at_gs
 

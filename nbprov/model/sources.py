@@ -22,12 +22,13 @@ class SourceKind(StrEnum):
     LOCAL = "local"
     S3 = "s3"
     GS = "gs"
+    R2 = "r2"
     WEB = "web"
     OTHER = "other"
     """A URI that nothing here can read."""
 
 
-_SCHEMES = {"s3": SourceKind.S3, "gs": SourceKind.GS, "https": SourceKind.WEB, "http": SourceKind.WEB}
+_SCHEMES = {"s3": SourceKind.S3, "gs": SourceKind.GS, "r2": SourceKind.R2, "https": SourceKind.WEB, "http": SourceKind.WEB}
 
 
 def source_kind(text: str) -> SourceKind:
@@ -35,8 +36,8 @@ def source_kind(text: str) -> SourceKind:
 
     Examples
     --------
-    >>> [source_kind(text).value for text in ("./data", "s3://b/x", "GS://b", "https://host/x", "r2://b", "C:\\\\x")]
-    ['local', 's3', 'gs', 'web', 'other', 'local']
+    >>> [source_kind(text).value for text in ("./data", "s3://b/x", "GS://b", "https://host/x", "r2://b", "oci://b", "C:\\\\x")]
+    ['local', 's3', 'gs', 'web', 'r2', 'other', 'local']
     """
     if not _URI.match(text):
         return SourceKind.LOCAL
@@ -57,10 +58,10 @@ def why_not_source(text: str) -> str:
     if kind is SourceKind.WEB:
         return _why_not_web(text)
     if kind is SourceKind.OTHER:
-        return f"{text.partition('://')[0].lower()}:// is not fetched; s3://, gs://, https:// and local paths are"
+        return f"{text.partition('://')[0].lower()}:// is not fetched; s3://, gs://, r2://, https:// and local paths are"
     bucket, key = split_bucket(text)
     if not _BUCKET.match(bucket):
-        return "no bucket's name follows s3:// or gs://"
+        return "no bucket's name follows s3://, gs:// or r2://"
     return "control characters stand in its path" if re.search(r"[\x00-\x1f\x7f]", key) else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "doubles"))
 from files_double import FilesDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld
 
+from nbprov.machines import bucket_s3
 from nbprov.machines.buckets import look
 from nbprov.remote.fetching import FetchError
 
@@ -87,6 +89,33 @@ def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(s3: Any, 
     with pytest.raises(FetchError) as caught:
         look("s3://shelf/closed")
     assert caught.value.code == "fetch.denied"
+
+
+def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put(s3, shown__a=b"one", shown__b=b"two")
+    monkeypatch.setattr(bucket_s3, "R2", s3.meta.endpoint_url)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    with pytest.raises(FetchError, match="no R2 account is known here") as caught:
+        look("r2://shelf/shown")
+    assert caught.value.code == "fetch.denied"
+    (tmp_path / ".cloudflare").mkdir()
+    (tmp_path / ".cloudflare/accountid").write_text("0123456789abcdef0123456789abcdef\n")
+    with pytest.raises(FetchError, match="r2") as caught:
+        look("r2://shelf/shown")
+    assert (caught.value.code, "r2.credentials" in caught.value.hint) == ("fetch.denied", True)
+    (tmp_path / ".cloudflare/r2.credentials").write_text("[r2]\naws_access_key_id = R2KEY\naws_secret_access_key = r2-secret\n")
+    found = look("r2://shelf/shown")
+    assert [(item.name, item.size, bool(item.md5)) for item in found.items] == [("a", 3, True), ("b", 3, True)]
+    assert (found.cloud, found.region) == ("", "")
+    link = found.signer.link(found.items[0], 0)
+    assert link is not None
+    assert link.url.startswith(f"{s3.meta.endpoint_url}/shelf/shown/a?")
+    assert ("R2KEY" in link.url, KEYS["AWS_ACCESS_KEY_ID"] in link.url, "r2-secret" in link.url) == (True, False, False)
+    with urllib.request.urlopen(urllib.request.Request(link.url, headers=dict(link.headers))) as answer:
+        assert answer.read() == b"one"
+    with pytest.raises(FetchError, match="there is no bucket nothere-x in R2"):
+        look("r2://nothere-x/y")
 
 
 def test_hostile_names_are_skipped_by_name(s3: Any) -> None:

@@ -222,7 +222,7 @@ def test_what_the_program_would_not_notice_is_a_note(text: str) -> None:
         ("resources: {ephemeral_storage: 50}", "ephemeral_storage"),
         ("config: {gcp: {vpc_name: x}}", "gcp"),
         ("event_callback: ./tell.sh", "event_callback"),
-        ("file_mounts: {/d: r2://b/x}", "file_mounts"),
+        ("file_mounts: {/d: oci://b/x}", "file_mounts"),
         ("file_mounts: {/d: {source: s3://b, mode: MOUNT}}", "file_mounts"),
         ("quantum: 5", "quantum"),
     ],
@@ -263,10 +263,11 @@ def test_a_filled_path_can_turn_out_to_be_a_bucket_or_nonsense() -> None:
     assert spec.file_mounts == (Mount("/d", "$SRC", spec.file_mounts[0].origin),)
     assert spec.file_mounts[0].kind is SourceKind.LOCAL
     assert fill_paths(spec, {"SRC": "s3://b/x"}).file_mounts[0].kind is SourceKind.S3
-    for value in ("r2://b/x", "s3://", "https://a:b@h/x"):
+    assert fill_paths(spec, {"SRC": "r2://b/x"}).file_mounts[0].kind is SourceKind.R2
+    for value in ("oci://b/x", "s3://", "https://a:b@h/x"):
         with pytest.raises(SpecError):
             fill_paths(spec, {"SRC": value})
-    assert codes("envs: {SRC: r2://b/x}\nfile_mounts: {/d: $SRC}") == ["spec.not-yet"]
+    assert codes("envs: {SRC: oci://b/x}\nfile_mounts: {/d: $SRC}") == ["spec.not-yet"]
     assert codes("secrets: {S: null}\nfile_mounts: {/d: 's3://b/$S'}") == ["spec.mount"]
 
 
