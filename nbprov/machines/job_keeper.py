@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -39,6 +39,8 @@ LOST_EVERY: Seconds = 60.0
 """Between two looks where the line is down and nobody else uses it: each looks for the machine, and only for jobs that were not seen to end."""
 MOST_JOBS = 20_000
 """Of one run of a cluster, that the ledger is told of."""
+TOLD_AT_ONCE = 250
+"""Of them in one look: each is written to the disk, a second in all, and the engine does nothing else meanwhile."""
 MOST_KEPT = 100_000
 """Jobs that one kernel keeps the logs of."""
 LOGS_AT_ONCE = 4
@@ -130,22 +132,23 @@ class JobKeeper:
             jobs = await list_jobs(live)
             ids = {job.id for job in jobs}
             self._broken = {key: since for key, since in self._broken.items() if key[0] != live.run_id or key[1] in ids}
+            self._tell_ledger(live.run_id, jobs)
             for job in jobs:
-                self._tell_ledger(live.run_id, job)
                 if job.is_over or unfinished:
                     await self._keep(live, job)
                 else:
                     await self._end_broken(live, job)
 
-    def _tell_ledger(self, run_id: str, job: Job) -> None:
-        if (run_id, job.id) not in self._told and sum(known == run_id for known, _ in self._told) > MOST_JOBS:
-            return  # a machine that invents jobs does not fill the ledger
-        key, told = (run_id, job.id), (job.state, job.exit_code)
-        if key not in self._told:
+    def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
+        if any((run_id, job.id) not in self._told for job in jobs):
             self._told |= {(run_id, row["job_id"]): (row["state"], row["exit_code"]) for row in self.engine.ledger.jobs(run_id)}
-        if self._told.get(key) != told:
-            self.engine.ledger.set_job(run_id, job.id, job.name, "", *told)
-            self._told[key] = told
+        told = {id: how for (known, id), how in self._told.items() if known == run_id}
+        changed = [job for job in jobs if job.id in told and told[job.id] != (job.state, job.exit_code)]
+        # A machine that invents jobs does not fill the ledger.
+        new = [job for job in jobs if job.id not in told][: max(0, MOST_JOBS - len(told))]
+        for job in [*changed, *new][:TOLD_AT_ONCE]:
+            self.engine.ledger.set_job(run_id, job.id, job.name, "", job.state, job.exit_code)
+            self._told[run_id, job.id] = job.state, job.exit_code
 
     async def _keep(self, live: LiveCluster, job: Job) -> None:
         key = (live.run_id, job.id, job.created)

@@ -368,7 +368,7 @@ async def submit_parts(live: LiveCluster, nodes: Sequence[Node], id: str, nonce:
             await _all(agent_of(node).release_job(id) for node in nodes[1:])
             head = await agent_of(nodes[0]).release_job(id)
         except BaseException:
-            await asyncio.gather(*(agent_of(node).cancel_job(id) for node in nodes), return_exceptions=True)
+            await asyncio.gather(*(agent_of(node).cancel_job(id, nonce=nonce) for node in nodes), return_exceptions=True)
             raise
     job = Job.of(head)
     assert job is not None, "the id is ours"

@@ -32,6 +32,8 @@ _COLUMNS = (
     Column("time", right=True),
     Column("submitted", right=True),
 )
+MOST_ROWS = 1000
+"""Of a table of jobs, the newest: what a browser draws without a pause."""
 KEPT = "kept here; the machine {}"
 
 
@@ -231,6 +233,9 @@ def _listed(name: str) -> JobSheet | None:
     if not found:
         print("\n".join([none, *lines]))
         return None
+    if len(found) > MOST_ROWS:
+        lines = [f"{len(found) - MOST_ROWS:,} earlier ones are not shown", *lines]
+        found = found[-MOST_ROWS:]
     now = time.time()
     columns = _COLUMNS if name else (Column("cluster", flexible=True), *_COLUMNS)
     rows = [([] if name else [cluster]) + _cells(job, now) for cluster, job in found]

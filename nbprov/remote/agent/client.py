@@ -527,9 +527,13 @@ class AgentClient:
         """The output of a job, a shell or a cell after number `since`: what is kept, then what comes, to its end."""
         return Following(self, id, since)
 
-    async def cancel_job(self, id: str, *, deadline: Seconds = REQUEST_SECONDS) -> TaskInfo:
-        """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output."""
-        return understood(TaskInfo.of, (await self._ask("cancel", deadline=deadline, task=id)).get("task"))
+    async def cancel_job(self, id: str, *, nonce: str | None = None, deadline: Seconds = REQUEST_SECONDS) -> TaskInfo:
+        """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output.
+
+        With `nonce` only a job of that submission is ended, and no other that has its id.
+        """
+        more = {} if nonce is None else {"nonce": nonce}
+        return understood(TaskInfo.of, (await self._ask("cancel", deadline=deadline, task=id, **more)).get("task"))
 
     async def shell(
         self,

@@ -2104,8 +2104,10 @@ class Agent:
         return {}
 
     async def op_cancel(self, client: Client, frame: Json) -> Json:
+        """End a task; with `nonce` only where it is of that submission."""
         task = self.find(frame)
-        if task.is_live and task is not self.events:
+        is_meant = frame.get("nonce") in (None, task.meta.get("nonce"))
+        if task.is_live and task is not self.events and is_meant:
             task.cancel()
             self.queue.look()
         return {"task": task.info()}

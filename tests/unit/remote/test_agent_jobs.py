@@ -105,6 +105,11 @@ async def test_what_could_never_begin_is_refused_at_once(machine: Any, agent_on:
             await client.submit_job("true", "one", "another")
         assert taken.value.code == "agent.taken"
         assert (await queue.add("one", 1)).id == "one", "the same request again"
+        await queue.add("two", 1)
+        await client.cancel_job("two", nonce="another")
+        assert (await queue.states())["two"] != "cancelled"
+        await client.cancel_job("two", nonce="n")
+        assert (await client.job_output("two", END_ONLY).wait()).status == "cancelled"
 
 
 async def test_cancelled_and_skipped_jobs_let_the_others_pass(machine: Any, agent_on: Any) -> None:
