@@ -88,7 +88,7 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
             raise UsageError(f"{magic}: --env wants NAME=VALUE or NAME, and {name!r} is no name of a variable", hint=f"{magic} --help")
         if not sign and name not in os.environ:
             hint = f"--env {name}=VALUE, or set it there first"
-            raise UsageError(f"{magic}: the kernel's environment has no {name}", hint=hint, code="env.missing")
+            raise UsageError(f"the kernel's environment has no {name}", hint=hint, code="env.missing")
         found[name] = value if sign else Secret(os.environ[name])
     return found
 
