@@ -1255,7 +1255,7 @@ class Gang(asyncio.DatagramProtocol):
             self.tell(rank, peer, peer.nonce)
 
     def tell(self, rank: int, peer: Peer, echo: str, over: list[Json] | None = None) -> None:
-        """Say a word to one of them: which jobs it has a part of as well run here, or (`over`) which of them have ended badly."""
+        """Say a word to one of them: which jobs it has a part of as well are not over here, or (`over`) how some of them ended here."""
         if self.transport is None:
             return
         self.number += 1
@@ -1315,7 +1315,8 @@ class Gang(asyncio.DatagramProtocol):
 class Part:
     """This machine's part of a job of several nodes.
 
-    `others` has the nodes of the other parts by the addresses that their agents had when the job came: ranks may be dealt out anew since.
+    `others` has the nodes of the other parts by the addresses that their agents had when the job came: ranks may be dealt out anew since. Those
+    whose parts ended well are taken out: nothing that becomes of them matters any more.
     """
 
     def __init__(self, task: Task, rank: int, others: dict[tuple[str, int], int]) -> None:
@@ -1331,8 +1332,8 @@ class Part:
 class GangParts:
     """Ends the parts of jobs of which another node's part failed, was cancelled or lost: else they would wait for it, and cost, for ever.
 
-    A part that ends badly is told of at once. Whoever has a part that is not over asks for it in each of its words, and gets an answer
-    where the other part has ended badly: so a word that was lost, and a node that could not be reached for a while, need nobody to remember
+    The end of a part is told of at once. Whoever has a part that is not over asks for the others in each of its words, and gets an answer
+    where one of them has ended: so a word that was lost, and a node that could not be reached for a while, need nobody to remember
     them. Part and job are known by a digest of the job's id and its submission.
     """
 
@@ -1370,23 +1371,24 @@ class GangParts:
         return [{"job": part_key(part.task.meta), "age": round(max(0.0, now - part.task.meta["created"]))} for part in chosen]
 
     def ended(self, part: Part) -> None:
-        if part.task.meta.get("status") != "ok":
-            for rank, peer in self.agent.gang.peers.items():
-                if peer.address in part.others:
-                    self.agent.gang.tell(rank, peer, peer.nonce, [part.row()])
+        for rank, peer in self.agent.gang.peers.items():
+            if peer.address in part.others:
+                self.agent.gang.tell(rank, peer, peer.nonce, [part.row()])
 
     def hear(self, address: tuple[str, int], word: Json) -> list[Json]:
         """Heed what a node says of its parts; what there is to answer to what it asks."""
         for job, row in rows_of(word, "over"):
             part = self.parts.get(job)
-            if part is not None and address in part.others and row["node"] in part.others.values():
+            if part is not None and part.others.get(address) == row["node"] and row["status"] == "ok":
+                del part.others[address]
+            elif part is not None and address in part.others and row["node"] in part.others.values() and row["status"] != "ok":
                 self.blame(part, row)
         answer = []
         for job, row in rows_of(word, "live"):
             part = self.parts.get(job)
             if part is None and self.agent.guards.age + YOUNGER_SECONDS < row["age"]:
                 answer.append({"job": job, "node": self.agent.gang.rank, "status": "lost", "code": None})
-            elif part is not None and not part.task.is_live and part.task.meta.get("status") in PART_WORDS:
+            elif part is not None and not part.task.is_live and part.task.meta.get("status") in ("ok", *PART_WORDS):
                 answer.append(part.row())
         return answer
 
@@ -1442,7 +1444,7 @@ PART_WORDS = {
     "lost": "its part on node %d was lost: the machine there, or its agent, stopped",
     "skipped": "its part on node %d was skipped",
 }
-"""How a part may end badly, by its status."""
+"""How a part may end badly, by its status; `ok` is the other one."""
 
 
 def part_key(meta: Json) -> str:
@@ -1471,14 +1473,14 @@ def rows_of(word: Json, name: str) -> list[tuple[str, Json]]:
             continue
         if name == "live" and len(row) == 2 and is_number_of(row[1], 0, 10**10):
             found.append((row[0], {"age": row[1]}))
-        elif name == "over" and len(row) == 4 and is_bad_end(*row[1:]):
+        elif name == "over" and len(row) == 4 and is_end(*row[1:]):
             found.append((row[0], {"node": row[1], "status": row[2], "code": row[3]}))
     return found
 
 
-def is_bad_end(node: Any, status: Any, code: Any) -> bool:
+def is_end(node: Any, status: Any, code: Any) -> bool:
     """Whether a word may say this of a part. One that ended with 0 has done what it was to do, and ends nothing."""
-    if not is_number_of(node, 0, MOST_NODES) or status not in [*PART_WORDS]:
+    if not is_number_of(node, 0, MOST_NODES) or status not in ["ok", *PART_WORDS]:
         return False
     return code is None or (is_number_of(code, -256, 256) and not (status == "failed" and code == 0))
 

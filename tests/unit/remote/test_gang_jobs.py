@@ -254,9 +254,44 @@ async def test_a_node_that_was_never_heard_is_left_to_the_kernel(net: Any, monke
         peer.heard = None
     tasks = await submit(cluster, FOREVER)
     clock = nbprov_agent.boottime()
-    for step in range(200):
-        monkeypatch.setattr(nbprov_agent, "boottime", lambda step=step: clock + 10.0 * step)
-        cluster.agents[0].parts.look()
+    _age(monkeypatch, cluster.agents[0], clock, 2000)
+    assert tasks[0].is_live
+    await cleared(*tasks)
+
+
+def _age(monkeypatch: pytest.MonkeyPatch, agent: Agent, clock: float, seconds: int) -> None:
+    for passed in range(0, seconds, 10):
+        monkeypatch.setattr(nbprov_agent, "boottime", lambda passed=passed: clock + passed)
+        agent.parts.look()
+
+
+async def test_a_node_that_did_its_part_may_go(net: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = net(3)
+    tasks = await submit(cluster, FOREVER, "true", FOREVER)
+    await over(tasks[1])
+    cluster.cut = {1}
+    _age(monkeypatch, cluster.agents[2], nbprov_agent.boottime(), 600)
+    cluster.talk()
+    _age(monkeypatch, cluster.agents[2], nbprov_agent.boottime(), 600)
+    assert tasks[2].is_live
+    assert log(tasks[2]).splitlines() == [
+        "nbprov: node 0 has not been heard of for 3 min; if that lasts, this is ended in 12 min",
+        "nbprov: node 0 is heard of again",
+        "nbprov: node 0 has not been heard of for 3 min; if that lasts, this is ended in 12 min",
+    ]
+    await cleared(*tasks)
+
+
+async def test_a_part_that_ended_well_is_told_of_again_where_the_word_was_lost(net: Any) -> None:
+    cluster = net(2)
+    cluster.cut = {1}
+    tasks = await submit(cluster, FOREVER, "true")
+    await over(tasks[1])
+    part = next(iter(cluster.agents[0].parts.parts.values()))
+    assert len(part.others) == 1
+    cluster.cut = set()
+    cluster.talk()
+    assert part.others == {}
     assert tasks[0].is_live
     await cleared(*tasks)
 
@@ -283,7 +318,7 @@ async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_every
 
 jobs = st.text("0123456789abcdef", min_size=16, max_size=16)
 codes = st.none() | st.integers(-64, 255)
-bad = st.fixed_dictionaries({"job": jobs, "node": st.integers(0, 4095), "status": st.sampled_from([*PART_WORDS]), "code": codes})
+bad = st.fixed_dictionaries({"job": jobs, "node": st.integers(0, 4095), "status": st.sampled_from(["ok", *PART_WORDS]), "code": codes})
 asked_for = st.fixed_dictionaries({"job": jobs, "age": st.integers(0, 10**9)})
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | jobs | st.sampled_from([*PART_WORDS]),
@@ -311,7 +346,7 @@ def test_garbage_in_a_word_is_left_out(name: str, rows: Any) -> None:
     for job, row in found:
         assert len(job) == 16
         if name == "over":
-            assert (row["node"] in range(4096), row["status"] in PART_WORDS) == (True, True)
+            assert (row["node"] in range(4096), row["status"] in ("ok", *PART_WORDS)) == (True, True)
             assert (row["status"], row["code"]) != ("failed", 0)
         else:
             assert 0 <= row["age"] < 10**10
