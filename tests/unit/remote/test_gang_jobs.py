@@ -109,8 +109,9 @@ async def cleared(*tasks: Any) -> None:
 
 async def test_where_one_part_fails_the_others_end_and_say_why(net: Any) -> None:
     cluster = net()
-    ending = 'trap "echo in my own words; exit 5" TERM; sleep 614 & wait'
-    tasks = await submit(cluster, FOREVER, "sleep 0.1; exit 3", ending)
+    ready = cluster.folder / "ready"
+    ending = f'trap "echo in my own words; exit 5" TERM; touch {ready}; sleep 614 & wait'
+    tasks = await submit(cluster, FOREVER, f"until [ -e {ready} ]; do sleep 0.02; done; exit 3", ending)
     await over(*tasks)
     assert ends(tasks)[:2] == [("cancelled", -15), ("failed", 3)]
     assert ends(tasks)[2][0] == "cancelled"
