@@ -22,7 +22,7 @@ from .errors import readable, readably
 if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
     from nbprov.provisioning.engine import Engine
-    from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live import LiveCluster
 
     from .cluster import Cluster
@@ -39,6 +39,8 @@ CLOUD_SECONDS: Seconds = 45.0
 """How long its cloud is asked before a machine counts as silent: twice a listing's own limit, since the watcher's may come first."""
 STOP_SECONDS: Seconds = 600.0
 """How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
+FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
+"""What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
 OUTPUTS = "outputs"
 """The event of a pull."""
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
@@ -273,12 +275,15 @@ class Takings:
         return row.state is ClusterState.STOPPED and self.wanted(row.run_id) and not self._was_tried(row)
 
     def _was_tried(self, row: ClusterRow) -> bool:
-        """Whether outputs were pulled, as far as they came, since a cluster last began to run: who stops it does so, its own guard does not."""
-        for _, kind, text in reversed(self._engine.ledger.events(row.run_id)):
+        """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        ledger, stopped = self._engine.ledger, None
+        for at, kind, text in reversed(ledger.events(row.run_id)):
             if kind == OUTPUTS:
-                return True
+                return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
             if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
                 return False
+            if kind == "cluster" and text.startswith("stopped") and "its start failed" not in text and stopped is None:
+                stopped = at
         return False
 
     async def _before_down(self, row: ClusterRow) -> None:
@@ -358,6 +363,16 @@ class Takings:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
+    """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
+    from nbprov.provisioning.guards import STOP, guards_known
+
+    guards = guards_known(ledger, row.run_id)
+    if guards is None or guards.autostop is None or (guards.budget is not None and guards.at_limit == STOP):
+        return 0.0
+    return guards.autostop.idle
 
 
 def _ways(name: str) -> str:

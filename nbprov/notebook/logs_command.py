@@ -35,7 +35,10 @@ def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov logs`."""
     parser.add_argument("name", help="the cluster, or the id of a run that has ended")
     parser.add_argument(
-        "job", nargs="?", default="", help="id of a job, or a name for the newest of that name: run (default; setup if it never ran), train-1"
+        "job",
+        nargs="?",
+        default="",
+        help="id of a job, or a name for the newest of that name: run (default; setup if it never ran), train-1",
     )
     parser.add_argument("--follow", "-f", action="store_true", help="show what comes, to the job's end; Ctrl-C ends this, not the job")
     parser.add_argument("--last", type=at_least_one, default=None, metavar="N", help="the last N lines (default: 1000)")

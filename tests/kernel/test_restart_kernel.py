@@ -60,7 +60,9 @@ JobKeeper.before_the_end = hangs
 
 def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_next(home, kernel: Kernel) -> None:
     for name in ("dev", "kept"):
-        kernel.run(f"%%provision {name} --yes --wait\n{CPU}\noutputs: [results]" if name == "kept" else f"%%provision {name} --yes --wait\n{CPU}")
+        kernel.run(
+            f"%%provision {name} --yes --wait\n{CPU}\noutputs: [results]" if name == "kept" else f"%%provision {name} --yes --wait\n{CPU}"
+        )
     kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a")
     # Killed in the seconds in which the logs of jobs are kept.
     kernel.run(HANGS)

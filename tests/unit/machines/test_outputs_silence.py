@@ -157,13 +157,20 @@ def stopped_by_its_guard(world: TunnelWorld, cluster: api.Cluster) -> None:
 
 def test_down_after_says_that_outputs_go_brings_them_and_ends(world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster]) -> None:
     dev = up(rest=SECOND)
+    dev.outputs()
+    make(dev, "echo 2 >results/later")
+    ledger = world.session.engine.ledger
     stopped_by_its_guard(world, dev)
+    assert not events(world, dev)
+    with ledger.together() as db:  # what was pulled a working day ago is not all that there is
+        db.execute("UPDATE events SET at = at - 28800 WHERE kind = 'outputs'")
+    world.session.engine.thread.soon(world.session.engine.lifecycle.watch)
     (told,) = until(lambda: events(world, dev), "it is said beforehand")
     assert told.startswith("its outputs are on its disk alone: at ")
     assert any("outputs: on its disk alone: %nbprov start dev" in note for note in dev.view().notes)
     due_now(world, dev)
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
-    assert listed(tmp_path / "nb") == ["results/dev"]
+    assert listed(tmp_path / "nb") == ["results/dev", "results/later"]
     row = world.session.engine.ledger.cluster_by_id(dev.cluster_id)
     assert row is not None
     assert row.reason.endswith("(down_after)")
