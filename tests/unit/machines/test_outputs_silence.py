@@ -78,7 +78,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
     import nbprov.machines.outputs as outputs
 
     dev, other = up(), up("other")
-    monkeypatch.setattr(taking, "REACH_SECONDS", 2.0)
+    monkeypatch.setattr(taking, "REACH_SECONDS", 4.0)
     engine, real = world.session.engine, outputs.pull
     hanging = contextlib.ExitStack()
 
@@ -130,7 +130,10 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_thi
         ended = dev.down()
         until(lambda: len(asked) > 3, "it was silent for a while")
         assert state(world, dev) is ClusterState.RUNNING
-    monkeypatch.setattr(cloud, "list", listing)
+        monkeypatch.setattr(taking, "REACH_SECONDS", WAIT_SECONDS)
+        earlier = len(asked)
+        until(lambda: len(asked) > earlier, "it is waited for anew")
+        monkeypatch.setattr(cloud, "list", listing)
     ended.wait(WAIT_SECONDS)
     assert (len(cuts), listed(tmp_path / "nb")) == (2, ["results/dev"])
 
@@ -184,7 +187,7 @@ def test_down_after_without_room_to_start_gives_one_more_while_and_then_ends(
     market(world, FULL)
     due_now(world, dev, 1.0)
     told = until(lambda: [text for text in events(world, dev) if text.startswith("not brought: it could not be started")], "one try")
-    assert "capacity" in told[0]
+    assert "out of stock" in told[0]
     assert state(world, dev) is ClusterState.STOPPED
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
     assert listed(tmp_path / "nb") == []
