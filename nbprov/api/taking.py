@@ -78,14 +78,17 @@ class Takings:
         """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
         if not self.wanted(row.run_id):
             return []
+        from nbprov.provisioning.second_clock import left_note
+
         task, now = self._tasks.get(row.cluster_id), self._views.get(row.cluster_id)
         if task is not None and not task.done() and now is not None:
             from nbprov.machines.folders import size_words
 
             return [f"outputs: being pulled, {size_words(now.sent)} so far"]
+        events = self._engine.ledger.events(row.run_id)
         if self.are_left(row):
-            return [f"outputs: on its disk alone: %nbprov start {row.name} and %nbprov outputs {row.name} bring them"]
-        told = [(at, text) for at, kind, text in self._engine.ledger.events(row.run_id) if kind == OUTPUTS]
+            return [f"outputs: {left_note(self._engine.ledger, row)}"]
+        told = [(at, text) for at, kind, text in events if kind == OUTPUTS]
         return [f"outputs: {told[-1][1]} ({iso(told[-1][0])})"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ taking

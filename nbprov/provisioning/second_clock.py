@@ -11,7 +11,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Guards
 
-from .guards import stopped_until
+from .guards import guards_known, stopped_until
 from .intents import ASKED, Intents
 from .ledger import ClusterRow, Ledger
 from .silence import Topic, short
@@ -42,15 +42,18 @@ class SecondClock(Intents):
         is_tried = has_outputs and was_tried(engine.ledger, row)
         if has_outputs:
             self._notes.say(row, LEFT, left_words(row, due, is_tried=is_tried), again=LEFT_AGAIN)
+        if row.candidate.offer.cloud in self._dark or row.cluster_id in self._foreign:
+            return  # it could neither be started nor ended
         if engine.clock.now() < due or self._busy[row.cluster_id] or not self._try_lease(row.run_id):
             return
         reason = f"it was stopped for {short_duration(engine.clock.now() - (row.confirmed or 0.0))} (down_after)"
+        lost = "; its outputs, which were on its disk alone, went with it" if is_tried else ""
         if has_outputs and not is_tried:
             self.asked.add(row.cluster_id)
             self._begin(self._bring_and_end(row, reason))
         # Only what is stopped still: whoever started it a moment ago wants it.
-        elif engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED):
-            self._begin(self.down(row, reason))
+        elif engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED):
+            self._begin(self.down(row, reason + lost))
 
     async def _bring_and_end(self, row: ClusterRow, reason: str) -> None:
         """Start a cluster for its outputs alone, at what was agreed to; then end it. Where it does not start it stays for one more while."""
@@ -79,6 +82,15 @@ def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
         if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
             return False
     return False
+
+
+def left_note(ledger: Ledger, row: ClusterRow) -> str:
+    """What is to be said now of the outputs that are on a stopped cluster's disk alone."""
+    guards = guards_known(ledger, row.run_id)
+    due = stopped_until(guards, row) if guards is not None else None
+    if due is None:
+        return f"on its disk alone: %nbprov start {row.name} and %nbprov outputs {row.name} bring them"
+    return f"{LEFT.begins}{left_words(row, due, is_tried=was_tried(ledger, row))}"
 
 
 def left_words(row: ClusterRow, due: Instant, *, is_tried: bool) -> str:

@@ -170,7 +170,7 @@ def test_down_after_says_that_outputs_go_brings_them_and_ends(world: TunnelWorld
     world.session.engine.thread.soon(world.session.engine.lifecycle.watch)
     (told,) = until(lambda: events(world, dev), "it is said beforehand")
     assert told.startswith("its outputs are on its disk alone: at ")
-    assert any("outputs: on its disk alone: %nbprov start dev" in note for note in dev.view().notes)
+    assert f"outputs: {told}" in dev.view().notes
     due_now(world, dev)
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
     assert listed(tmp_path / "nb") == ["results/dev", "results/later"]
@@ -191,3 +191,6 @@ def test_down_after_without_room_to_start_gives_one_more_while_and_then_ends(
     assert state(world, dev) is ClusterState.STOPPED
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")
     assert listed(tmp_path / "nb") == []
+    row = world.session.engine.ledger.cluster_by_id(dev.cluster_id)
+    assert row is not None
+    assert row.reason.endswith("its outputs, which were on its disk alone, went with it")
