@@ -59,7 +59,8 @@ async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseEx
         fate = f"it could not be ended yet: {trouble}"
     else:
         cost = format_usd(engine.ledger.cost(run_id)) + (" (simulated: you pay $0)" if is_simulated(row.candidate.offer) else "")
-        hint = f"all of its log: %nbprov logs {row.name}; correct the cell and run it again; without on_setup_failure: down the machines are kept"
+        log_kept = f"all of its log: %nbprov logs {row.name}; " if engine.ledger.jobs(run_id) else ""
+        hint = f"{log_kept}correct the cell and run it again; without on_setup_failure: down the machines are kept"
         fate = f"it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost {cost}"
     ended = SetupEnded(f"{said}\n{row.name}: {fate}", hint=hint)
     ended.__cause__ = told

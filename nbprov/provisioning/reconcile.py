@@ -103,7 +103,7 @@ def _wanted_words(row: ClusterRow) -> str:
         return ""
     first = "its outputs are pulled first; " if intent == ASKED else ""
     if intent == TO_STOP:
-        return f"was to be stopped when its kernel stopped: it is, now; %nbprov start {row.name} keeps it running"
+        return f"was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is stopped; %nbprov start {row.name} keeps it running"
     return f"was to be ended when its kernel stopped: {first}%nbprov down {row.name} --no-outputs ends it at once"
 
 
