@@ -17,11 +17,11 @@ from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
 from .attempt import Attempt
-from .guards import guards_known, stopped_until
 from .intents import ASKED, TO_STOP, intent_of
 from .ledger import ClusterRow, LaunchRow, RunRow
 from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
 from .report import Report
+from .second_clock import left_note
 from .signals import Action
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
     }.get(row.state, f"{row.state.value}: {row.reason}")
     words = _wanted_words(row) or words
     if row.state is ClusterState.STOPPED and engine.leaving is not None and engine.leaving.outputs_left(row):
-        words = f"{words}; its outputs are on its disk alone{_until(engine, row)}"
+        words = f"{words}; outputs: {left_note(engine.ledger, row)}"
     if engine.lifecycle.is_missing(row):
         words = "not in its cloud's list just now; it is looked for again before it counts as ended"
     report.say(row.cluster_id, f"{row.name} ({where}): {words}")
@@ -105,12 +105,6 @@ def _wanted_words(row: ClusterRow) -> str:
     if intent == TO_STOP:
         return f"was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is stopped; %nbprov start {row.name} keeps it running"
     return f"was to be ended when its kernel stopped: {first}%nbprov down {row.name} --no-outputs ends it at once"
-
-
-def _until(engine: Engine, row: ClusterRow) -> str:
-    guards = guards_known(engine.ledger, row.run_id)
-    due = stopped_until(guards, row) if guards is not None else None
-    return "" if due is None else f", and it is ended at {iso(due)} (down_after)"
 
 
 def _left_undone(engine: Engine, run_id: str) -> str:

@@ -67,14 +67,16 @@ def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_ne
     # Killed in the seconds in which the logs of jobs are kept.
     kernel.run(HANGS)
     kernel.run("ending, stopping = nbprov.cluster('dev').down(), nbprov.cluster('kept').stop()")
-    kernel.until(lambda: kernel.value("sorted(__import__('glob').glob('*-hangs'))") == ["dev-hangs", "kept-hangs"], "both wait for logs")
+    kernel.run(f"%%provision bad --yes --on-setup-failure down\n{CPU}\nsetup: exit 3")
+    waiting = ["bad-hangs", "dev-hangs", "kept-hangs"]
+    kernel.until(lambda: kernel.value("sorted(__import__('glob').glob('*-hangs'))") == waiting, "all wait for logs")
     kernel.restart()
     shown = kernel.run("%load_ext nbprov").displays
     told = kernel.renewed(shown[0], "was to be stopped when its kernel stopped")
     assert "was to be ended when its kernel stopped" in told
     kernel.run("import nbprov")
     states = "sorted((c.name, c.state.value, c.reason) for c in nbprov.clusters(ended=True))"
-    wanted = [["dev", "ended", "you ended it"], ["kept", "stopped", "you stopped it"]]
+    wanted = [["bad", "ended", "it could not be set up"], ["dev", "ended", "you ended it"], ["kept", "stopped", "you stopped it"]]
     kernel.until(lambda: kernel.value(states) == wanted, "what was asked for")
     assert kernel.value("open('results/a').read()") == "1\n"
 
