@@ -149,13 +149,18 @@ class Takings:
 
     async def _can_be_asked(self, row: ClusterRow) -> bool:
         """Whether the cloud of a silent machine answers: else it may be this computer that is out of reach, and nothing could be ended either."""
+        from nbprov.provisioning.silence import REFUSALS
+
         lifecycle = self._engine.lifecycle
         try:
             async with asyncio.timeout(CLOUD_SECONDS):
                 await lifecycle.observe(self._engine.cloud(row.candidate.offer.cloud))
-        except (CloudError, NbprovError, TimeoutError, OSError) as error:
+        except (CloudError, TimeoutError, OSError) as error:
             log.info("%s: silent, and its cloud cannot be asked either: %s", row.name, error)
-            return False
+            # An account that is refused is no matter of this computer's network, and does not pass by itself.
+            return isinstance(error, CloudError) and error.failure.cause in REFUSALS
+        except NbprovError as error:  # its adapter is not installed here, say: nothing to wait for
+            log.info("%s: silent, and its cloud cannot be asked: %s", row.name, error)
         return True
 
     async def _reached_once(self, row: ClusterRow) -> LiveCluster:
