@@ -101,7 +101,7 @@ class SettingUp(Done):
                 live, spec, values, folder, engine.ledger, self._report, home=engine.home, python=given.python, again=self._again
             )
         except Exception as error:
-            raise await after_failure(engine, row.run_id, spec, error, self._report) from None
+            raise await after_failure(self._session, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
         if spec.engine is not None:
             await self._session.engine_up(live, spec.engine, self.environment(), self._report)
@@ -192,7 +192,7 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     if row.state is not ClusterState.RUNNING:
         return cluster
     remarks = []
-    session.takings.take_back(row)
+    engine.lifecycle.take_back(row)
     session.asked[row.run_id] = spec, folder
     changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
     if changed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted, NotFound
+from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .carrying import Carrying
@@ -213,11 +214,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
             Pull the spec's `outputs` first. Where some cannot be brought though the machine answers, it is kept, under its guards, and
             waiting raises `OutputsNotPulled`; a machine that does not answer for two minutes is ended without them.
         """
-        row = self._row()
-        if outputs:
-            self._session.takings.ask(row)
-        end = self._session.engine.lifecycle.down(row)
-        return self._begin(self._session.takings.then_down(row, end, outputs=outputs), "ending")
+        row, lifecycle = self._row(), self._session.engine.lifecycle
+        asked = lifecycle.ask(row, ASKED if outputs else ASKED_BARE, "you ended it")
+        return self._begin(row, self._session.takings.then_down(row, lifecycle.down(row), outputs=outputs, asked=asked), "ending")
 
     def forget(self) -> str:
         """Take it for ended though its cloud never confirmed it, where `down` was asked for and its account is out of reach for good.
@@ -237,8 +236,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
 
     def stop(self) -> Done:
         """Stop it and keep its disks, where its cloud can. Returns at once. Its outputs are pulled first, as far as they come in ten minutes."""
-        row = self._row()
-        return self._begin(self._session.takings.then_stop(row, self._session.engine.lifecycle.stop(row)), "stopping")
+        row, lifecycle = self._row(), self._session.engine.lifecycle
+        asked = lifecycle.can_stop(row) and lifecycle.ask(row, TO_STOP, "you stopped it")
+        return self._begin(row, self._session.takings.then_stop(row, lifecycle.stop(row), asked=asked), "stopping")
 
     def start(self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0) -> Starting:
         """Start it again after a stop, where its disk is. Returns at once.
@@ -254,7 +254,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         """
         from .restart import Starting
 
-        return Starting(self._session, self._row(), spec, agreed, wait)
+        row = self._row()
+        self._session.engine.lifecycle.take_back(row)
+        return Starting(self._session, row, spec, agreed, wait)
 
     def restored(self) -> list[str]:
         """What its last start brought back and what it did not, a line each. Blocks for an answer of the machine."""
@@ -268,9 +270,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         self._row()
         return self
 
-    def _begin(self, work: Coroutine[Any, Any, None], doing: str) -> Done:
+    def _begin(self, row: ClusterRow, work: Coroutine[Any, Any, None], doing: str) -> Done:
         self._session.forget_clients(self.cluster_id)
-        work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(self._row(), doing, work))
+        work = self._session.with_tunnels(self.cluster_id, self._session.with_logs_kept(row, work))
         return Done(self._session.engine.thread.call(readably(work)), f"{doing} {self.name}")
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from nbprov.model.spec import Expose
 from nbprov.runtime.loop import on_engine_thread
 from nbprov.runtime.waiting import wait_for
 
+from .before_leaving import BeforeLeaving
 from .errors import readable, readably
 from .planner import Planner
 from .taking import Takings
@@ -129,6 +130,7 @@ class Reaching(Planner):
                 self._reached = (engine, Tunnels(engine), SshConfig(engine))
                 self._takings = Takings(cast("Session", self), engine)
                 engine.take_outputs = self._takings.for_guard
+                engine.leaving = BeforeLeaving(cast("Session", self))
                 engine.thread.soon(self._reached[2].follow)
             return self._reached[1:]
 

@@ -213,7 +213,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun):
                     python=given.python,
                 )
             except Exception as error:
-                raise await after_failure(engine, self.run_id, self.spec, error, self._report) from None
+                raise await after_failure(self._session, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)
             if self.spec.engine is not None:
                 await self._session.engine_up(live, self.spec.engine, self.environment(), self._report)

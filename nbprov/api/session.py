@@ -20,6 +20,7 @@ from nbprov.runtime.waiting import wait_for
 
 from . import books
 from .again import SettingUp, guards_of, use_again
+from .before_leaving import BeforeLeaving
 from .books import Cost, Tried
 from .catalogue import Catalogue
 from .cluster import Cluster, Done
@@ -288,8 +289,7 @@ class Session(JobDesk, Keeping, Engined):
 
     async def before_the_end(self, row: ClusterRow) -> None:
         """Bring what is only on a cluster's machines here: logs of its jobs, and its outputs. On the engine thread; raises as `Takings.then_down`."""
-        await self.keeper.before_the_end(row)
-        await self.takings.before_down(row)
+        await BeforeLeaving(self).before_the_end(row)
 
     def clusters(self, *, ended: bool = False) -> list[ClusterView]:
         """Clusters from the ledger, live ones first."""

@@ -9,13 +9,16 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
 from nbprov.model.python import DOWN
 from nbprov.model.spec import Spec
+from nbprov.provisioning.intents import ASKED_BARE
 
 from .books import is_simulated
 from .errors import readable
 
 if TYPE_CHECKING:
     from nbprov.machines.steps import Report
-    from nbprov.provisioning.engine import Engine
+    from nbprov.provisioning.ledger import ClusterRow
+
+    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 
@@ -34,13 +37,13 @@ class SetupEnded(NbprovError):
     code = "setup.failed-down"
 
 
-async def after_failure(engine: Engine, run_id: str, spec: Spec, error: BaseException, report: Report) -> BaseException:
+async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseException, report: Report) -> BaseException:
     """Keep or end the cluster of a bring-up that failed; the error for the person, which says which it was.
 
-    On the engine's thread. With `down` it returns once no machine is listed any more. A cluster that was set up once is kept in any case:
+    On the engine's thread. With `down` it returns once the logs of its jobs are kept and no machine is listed any more. A cluster that was set up once is kept in any case:
     somebody's work may be on it, and a slip in a later cell must not end that.
     """
-    told = readable(error)
+    engine, told = session.engine, readable(error)
     row = engine.ledger.cluster_of_run(run_id)
     said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
     engine.ledger.note(run_id, EVENT, said.partition("\n")[0])
@@ -49,15 +52,31 @@ async def after_failure(engine: Engine, run_id: str, spec: Spec, error: BaseExce
         return told
     report("setting up failed: ending the machines, as on_setup_failure: down asks")
     try:
-        await engine.lifecycle.down(row, REASON)
+        await _end(session, row)
     except Exception as trouble:
         log.exception("%s: ended after its setup failed", row.name)
         hint = f"its guards are on, and %clusters shows it; %nbprov down {row.name} tries again"
         fate = f"it could not be ended yet: {trouble}"
     else:
         cost = format_usd(engine.ledger.cost(run_id)) + (" (simulated: you pay $0)" if is_simulated(row.candidate.offer) else "")
-        hint = "correct the cell and run it again; without on_setup_failure: down the machines are kept for a look"
+        log_kept = f"all of its log: %nbprov logs {row.name}; " if engine.ledger.jobs(run_id) else ""
+        hint = f"{log_kept}correct the cell and run it again; without on_setup_failure: down the machines are kept"
         fate = f"it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost {cost}"
     ended = SetupEnded(f"{said}\n{row.name}: {fate}", hint=hint)
     ended.__cause__ = told
     return ended
+
+
+async def _end(session: Session, row: ClusterRow) -> None:
+    """End it after the log of what failed was kept. That it is to end is written down first: a kernel that dies in between leaves it to the next."""
+    lifecycle = session.engine.lifecycle
+    lifecycle.ask(row, ASKED_BARE, REASON)
+    try:
+        async with lifecycle.leased(row):
+            try:
+                await session.keeper.before_the_end(row)
+            except Exception:
+                log.exception("%s: logs of its jobs, after its setup failed", row.name)
+            await lifecycle.down(row, REASON)
+    finally:
+        lifecycle.asked.discard(row.cluster_id)

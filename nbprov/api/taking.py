@@ -14,6 +14,7 @@ from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.spec import Spec
+from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP, intent_of
 from nbprov.runtime.waiting import wait_for
 
 from .errors import readable, readably
@@ -21,7 +22,7 @@ from .errors import readable, readably
 if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
     from nbprov.provisioning.engine import Engine
-    from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live import LiveCluster
 
     from .cluster import Cluster
@@ -34,8 +35,12 @@ REACH_SECONDS: Seconds = 120.0
 for longer cannot be vouched for: nobody knows whether its guards run, so keeping it could cost for ever, and its files cannot be had."""
 REACH_PAUSE: Seconds = 5.0
 """Between two tries of that."""
+CLOUD_SECONDS: Seconds = 45.0
+"""How long its cloud is asked before a machine counts as silent: twice a listing's own limit, since the watcher's may come first."""
 STOP_SECONDS: Seconds = 600.0
 """How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
+FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
+"""What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
 OUTPUTS = "outputs"
 """The event of a pull."""
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
@@ -45,6 +50,12 @@ class NotReached(NbprovError):
     """The machines of a cluster do not answer."""
 
     code = "outputs.not-reached"
+
+
+class UsedAgain(NbprovError):
+    """A cluster that was to be ended or stopped, and that somebody wants otherwise meanwhile."""
+
+    code = "cluster.used-again"
 
 
 class Takings:
@@ -67,12 +78,17 @@ class Takings:
         """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
         if not self.wanted(row.run_id):
             return []
+        from nbprov.provisioning.second_clock import left_note
+
         task, now = self._tasks.get(row.cluster_id), self._views.get(row.cluster_id)
         if task is not None and not task.done() and now is not None:
             from nbprov.machines.folders import size_words
 
             return [f"outputs: being pulled, {size_words(now.sent)} so far"]
-        told = [(at, text) for at, kind, text in self._engine.ledger.events(row.run_id) if kind == OUTPUTS]
+        events = self._engine.ledger.events(row.run_id)
+        if self.are_left(row):
+            return [f"outputs: {left_note(self._engine.ledger, row)}"]
+        told = [(at, text) for at, kind, text in events if kind == OUTPUTS]
         return [f"outputs: {told[-1][1]} ({iso(told[-1][0])})"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ taking
@@ -93,6 +109,7 @@ class Takings:
         return await asyncio.shield(task)
 
     async def _take(self, row: ClusterRow) -> Taking:
+        from nbprov.machines.answers import Answers
         from nbprov.machines.outputs import Taking, pull_outputs
 
         engine = self._engine
@@ -102,7 +119,10 @@ class Takings:
         try:
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
-                await pull_outputs(live, spec, folder, engine.home, taking, engine.changed)
+                answers = Answers(REACH_SECONDS, lambda: self._can_be_asked(row))
+                await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
+            if taking.silent and not taking.left:
+                raise NotReached(f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came")
         except asyncio.CancelledError:
             self._note(row, f"the pull was broken off; {taking.words()} came")
             raise
@@ -118,7 +138,32 @@ class Takings:
         return taking
 
     async def _reached(self, row: ClusterRow) -> LiveCluster:
-        """Its machines, once they answer. A line that is away, or a cloud that cannot be asked just now, has `REACH_SECONDS` to come back."""
+        """Its machines, once they answer. A line that is away has `REACH_SECONDS` to come back, counted while its cloud can be asked."""
+        while True:
+            try:
+                return await self._reached_once(row)
+            except NotReached:
+                now = self._engine.ledger.cluster_by_id(row.cluster_id)
+                if now is None or now.state not in _UP or await self._can_be_asked(row):
+                    raise
+
+    async def _can_be_asked(self, row: ClusterRow) -> bool:
+        """Whether the cloud of a silent machine answers: else it may be this computer that is out of reach, and nothing could be ended either."""
+        from nbprov.provisioning.silence import REFUSALS
+
+        lifecycle = self._engine.lifecycle
+        try:
+            async with asyncio.timeout(CLOUD_SECONDS):
+                await lifecycle.observe(self._engine.cloud(row.candidate.offer.cloud))
+        except (CloudError, TimeoutError, OSError) as error:
+            log.info("%s: silent, and its cloud cannot be asked either: %s", row.name, error)
+            # An account that is refused is no matter of this computer's network, and does not pass by itself.
+            return isinstance(error, CloudError) and error.failure.cause in REFUSALS
+        except NbprovError as error:  # its adapter is not installed here, say: nothing to wait for
+            log.info("%s: silent, and its cloud cannot be asked: %s", row.name, error)
+        return True
+
+    async def _reached_once(self, row: ClusterRow) -> LiveCluster:
         from nbprov.machines.cells import agent_of
 
         engine = self._engine
@@ -181,13 +226,20 @@ class Takings:
 
     # ------------------------------------------------------------ before an end
 
-    async def then_down(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool) -> None:
+    async def then_down(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool, asked: bool = False) -> None:
         """End a cluster after its outputs were taken; with `outputs` false at once.
+
+        Parameters
+        ----------
+        asked
+            That it is to be ended stands in the ledger: whoever takes that back meanwhile keeps it.
 
         Raises
         ------
         OutputsNotPulled
             If some could not be brought though the machine answers: it is kept, under its guards.
+        UsedAgain
+            If somebody uses it again meanwhile.
         """
         from nbprov.machines.outputs import OutputsNotPulled
 
@@ -196,13 +248,21 @@ class Takings:
                 self.drop(row.cluster_id)
             else:
                 await self.before_down(row)
+            self._still_wanted(row, asked, ASKED, ASKED_BARE)
             await end
         except OutputsNotPulled:
-            self.take_back(row)
+            self._engine.lifecycle.take_back(row)
             raise
         finally:
-            self._engine.lifecycle.asked.discard(row.cluster_id)
             end.close()
+
+    def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
+        now = self._engine.ledger.cluster_by_id(row.cluster_id)
+        if not asked or now is None or now.state not in _UP or self._engine.lifecycle.is_asked(row, *intents):
+            return
+        if intent_of(now.reason):
+            raise UsedAgain(f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it")
+        raise UsedAgain(f"{row.name} is used again meanwhile, and goes on", hint=f"%nbprov down {row.name} ends it")
 
     async def before_down(self, row: ClusterRow) -> None:
         """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
@@ -212,36 +272,27 @@ class Takings:
             return
         if row.state in _UP:
             await self._before_down(row)
-        elif row.state is ClusterState.STOPPED and not self._was_tried(row):
+        elif self.are_left(row):
             raise OutputsNotPulled(
                 f"{row.name} is kept, stopped: its outputs are on its disk alone ({row.reason})",
                 hint=f"%nbprov start {row.name}, and down again; or end it without them: %nbprov down {row.name} --no-outputs",
             )
 
+    def are_left(self, row: ClusterRow) -> bool:
+        """Whether a stopped cluster has outputs that nobody tried to bring since it ran. Any thread."""
+        return row.state is ClusterState.STOPPED and self.wanted(row.run_id) and not self._was_tried(row)
+
     def _was_tried(self, row: ClusterRow) -> bool:
-        """Whether outputs were pulled, as far as they came, since a cluster last began to run: who stops it does so, its own guard does not."""
-        for _, kind, text in reversed(self._engine.ledger.events(row.run_id)):
+        """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        ledger, stopped = self._engine.ledger, None
+        for at, kind, text in reversed(ledger.events(row.run_id)):
             if kind == OUTPUTS:
-                return True
+                return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
             if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
                 return False
+            if kind == "cluster" and text.startswith("stopped") and "its start failed" not in text and stopped is None:
+                stopped = at
         return False
-
-    def ask(self, row: ClusterRow) -> None:
-        """Write down that a cluster is to be ended once its outputs are here, so that the next kernel goes on should this one end. Any thread."""
-        from nbprov.provisioning.watching import ASKED
-
-        if row.state in _UP and self.wanted(row.run_id):
-            self._engine.lifecycle.asked.add(row.cluster_id)
-            self._engine.ledger.set_cluster(row.cluster_id, row.state, f"{ASKED}you ended it", was=row.state)
-
-    def take_back(self, row: ClusterRow) -> None:
-        """A cluster that was to be ended is used again, or cannot be ended so."""
-        from nbprov.provisioning.watching import ASKED
-
-        now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        if now is not None and now.reason.startswith(ASKED):
-            self._engine.ledger.set_cluster(row.cluster_id, now.state, "it was to be ended, and is kept", was=now.state)
 
     async def _before_down(self, row: ClusterRow) -> None:
         from nbprov.machines.outputs import OutputsNotPulled
@@ -273,15 +324,20 @@ class Takings:
         now = self._engine.ledger.cluster_by_id(row.cluster_id)
         return now is None or now.state in (ClusterState.ENDING, ClusterState.ENDED)
 
-    async def then_stop(self, row: ClusterRow, end: Coroutine[Any, Any, None]) -> None:
-        """Stop a cluster after its outputs were taken as far as that goes in `STOP_SECONDS`: its disk is kept."""
+    async def before_stop(self, row: ClusterRow) -> None:
+        """Take the outputs of a cluster that is about to be stopped, as far as that goes in `STOP_SECONDS`: its disk is kept."""
+        if row.state in _UP and self.wanted(row.run_id):
+            try:
+                await self.for_guard(row, STOP_SECONDS)
+            except Exception:
+                log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
+
+    async def then_stop(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, asked: bool = False) -> None:
+        """Stop a cluster after its outputs were taken as far as that goes. Raises `UsedAgain` as `then_down`."""
         try:
             self._engine.lifecycle.check_stop(row)
-            if row.state in _UP and self.wanted(row.run_id):
-                try:
-                    await self.for_guard(row, STOP_SECONDS)
-                except Exception:
-                    log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
+            await self.before_stop(row)
+            self._still_wanted(row, asked, TO_STOP)
             await end
         finally:
             end.close()
@@ -315,6 +371,16 @@ class Takings:
 def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
+    """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
+    from nbprov.provisioning.guards import STOP, guards_known
+
+    guards = guards_known(ledger, row.run_id)
+    if guards is None or guards.autostop is None or (guards.budget is not None and guards.at_limit == STOP):
+        return 0.0
+    return guards.autostop.idle
 
 
 def _ways(name: str) -> str:
@@ -391,4 +457,4 @@ def _pulled_now(session: Session, row: ClusterRow) -> Taking:
     return taking
 
 
-__all__ = ["Giving", "NotReached", "Takings", "begin_pull"]
+__all__ = ["Giving", "NotReached", "Takings", "UsedAgain", "begin_pull"]

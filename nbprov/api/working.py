@@ -428,21 +428,19 @@ class JobDesk(Reaching):
         self.keeper.soon()
         return ended
 
-    async def with_logs_kept(self, row: ClusterRow, doing: str, work: Coroutine[Any, Any, None]) -> None:
-        """What stops or ends a cluster, after the logs of its jobs were kept; that takes `LAST_SECONDS` at most."""
-        try:
-            if doing != "starting":
-                await self.keeper.before_the_end(row)
-        except asyncio.CancelledError:
-            # This kernel ends. That the cluster is to end must be known by then: the next one goes on with it.
-            from nbprov.provisioning.watching import ASKED
+    async def with_logs_kept(self, row: ClusterRow, work: Coroutine[Any, Any, None]) -> None:
+        """What stops or ends a cluster, after the logs of its jobs were kept; that takes `LAST_SECONDS` at most.
 
-            now = self.engine.ledger.cluster_by_id(row.cluster_id)
-            # Where its outputs come first, that is written down already.
-            if doing == "ending" and now is not None and not now.reason.startswith(ASKED):
-                self.engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, "you ended it")
+        Who asked for it wrote that down: should this kernel die here, the next one goes on.
+        """
+        lifecycle = self.engine.lifecycle
+        try:
+            async with lifecycle.leased(row):
+                try:
+                    await self.keeper.before_the_end(row)
+                except Exception:
+                    log.exception("logs of jobs before the end of %s", row.name)
+                await work
+        finally:
             work.close()
-            raise
-        except Exception:
-            log.exception("logs of jobs before the end of %s", row.name)
-        await work
+            lifecycle.asked.discard(row.cluster_id)

@@ -15,11 +15,12 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Mount, Spec
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.errors import RemoteError
+from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pulling import MAGIC, Pulled, Wish, pull
 from nbprov.remote.sync_errors import SyncError, shown
 from nbprov.remote.sync_side import Folder
 
+from .answers import Answers, Silent, is_line, until_answered
 from .bringup import WORKDIR
 from .folders import MEMORY_FOLDER, awake, open_line, size_words
 
@@ -30,6 +31,8 @@ STALL_SECONDS: Seconds = 720.0
 LEAST_BYTES = 1_000_000
 """Of a line that is up: 1.4 kB a second would take a week for a gigabyte, and the machine is on the bill."""
 LOOK_SECONDS: Seconds = 1.0
+MOST_CUTS = 20
+"""So often a line may break under one output that comes; what is whole by then need not come again."""
 NAMED = 3
 HARMLESS = ("neither a file", "a link that", "a link, which", "a .git folder", "an ignore file", "ignored here", "a name of our unfinished")
 """How reasons begin for which something is left on the machine that nobody misses; the rest is a result that would be lost."""
@@ -57,6 +60,8 @@ class Taking:
         Files that were here already.
     left
         `(output, why)`: what did not come.
+    silent
+        Nodes that fell silent meanwhile: what else they have cannot be had.
     steps
         Counts what was done, however small.
     is_over
@@ -71,13 +76,14 @@ class Taking:
     bytes: int = 0
     same: int = 0
     left: list[tuple[str, str]] = field(default_factory=list)
+    silent: list[int] = field(default_factory=list)
     steps: int = 0
     is_over: bool = False
 
     @property
     def is_whole(self) -> bool:
         """Whether nothing that is wanted is on the machine alone."""
-        return not self.left
+        return not self.left and not self.silent
 
     def words(self) -> str:
         """What came, in a few words.
@@ -93,8 +99,14 @@ class Taking:
 
     def left_words(self) -> str:
         """What did not come, in a line."""
+        if not self.left:
+            return f"it fell silent{self.silent_words()}"
         first = "; ".join(f"{shown(what)}: {shown(why, 200)}" for what, why in self.left[:NAMED])
         return first + (f"; and {len(self.left) - NAMED:,} more" if len(self.left) > NAMED else "")
+
+    def silent_words(self) -> str:
+        """Which nodes fell silent, to be put behind a sentence; nothing where it is the head alone."""
+        return f" (node {', '.join(map(str, sorted(self.silent)))})" if self.silent not in ([], [0]) else ""
 
 
 def wishes(spec: Spec, folder: Path, name: str, node: int, memory: Callable[[str], Path | None] = lambda key: None) -> list[Wish]:
@@ -144,7 +156,9 @@ def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
     return target, own_name
 
 
-async def pull_outputs(live: LiveCluster, spec: Spec, folder: Path, home: Path, taking: Taking, tell: Callable[[], object]) -> Taking:
+async def pull_outputs(
+    live: LiveCluster, spec: Spec, folder: Path, home: Path, taking: Taking, tell: Callable[[], object], answers: Answers
+) -> Taking:
     """Bring the outputs of every node here. What fails is in `taking.left`; the rest comes all the same.
 
     Parameters
@@ -155,6 +169,8 @@ async def pull_outputs(live: LiveCluster, spec: Spec, folder: Path, home: Path, 
         Our folder, where it is remembered what was brought.
     tell
         Called when there is something new to show.
+    answers
+        When a node counts as silent; it is in `taking.silent` then, and the others go on.
     """
 
     def memory(key: str) -> Path:
@@ -163,7 +179,8 @@ async def pull_outputs(live: LiveCluster, spec: Spec, folder: Path, home: Path, 
         )
 
     async with awake(live):
-        work = [_from_node(node, wishes(spec, folder, live.name, number, memory), taking, tell) for number, node in enumerate(live.nodes)]
+        wanted = [wishes(spec, folder, live.name, number, memory) for number in range(len(live.nodes))]
+        work = [_while_heard(node, its, taking, tell, answers) for node, its in zip(live.nodes, wanted, strict=True)]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
             await _while_it_moves(tasks, taking)
@@ -189,25 +206,21 @@ async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -
         task.result()
 
 
-async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object]) -> None:
+async def _while_heard(node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], answers: Answers) -> None:
+    came = [0]
+    try:
+        await answers.heard(node, _from_node(node, wanted, taking, tell, came), lambda: came[0])
+    except Silent as error:
+        taking.silent.append(node.instance.node)
+        taking.lines.append(f"node {node.instance.node}: {error.message}")
+
+
+async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], came: list[int]) -> None:
     where = f"node {node.instance.node} " if node.instance.node else ""
     for wish in wanted:
-        sent = 0
-
-        def progress(now: int) -> None:
-            nonlocal sent
-            taking.sent += now - sent
-            sent = now
-            tell()
-
-        def found(files: int, size: int) -> None:
-            taking.total += size
-            taking.steps += 1
-            tell()
-
         try:
-            done = await pull(await open_line(node), wish, on_found=found, progress=progress)
-        except (RemoteError, OSError) as error:
+            done = await _over_cuts(node, wish, taking, tell, came)
+        except (RemoteError, SshError, OSError) as error:
             words = error.message if isinstance(error, NbprovError) else str(error)
             taking.left.append((where + wish.source, words))
             taking.lines.append(f"{where}{shown(wish.source)}: {shown(words, 300)}")
@@ -215,6 +228,49 @@ async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Calla
             _note(taking, where, wish, done)
         taking.steps += 1
         tell()
+
+
+async def _over_cuts(node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]) -> Pulled:
+    """One output. Where its line broke it goes on once the node answers again, which whoever listens to the node bounds."""
+    for cuts in range(MOST_CUTS):
+        try:
+            # A line that breaks on and on must not look like one that brings something: only the first listing counts as a step.
+            return await _once(node, wish, taking, tell, came, is_step=not cuts)
+        except (RemoteError, SshError, OSError) as error:
+            is_ours = isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError)
+            if is_ours:
+                raise
+            # Whatever it is called: a machine that is silent now did not refuse anything.
+            await until_answered(node)
+            if not is_line(error):
+                raise
+            log.info("%s: %s; goes on", wish.source, error)
+    return await _once(node, wish, taking, tell, came, is_step=False)
+
+
+async def _once(node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int], *, is_step: bool) -> Pulled:
+    sent = total = 0
+
+    def progress(now: int) -> None:
+        nonlocal sent
+        taking.sent += now - sent
+        sent = now
+        came[0] += 1
+        tell()
+
+    def found(files: int, size: int) -> None:
+        nonlocal total
+        total += size
+        taking.total += size
+        taking.steps += is_step
+        tell()
+
+    try:
+        return await pull(await open_line(node), wish, on_found=found, progress=progress)
+    except BaseException:
+        taking.sent -= sent
+        taking.total -= total
+        raise
 
 
 def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:

@@ -35,7 +35,10 @@ def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov logs`."""
     parser.add_argument("name", help="the cluster, or the id of a run that has ended")
     parser.add_argument(
-        "job", nargs="?", default="run", help="id of a job, or a name for the newest of that name: run (default), setup, train-1"
+        "job",
+        nargs="?",
+        default="",
+        help="id of a job, or a name for the newest of that name: run (default; setup if it never ran), train-1",
     )
     parser.add_argument("--follow", "-f", action="store_true", help="show what comes, to the job's end; Ctrl-C ends this, not the job")
     parser.add_argument("--last", type=at_least_one, default=None, metavar="N", help="the last N lines (default: 1000)")
@@ -57,6 +60,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
     here = session()
     row = here.row_of(arguments.name)
+    arguments.job = arguments.job or _usual_job(row.run_id)
     if arguments.save:
         if arguments.follow:
             raise UsageError("--save writes what there is; it does not follow", hint="leave --follow or --save out")
@@ -73,6 +77,12 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     print(told.text, end="" if told.text.endswith("\n") or not told.text else "\n")
     if not here.is_up(row):
         print(f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})")
+
+
+def _usual_job(run_id: str) -> str:
+    """The job that is meant where none is named: `run`, or the last that came before it where it never ran."""
+    kinds = {job["kind"] for job in session().engine.ledger.jobs(run_id)}
+    return next((kind for kind in ("run", "setup", "python") if kind in kinds), "run")
 
 
 def _save(text: str, path: Path) -> None:

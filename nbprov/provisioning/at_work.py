@@ -39,6 +39,7 @@ class AtWork:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._busy: Counter[str] = Counter()
+        self._leased: Counter[str] = Counter()
         self._downs: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._absences = Absences()
@@ -110,6 +111,8 @@ class AtWork:
         driver = self._engine.drivers.get(run_id)
         if driver is not None and not driver.machine.finished:
             return  # it winds up what is beside the cluster, under the same lease
+        if self._leased[run_id]:
+            return  # what goes on around it needs the lease to its own end
         try:
             self._engine.ledger.release(run_id)
         except Exception as error:

@@ -39,6 +39,7 @@ from .errands import AGENT_SECONDS
 from .failover import Failover
 from .guards import check_budget
 from .health import health_seconds
+from .intents import Leaving
 from .ledger import LEASE_SECONDS, ClusterRow, Ledger, RunRow
 from .lifecycle import Lifecycle
 from .live import LiveCluster
@@ -94,6 +95,8 @@ class Engine:
         Plans a spec again with blocks, called in a worker thread; set by who can plan. Without it the places of the first plan are gone through again.
     take_outputs
         Brings a cluster's outputs here, within so many seconds, and says whether all came; set by who can. It is cut off when they are over.
+    leaving
+        Brings logs and outputs here before a cluster that is to go does; set by who can.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -119,6 +122,7 @@ class Engine:
         self._restocks = Restocks(self)
         self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
         self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
+        self.leaving: Leaving | None = None
         self._planners = Workers("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds

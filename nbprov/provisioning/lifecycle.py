@@ -188,6 +188,14 @@ class Lifecycle(Naming):
         if row.candidate.offer.market.value == "spot":
             raise CannotStop(f"{row.name} is spot, and a stopped spot machine may never come back", hint=f"end it: %nbprov down {row.name}")
 
+    def can_stop(self, row: ClusterRow) -> bool:
+        """Whether it has a stopped state, as far as that can be told here. Any thread."""
+        try:
+            self.check_stop(row)
+        except NbprovError:
+            return False
+        return True
+
     async def _stop(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         async with self._at_work(row, alone=True):
             await self._halt(cloud, row, reason)

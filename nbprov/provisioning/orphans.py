@@ -69,6 +69,9 @@ async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_
             report.say(instance.id, f"{what}: being ended")
         else:
             report.say(instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old")
+    young = [engine.clock.now() - i.launched_at for i in orphans if i.id not in doomed]
+    if young:  # who loads next may do so in a week
+        engine.tidying.look_again(cloud_name, ORPHAN_SECONDS - min(young))
     if doomed:
         await _end_confirmed(engine, cloud, doomed, report)
     return orphans

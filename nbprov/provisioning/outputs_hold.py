@@ -103,10 +103,12 @@ class Holding(AtWork):
         """Keep other kernels from doing the same to a cluster, as far as that can be. Guards that a kernel carries out go on meanwhile."""
         self._try_lease(row.run_id)
         keeper = asyncio.create_task(self._keep_lease(row.run_id))
+        self._leased[row.run_id] += 1
         try:
             yield
         finally:
             keeper.cancel()
+            self._leased[row.run_id] -= 1
             if not self._busy[row.cluster_id]:
                 self._release(row.run_id)
 

@@ -17,11 +17,12 @@ from nbprov.remote.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
 from .attempt import Attempt
+from .intents import ASKED, TO_STOP, intent_of
 from .ledger import ClusterRow, LaunchRow, RunRow
 from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
 from .report import Report
+from .second_clock import left_note
 from .signals import Action
-from .watching import ASKED
 
 if TYPE_CHECKING:
     from .driver import RunDriver
@@ -87,13 +88,23 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
         ClusterState.STOPPED: f"stopped: %nbprov start {row.name} brings it back",
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
     }.get(row.state, f"{row.state.value}: {row.reason}")
-    if row.reason.startswith(ASKED):
-        words = (
-            f"was to be ended when its kernel stopped: its outputs are pulled first; %nbprov down {row.name} --no-outputs ends it at once"
-        )
+    words = _wanted_words(row) or words
+    if row.state is ClusterState.STOPPED and engine.leaving is not None and engine.leaving.outputs_left(row):
+        words = f"{words}; outputs: {left_note(engine.ledger, row)}"
     if engine.lifecycle.is_missing(row):
         words = "not in its cloud's list just now; it is looked for again before it counts as ended"
     report.say(row.cluster_id, f"{row.name} ({where}): {words}")
+
+
+def _wanted_words(row: ClusterRow) -> str:
+    """What is said of a cluster that its kernel was to end or stop; nothing of others."""
+    intent = intent_of(row.reason)
+    if not intent:
+        return ""
+    first = "its outputs are pulled first; " if intent == ASKED else ""
+    if intent == TO_STOP:
+        return f"was to be stopped when its kernel stopped: its logs and outputs are pulled, and it is stopped; %nbprov start {row.name} keeps it running"
+    return f"was to be ended when its kernel stopped: {first}%nbprov down {row.name} --no-outputs ends it at once"
 
 
 def _left_undone(engine: Engine, run_id: str) -> str:

@@ -34,6 +34,9 @@ LATE_PAUSES: tuple[Seconds, ...] = (60.0, 120.0, 300.0, 600.0)
 """Between looks for machines of creates that were concluded to have made nothing; the last one again and again, until no doubt is left. Most that
 come late do so within minutes, and each second of one is on the bill."""
 
+YOUNG_GRACE: Seconds = 10.0
+"""Beyond the age from which a machine that stands in no row is ended: clouds round the time of a launch."""
+
 TIDY_SECONDS: Seconds = 1800.0
 """How long what cannot be removed is tried again and again; then it is left to the next end, and to the next load."""
 
@@ -71,6 +74,7 @@ class Tidying:
         self._again: set[str] = set()
         self._looked: dict[str, Seconds] = {}
         self._late: dict[str, asyncio.Task[None]] = {}
+        self._young: dict[str, asyncio.Task[None]] = {}
 
     def soon(self, name: str) -> None:
         """Look at a cloud in the background, now and again until nothing is left that has to be removed."""
@@ -207,23 +211,44 @@ class Tidying:
             return True
 
     async def _until_sure(self, name: str) -> None:
-        from .orphans import end_orphans  # which knows of side objects
-        from .report import Report
-
         number = 0
         while self._is_doubted(name):
             await asyncio.sleep(LATE_PAUSES[min(number, len(LATE_PAUSES) - 1)])
             number += 1
-            report = Report()
-            try:
-                if await end_orphans(self._engine, name, report):
-                    log.warning("%s: a create whose answer was lost made a machine late: %s", name, report)
-                    self._engine.changed()
-            except (CloudError, NbprovError) as error:
-                log.info("%s: whether a lost create made anything late: %s; looked at again", name, error)
-            except Exception:
-                log.exception("%s: whether a lost create made anything late; looked at again", name)
+            await self._end_nobodys(name)
         self.soon(name)
+
+    def look_again(self, name: str, seconds: Seconds) -> None:
+        """Look for machines of a cloud that stand in no row once more, when those that are too young to tell are old enough."""
+        running = self._young.get(name)
+        if running is None or running.done():
+            self._young[name] = asyncio.create_task(self._when_old(name, seconds))
+
+    async def _when_old(self, name: str, seconds: Seconds) -> None:
+        pause = max(0.0, seconds) + YOUNG_GRACE
+        while True:
+            await asyncio.sleep(pause)
+            if await self._end_nobodys(name):
+                return
+            pause = LATE_PAUSES[-1]
+
+    async def _end_nobodys(self, name: str) -> bool:
+        """Whether a cloud could be looked at for machines that are nobody's, which are ended."""
+        from .orphans import end_orphans  # which knows of side objects
+        from .report import Report
+
+        report = Report()
+        try:
+            if await end_orphans(self._engine, name, report):
+                log.warning("%s: machines that no launch is known to have made: %s", name, report)
+                self._engine.changed()
+        except (CloudError, NbprovError) as error:
+            log.info("%s: whether there are machines that are nobody's: %s; looked at again", name, error)
+        except Exception:
+            log.exception("%s: whether there are machines that are nobody's; looked at again", name)
+        else:
+            return True
+        return False
 
     async def _found(self, name: str) -> Tidied | None:
         try:

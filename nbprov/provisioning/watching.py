@@ -8,15 +8,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from nbprov.model.causes import CloudError
-from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud
-from .enforcing import Enforcing
-from .guards import BUDGET, budget_words, guards_known, stopped_until
+from .guards import BUDGET, budget_words, guards_known
+from .intents import reason_then
 from .ledger import ClusterRow
+from .second_clock import SecondClock
 from .silence import REFUSALS, SILENCE_AGAIN, UNASKED, Unasked, unasked_words
 
 if TYPE_CHECKING:
@@ -38,16 +39,8 @@ GOING = (InstanceState.GONE, InstanceState.ENDING)
 REPLACED = "replaced: "
 """How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
 
-ASKED = "to be ended: "
-"""How the reason of a cluster begins that is to be ended once its outputs are here: the next kernel goes on where this one is gone."""
 
-KEPT = "its end was asked for, and it is kept, under its guards: its outputs could not all be pulled"
-
-OUTPUTS_SECONDS: Seconds = 3600.0
-"""How long such a kernel, in front of which nobody waits, goes on pulling."""
-
-
-class Watching(Enforcing):
+class Watching(SecondClock):
     """The watcher: one listing of each cloud with live clusters, again and again."""
 
     def __init__(self, engine: Engine) -> None:
@@ -56,8 +49,6 @@ class Watching(Enforcing):
         self._left_ending: set[str] = set()
         self._unguarded: set[str] = set()
         self._unasked: dict[str, Unasked] = {}
-        self.asked: set[str] = set()
-        """Clusters whose end this kernel sees to, their outputs first."""
 
     def watch(self) -> None:
         """Look at live clusters regularly from now on, as long as there are any. On the engine thread."""
@@ -136,13 +127,7 @@ class Watching(Enforcing):
             if text.partition(" (")[0] not in {t.partition(" (")[0] for t in told}:
                 ledger.note(row.run_id, BUDGET, text, row.token)
                 self._engine.changed()
-        due = stopped_until(guards, row)
-        if due is not None and self._engine.clock.now() >= due and not self._busy[row.cluster_id] and self._try_lease(row.run_id):
-            stopped = short_duration(self._engine.clock.now() - (row.confirmed or 0.0))
-            reason = f"it was stopped for {stopped} (down_after)"
-            # Only what is stopped still: whoever started it a moment ago wants it.
-            if ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason, was=ClusterState.STOPPED):
-                self._begin(self.down(row, reason))
+        self._keep_stopped(row, guards)
 
     def _take_care(self, rows: list[ClusterRow]) -> None:
         """Go on with ends that nobody works on, and with guards that do not run yet."""
@@ -157,26 +142,11 @@ class Watching(Enforcing):
                 continue
             if row.reason.startswith(REPLACED) and self._try_lease(row.run_id):
                 self._begin(self.down(row, row.reason))
-            elif row.reason.startswith(ASKED) and row.cluster_id not in self.asked and self._try_lease(row.run_id):
-                self.asked.add(row.cluster_id)
-                self._begin(self._go_on_ending(row))
+            else:
+                self._go_on(row)
         self._unguarded &= {row.cluster_id for row in rows if row.state is ClusterState.RUNNING}
         for cluster_id in self._unguarded & set(idle):
             self._begin(self._guard(idle[cluster_id]))
-
-    async def _go_on_ending(self, row: ClusterRow) -> None:
-        """Go on with an end whose kernel is gone: its outputs in bounded time, then the end; kept under its guards where they do not come."""
-        ledger = self._engine.ledger
-        is_whole = row.state is ClusterState.STOPPED or await self._taken(row, OUTPUTS_SECONDS)
-        self.asked.discard(row.cluster_id)
-        now = ledger.cluster_by_id(row.cluster_id)
-        if now is None or not now.reason.startswith(ASKED):
-            return  # somebody uses it again, or ends it
-        if is_whole:
-            await self.down(now, now.reason.removeprefix(ASKED))
-        else:
-            ledger.note(row.run_id, "cluster", KEPT, row.token)
-            ledger.set_cluster(row.cluster_id, now.state, KEPT, was=now.state)
 
     async def _guard(self, row: ClusterRow) -> None:
         """Attach to a cluster that somebody else set running, so that its guards run. The next round tries again."""
@@ -238,9 +208,9 @@ class Watching(Enforcing):
         state = state_of([*(i.state for i in machines), *(InstanceState.GONE for _ in gone)])
         if state is None or state is row.state or not self._is_news(row, state):
             return False
-        reason = reason_of(machines) or "its machines are gone from the cloud's list"
-        is_wanted = row.state is ClusterState.ENDING or row.reason.startswith((REPLACED, ASKED))
-        return await self._set(row, state, row.reason if is_wanted else reason)
+        unnamed = "its machines are gone from the cloud's list" if state is ClusterState.ENDED else f"its cloud lists it as {state.value}"
+        is_wanted = row.state is ClusterState.ENDING or row.reason.startswith(REPLACED)
+        return await self._set(row, state, row.reason if is_wanted else reason_then(row, state, reason_of(machines) or unnamed))
 
     async def _set(self, row: ClusterRow, state: ClusterState, reason: str) -> bool:
         engine = self._engine

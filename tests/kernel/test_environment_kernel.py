@@ -75,6 +75,9 @@ def test_down_where_that_is_asked_for(kernel: Kernel) -> None:
     assert "it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost $" in error
     kernel.run("import nbprov")
     assert kernel.value("[(c.name, c.state.value) for c in nbprov.clusters(ended=True)]") == [["dev", "ended"]]
+    # That it is ended loses nothing of what the setup said; there is no run whose log might be meant.
+    assert "%nbprov logs dev" in error
+    assert kernel.run("%nbprov logs dev").text == "last words\n(kept here; dev has ended)\n"
     # A cluster that was set up once has somebody's work on it: a slip in a later cell ends nothing.
     good = f"{CPU}\non_setup_failure: down\n"
     kernel.run(f"%%provision dev --yes --wait\n{good}setup: test ! -e broken")

@@ -48,6 +48,39 @@ def test_a_launch_that_was_being_cancelled_is_ended(home, kernel: Kernel) -> Non
     assert machines(home) == 0
 
 
+HANGS = """
+import asyncio, nbprov
+from nbprov.machines.job_keeper import JobKeeper
+async def hangs(self, row):
+    open(f"{row.name}-hangs", "w").close()
+    await asyncio.sleep(3600)
+JobKeeper.before_the_end = hangs
+"""
+
+
+def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_next(home, kernel: Kernel) -> None:
+    for name in ("dev", "kept"):
+        kernel.run(
+            f"%%provision {name} --yes --wait\n{CPU}\noutputs: [results]" if name == "kept" else f"%%provision {name} --yes --wait\n{CPU}"
+        )
+    kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a")
+    # Killed in the seconds in which the logs of jobs are kept.
+    kernel.run(HANGS)
+    kernel.run("ending, stopping = nbprov.cluster('dev').down(), nbprov.cluster('kept').stop()")
+    kernel.run(f"%%provision bad --yes --on-setup-failure down\n{CPU}\nsetup: exit 3")
+    waiting = ["bad-hangs", "dev-hangs", "kept-hangs"]
+    kernel.until(lambda: kernel.value("sorted(__import__('glob').glob('*-hangs'))") == waiting, "all wait for logs")
+    kernel.restart()
+    shown = kernel.run("%load_ext nbprov").displays
+    told = kernel.renewed(shown[0], "was to be stopped when its kernel stopped")
+    assert "was to be ended when its kernel stopped" in told
+    kernel.run("import nbprov")
+    states = "sorted((c.name, c.state.value, c.reason) for c in nbprov.clusters(ended=True))"
+    wanted = [["bad", "ended", "it could not be set up"], ["dev", "ended", "you ended it"], ["kept", "stopped", "you stopped it"]]
+    kernel.until(lambda: kernel.value(states) == wanted, "what was asked for")
+    assert kernel.value("open('results/a').read()") == "1\n"
+
+
 def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}\n")
     kernel.run("%nbprov down dev")

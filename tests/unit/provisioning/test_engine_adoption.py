@@ -16,7 +16,7 @@ from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import LeaseLost
-from nbprov.provisioning.reconcile import Report, end_orphans
+from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -163,7 +163,9 @@ def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: E
     assert second.cluster("dev").state is ClusterState.RUNNING
 
 
-def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWorld) -> None:
+def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.provisioning.orphans.ORPHAN_SECONDS", 0.0)  # only what is slept for; its age counts as ever
+    monkeypatch.setattr("nbprov.provisioning.side_objects.YOUNG_GRACE", 0.3)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
@@ -174,7 +176,7 @@ def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWo
     report = Report()
     assert [i.token for i in world.do(engine, end_orphans(engine, "local", report))] == ["f" * 32]
     assert "left alone until it is 10 minutes old" in str(report)
-    world.do(engine, end_orphans(engine, "local", report, least_age=0.0))
+    engine.clock = _Ahead(ORPHAN_SECONDS + 60.0)  # and this kernel looks again by itself
     world.until(lambda: len(world.alive()) == 1, "the stray is gone")
     assert world.alive()[0]["token"] == engine.cluster("dev").token
 
