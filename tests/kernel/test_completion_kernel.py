@@ -59,7 +59,7 @@ def test_it_does_not_offer_what_does_not_fit(shared: Kernel, cell: str, unwanted
 
 def test_what_is_offered_replaces_what_was_typed(shared: Kernel) -> None:
     code = "%prices h10"
-    reply = shared.client.complete(code, len(code), reply=True, timeout=20)["content"]
+    reply = shared.reply(shared.client.complete(code, len(code)))
     assert "H100" in reply["matches"]
     assert code[: reply["cursor_start"]] + "H100" + code[reply["cursor_end"] :] == "%prices H100"
 

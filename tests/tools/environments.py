@@ -81,7 +81,8 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
     if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
         constraints = venv / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        pip_install(python, "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
+        # Not compiled: a module is when it is first imported, and most never are.
+        pip_install(python, "--no-compile", "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
         _verify(python, pins)
         stamp.write_text(json.dumps(wanted), encoding="utf-8")
     return python, pins
