@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 import pytest
 from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
-from botocore.loaders import JSONFileLoader
+from aws_models_once import read_models_once
 
 from nbprov.clouds.aws import checking, session, stock
 
 PLENTY = 60.0
 
 
-@pytest.fixture(scope="session", autouse=True)
-def models_are_read_once() -> Iterator[None]:
-    """Each session of boto3 reads botocore's megabytes of JSON again, which it never changes; tests open hundreds of sessions."""
-    with pytest.MonkeyPatch.context() as patch:
-        read = cache(JSONFileLoader().load_file)
-        patch.setattr(JSONFileLoader, "load_file", lambda _, file_path: read(file_path))
-        yield
-
-
 @pytest.fixture(scope="module")
 def aws_double() -> Iterator[AwsDouble]:
     """EC2 and the others, for one module; ends only if nothing that was said broke AWS's models."""
+    read_models_once()
     with AwsDouble() as made:
         yield made
 
