@@ -1,6 +1,6 @@
 """Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
 
-A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, alone: what passes then
+A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, one by one: what passes then
 is named as unsteady. What could not run is named with its reason, and where CI=true it
 counts as failed. The last line is `N passed, N failed`.
 """
@@ -24,7 +24,7 @@ LOOK_SECONDS = 1.0
 
 
 class Suite:
-    """Runs stages in two lanes at once: those of many processes one after another, and beside them those that leave a processor free."""
+    """Runs stages in two lanes at once: those of many processes one after another, and beside them those that leave room."""
 
     def __init__(self, scratch: Path, *, strict: bool) -> None:
         self.results: dict[str, Result] = {}

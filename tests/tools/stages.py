@@ -19,7 +19,7 @@ from work import Stage, Work
 SCRIPTS = Path(sys.executable).parent
 TOOLS = ROOT / "tests" / "tools"
 CHAOS = ROOT / "tests" / "chaos" / "run.py"
-SHORT_CHAOS = ("--runs", "24", "--seed", "1")
+SHORT_CHAOS = ("--runs", "24", "--seed", "1", "--workers", "2")
 BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
 """The files of a folder in its order: xdist's own order, by the number of tests, leaves files of a few long ones to the end."""
 PARALLEL = ("-n", "3", *BY_FILE)
@@ -73,7 +73,7 @@ def unit(work: Work) -> None:
 
 def contract(work: Work) -> None:
     """Every cloud against the contract."""
-    work.pytest(["tests/contract", "tests/plugins"], "-n", "3")
+    work.pytest(["tests/contract", "tests/plugins"], "-n", "2")
 
 
 def kernel(work: Work) -> None:
@@ -174,7 +174,7 @@ STAGES = (
     Stage("widgets", "the panels' ESM", widgets, beside=True),
     Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
     Stage("unit", "what needs no account and no kernel", unit, deadline=1500.0),
-    Stage("contract", "every cloud against the contract", contract),
+    Stage("contract", "every cloud against the contract", contract, beside=True),
     Stage("kernel", "fresh kernels and the notebooks", kernel),
     Stage("lowest", "what stands on other libraries, with their lowest supported versions", lowest, after=("install",)),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),

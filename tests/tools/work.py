@@ -19,7 +19,7 @@ from tree import ROOT
 NO_TESTS_COLLECTED = 5
 TESTS_FAILED = 1
 SECOND_LOOK = 8
-"""So many failures of one run are tried again, alone: on a busy machine a test that waits for another process can come too late.
+"""So many failures of one run are tried again, one after another: on a busy machine a test that waits for another process can come too late.
 More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a fault to mend."""
 
 
@@ -57,7 +57,7 @@ class Stage:
     run
         Does the work; raises nothing that is not a failure of the stage.
     beside
-        It keeps one processor busy at most: such stages run one after another beside those that fill the machine.
+        It leaves the machine room: such stages run one after another beside those of many processes.
     after
         Names of stages that must have ended before it begins, where they are chosen too.
     deadline
@@ -123,7 +123,7 @@ class Work:
         if code == NO_TESTS_COLLECTED:
             self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
         elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
-            self.result.log.append("a second look at what failed, alone:\n")
+            self.result.log.append("a second look at what failed, one after another:\n")
             code, still = self._tests([*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"], env)
             self.result.unsteady += sorted(failed - still)
             self._failed(code, still)
