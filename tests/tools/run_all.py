@@ -54,8 +54,10 @@ class Suite:
             for name in stage.after:
                 if name in self._over:
                     self._over[name].wait()
-            self._one(stage)
-            self._over[stage.name].set()
+            try:
+                self._one(stage)
+            finally:
+                self._over[stage.name].set()
 
     def stop(self) -> None:
         """End what runs; stages not yet begun do not begin."""

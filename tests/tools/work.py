@@ -89,6 +89,7 @@ class Work:
         self._process: subprocess.Popen[str] | None = None
         self._reports = 0
         self._parts: list[Work] = []
+        self._is_over = False
 
     def command(
         self, arguments: Iterable[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path = ROOT, test: bool = True
@@ -155,7 +156,8 @@ class Work:
         self.result.notes.append(text)
 
     def kill(self) -> None:
-        """End the running command and all it started in its group."""
+        """End the running command and all it started in its group; none is begun after it."""
+        self._is_over = True
         for part in self._parts:
             part.kill()
         process = self._process
@@ -187,6 +189,9 @@ class Work:
 
     def _execute(self, command: list[str], env: Mapping[str, str] | None, cwd: Path) -> int:
         self.result.log.append(f"$ {shlex.join(command)}\n")
+        if self._is_over:
+            self.result.log.append("not begun: the stage was ended\n")
+            return -1
         output = self.scratch / "output.txt"
         with output.open("w", encoding="utf-8") as sink:
             try:

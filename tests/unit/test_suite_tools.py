@@ -225,6 +225,21 @@ def test_a_stage_begins_when_what_it_needs_has_ended_though_they_are_in_two_lane
     assert seen == ["other", "first", "second"]
 
 
+def test_a_stage_that_is_ended_begins_nothing_more(tmp_path: Path) -> None:
+    import run_all
+
+    suite = run_all.Suite(tmp_path, strict=False)
+    begun = tmp_path / "begun"
+
+    def long(work: Any) -> None:
+        suite.stop()
+        work.command([sys.executable, "-c", f"open({str(begun)!r}, 'w')"])
+
+    suite.run([_stage(long, "long"), _stage(long, "never")])
+    assert not begun.exists()
+    assert list(suite.results) == ["long"]
+
+
 def test_parts_of_a_stage_that_run_at_once_are_counted_and_told_in_order(tmp_path: Path) -> None:
     import threading
 
