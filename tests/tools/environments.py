@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -109,6 +110,12 @@ def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
     return folder
 
 
+def other_ipykernels() -> list[str]:
+    """The releases that are not installed here: with the one that is, the stage kernel runs all of its tests."""
+    installed = importlib.metadata.version("ipykernel")
+    return [version for version in IPYKERNELS if version != installed]
+
+
 def main() -> int:
     """Command line: make all of them, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -117,7 +124,7 @@ def main() -> int:
     try:
         if only in (None, "lowest"):
             print("lowest:", ", ".join(lowest_environment()[1]))
-        for version in IPYKERNELS:
+        for version in other_ipykernels() if only is None else IPYKERNELS:
             if only in (None, version):
                 print("ipykernel:", ipykernel_folder(version, Path(sys.executable)).relative_to(ROOT))
     except (PrepareError, PinError) as error:

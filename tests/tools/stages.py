@@ -128,10 +128,7 @@ def lowest(work: Work) -> None:
 
 def ipykernel(work: Work) -> None:
     """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each one test at a time."""
-    installed = importlib.metadata.version("ipykernel")
-    # The stage kernel runs all of its tests with the one that is installed.
-    others = [version for version in environments.IPYKERNELS if version != installed]
-    work.at_once({version: functools.partial(_with_ipykernel, version) for version in others})
+    work.at_once({version: functools.partial(_with_ipykernel, version) for version in environments.other_ipykernels()})
 
 
 def _with_ipykernel(version: str, work: Work) -> None:
