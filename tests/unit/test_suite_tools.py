@@ -53,7 +53,7 @@ def test_every_runtime_requirement_can_be_pinned() -> None:
 def _stage(run: Any, name: str = "sample") -> Any:
     import work
 
-    return work.Stage(name, "a stage for a test", run, deadline=30.0)
+    return work.Stage(name, "a stage for a test", run, deadline=120.0)
 
 
 def _ran(tmp_path: Path, run: Any, **changes: Any) -> Any:
