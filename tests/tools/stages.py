@@ -172,7 +172,7 @@ STAGES = (
     Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
     Stage("unit", "what needs no account and no kernel", unit, deadline=1500.0),
     Stage("contract", "every cloud against the contract", contract, beside=True),
-    Stage("kernel", "fresh kernels and the notebooks", kernel),
+    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=1500.0),
     Stage("lowest", "what stands on other libraries, with their lowest supported versions", lowest, after=("install",)),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
     Stage("chaos", "kills at every state transition, short", chaos, beside=True),
