@@ -80,8 +80,8 @@ class Forward:
         Connections so far.
     sent, received
         Bytes to the machine, and from it.
-    trouble
-        Why the last connection was not carried; empty once one was.
+    trouble, troubles
+        Why the last connection was not carried, empty once a later one was; and how often that happened.
     """
 
     def __init__(self, listener: socket.socket, reach: Reach) -> None:
@@ -90,6 +90,17 @@ class Forward:
         self._near: set[Near] = set()
         self.carried = self.sent = self.received = 0
         self.trouble = ""
+        self.troubles = 0
+
+    def in_trouble(self, why: str) -> None:
+        """Say why a connection was not carried."""
+        self.trouble = why
+        self.troubles += 1
+
+    def is_well(self, known: int) -> None:
+        """Drop what was said, unless more went wrong than the `known` troubles: one that came earlier says nothing of later ones."""
+        if self.troubles == known:
+            self.trouble = ""
 
     @property
     def open_now(self) -> int:
@@ -117,7 +128,7 @@ class Forward:
     def admit(self, near: Near) -> bool:
         """Count a connection in, unless there are too many."""
         if len(self._near) >= MOST_CONNECTIONS:
-            self.trouble = f"{MOST_CONNECTIONS} connections were open already"
+            self.in_trouble(f"{MOST_CONNECTIONS} connections were open already")
             return False
         self.carried += 1
         self._near.add(near)
@@ -151,17 +162,18 @@ class Near(asyncio.Protocol):
         self._joining = asyncio.create_task(self._join())
 
     async def _join(self) -> None:
+        known = self._forward.troubles
         try:
             await self._forward.reach(lambda: Far(self))
         except NbprovError as error:
-            self._forward.trouble = error.message
+            self._forward.in_trouble(error.message)
             self.reset()
         except Exception as error:
             log.exception("a connection through a tunnel")
-            self._forward.trouble = f"{type(error).__name__}: {error}"
+            self._forward.in_trouble(f"{type(error).__name__}: {error}")
             self.reset()
         else:
-            self._forward.trouble = ""
+            self._forward.is_well(known)
 
     def data_received(self, data: bytes) -> None:
         if self._channel is not None and not self._channel.is_closing():

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aws_double import AwsDouble
+from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, eventually, own_folder, processes_that_name
 
 from nbprov.clouds.base import Cloud
@@ -40,6 +41,7 @@ class AwsUnderTest(CloudUnderTest):
     tells_poweroff_reason = False
 
     def __init__(self) -> None:
+        read_models_once()
         self.folder = own_folder("a")
         self.double = AwsDouble(machines=self.folder).start()
         self.before = {name: os.environ.get(name) for name in self.double.env}

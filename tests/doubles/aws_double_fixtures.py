@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
+from aws_models_once import read_models_once
 
 from nbprov.clouds.aws import checking, session, stock
 
@@ -16,6 +17,7 @@ PLENTY = 60.0
 @pytest.fixture(scope="module")
 def aws_double() -> Iterator[AwsDouble]:
     """EC2 and the others, for one module; ends only if nothing that was said broke AWS's models."""
+    read_models_once()
     with AwsDouble() as made:
         yield made
 

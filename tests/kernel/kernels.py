@@ -172,6 +172,7 @@ class Kernel:
         if is_notebook:
             self.environment["JPY_SESSION_NAME"] = "/tests/notebook.ipynb"
         self.messages: list[dict[str, Any]] = []
+        self.replies: dict[str, dict[str, Any]] = {}
         self.start()
 
     def start(self) -> None:
@@ -196,9 +197,18 @@ class Kernel:
         return outcome
 
     def finish(self, request: str) -> Outcome:
-        """Wait for a cell's end."""
+        """Wait for a cell's end, and for its reply as front ends do: ipykernel 7.0 to 7.3 may lose a request that comes while it replies."""
         self.until(lambda: self._is_idle(request), f"the end of the cell; so far: {self.outcome(request).everything}")
+        self.reply(request)
         return self.outcome(request)
+
+    def reply(self, request: str) -> dict[str, Any]:
+        """Wait for the answer to a request on the shell channel."""
+        end = time.monotonic() + DEADLINE
+        while request not in self.replies:
+            message = self.client.get_shell_msg(timeout=max(0.0, end - time.monotonic()))
+            self.replies[message["parent_header"].get("msg_id", "")] = message["content"]
+        return self.replies[request]
 
     def outcome(self, request: str) -> Outcome:
         """What a cell has put out so far, with what came later on its account."""
@@ -255,7 +265,7 @@ class Kernel:
 
     def complete(self, code: str, cursor: int | None = None) -> list[str]:
         """What the completer offers at a cursor (the end by default), applied to the code: the words that would stand there."""
-        reply = self.client.complete(code, cursor, reply=True, timeout=DEADLINE)["content"]
+        reply = self.reply(str(self.client.complete(code, cursor)))
         assert reply["status"] == "ok", reply
         return list(reply["matches"])
 
@@ -312,6 +322,7 @@ class Kernel:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=not orderly)
         self.messages.clear()
+        self.replies.clear()
         self.start()
 
     def close(self) -> None:

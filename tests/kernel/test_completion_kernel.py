@@ -59,7 +59,7 @@ def test_it_does_not_offer_what_does_not_fit(shared: Kernel, cell: str, unwanted
 
 def test_what_is_offered_replaces_what_was_typed(shared: Kernel) -> None:
     code = "%prices h10"
-    reply = shared.client.complete(code, len(code), reply=True, timeout=20)["content"]
+    reply = shared.reply(shared.client.complete(code, len(code)))
     assert "H100" in reply["matches"]
     assert code[: reply["cursor_start"]] + "H100" + code[reply["cursor_end"] :] == "%prices H100"
 
@@ -79,9 +79,11 @@ def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kerne
     shared_cluster.run("%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)")
     # The first Tab only wakes the completer there, which takes longer than a key may wait.
     shared_cluster.until(lambda: at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"], "the completer there")
-    assert "weights_there.move_to_end" in [
-        m if "." in m else f"weights_there.{m.lstrip('.')}" for m in at(shared_cluster, "%%on dev\nweights_there.move_|")
-    ]
+    # On a busy machine any of its answers can come too late for a key.
+    shared_cluster.until(
+        lambda: [m.rpartition(".")[2] for m in at(shared_cluster, "%%on dev\nweights_there.move_|")] == ["move_to_end"],
+        "an attribute's name",
+    )
     assert at(shared_cluster, "%%on dev --bash\nweights_|") == []
     assert at(shared_cluster, "%%on nowhere\nweights_|") == []
 

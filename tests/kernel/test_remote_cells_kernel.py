@@ -172,7 +172,7 @@ def test_a_badge_says_where_a_cell_ran(shared_cluster: Kernel) -> None:
 
 def test_help_is_shown_as_help_is(shared_cluster: Kernel) -> None:
     shared_cluster.run("%%on dev\ndef fitted(rows):\n    'Fits \x1b]0;title\x07the model.'")
-    reply = shared_cluster.client.execute("%%on dev\nfitted?", reply=True, timeout=60)["content"]
+    reply = shared_cluster.reply(shared_cluster.send("%%on dev\nfitted?"))
     (page,) = [payload for payload in reply["payload"] if payload["source"] == "page"]
     assert "Fits the model." in page["data"]["text/plain"]
     assert "fitted(rows)" in re.sub(r"\x1b\[[0-9;]*m", "", page["data"]["text/plain"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
     if not stamp.exists() or json.loads(stamp.read_text(encoding="utf-8")) != wanted:
         constraints = venv / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
-        pip_install(python, "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
+        # Not compiled: a module is when it is first imported, and most never are.
+        pip_install(python, "--no-compile", "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
         _verify(python, pins)
         stamp.write_text(json.dumps(wanted), encoding="utf-8")
     return python, pins
@@ -108,6 +110,12 @@ def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
     return folder
 
 
+def other_ipykernels() -> list[str]:
+    """The releases that are not installed here: with the one that is, the stage kernel runs all of its tests."""
+    installed = importlib.metadata.version("ipykernel")
+    return [version for version in IPYKERNELS if version != installed]
+
+
 def main() -> int:
     """Command line: make all of them, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -116,7 +124,7 @@ def main() -> int:
     try:
         if only in (None, "lowest"):
             print("lowest:", ", ".join(lowest_environment()[1]))
-        for version in IPYKERNELS:
+        for version in other_ipykernels() if only is None else IPYKERNELS:
             if only in (None, version):
                 print("ipykernel:", ipykernel_folder(version, Path(sys.executable)).relative_to(ROOT))
     except (PrepareError, PinError) as error:

@@ -1,6 +1,6 @@
 """Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
 
-A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, alone: what passes then
+A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, one by one: what passes then
 is named as unsteady. What could not run is named with its reason, and where CI=true it
 counts as failed. The last line is `N passed, N failed`.
 """
@@ -14,17 +14,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from stages import STAGES
 from work import Result, Stage, Work
 
-BESIDE = 2
+LOOK_SECONDS = 1.0
+"""How often the main thread wakes while the stages run: where it can only wait, a Ctrl-C would come too late on Windows."""
 
 
 class Suite:
-    """Runs stages: the quick ones two at a time, then those that want the machine for themselves one after another."""
+    """Runs stages in two lanes at once: those of many processes one after another, and beside them those that leave room."""
 
     def __init__(self, scratch: Path, *, strict: bool) -> None:
         self.results: dict[str, Result] = {}
@@ -33,19 +33,31 @@ class Suite:
         self._print = threading.Lock()
         self._working: dict[str, Work] = {}
         self._stopped = threading.Event()
+        self._over: dict[str, threading.Event] = {}
 
     def run(self, chosen: Sequence[Stage]) -> None:
         """Run the stages; returns when all have ended. Ctrl-C ends the running ones and leaves the rest out."""
+        self._over = {stage.name: threading.Event() for stage in chosen}
+        lanes = [threading.Thread(target=self._lane, args=([s for s in chosen if s.beside is beside],)) for beside in (True, False)]
+        for lane in lanes:
+            lane.start()
         try:
-            with ThreadPoolExecutor(BESIDE) as pool:
-                pending = [pool.submit(self._one, stage) for stage in chosen if not stage.alone]
-                for future in pending:
-                    future.result()
-            for stage in chosen:
-                if stage.alone:
-                    self._one(stage)
+            while any(lane.is_alive() for lane in lanes):
+                lanes[0 if lanes[0].is_alive() else 1].join(LOOK_SECONDS)
         except KeyboardInterrupt:
             self.stop()
+            for lane in lanes:
+                lane.join()
+
+    def _lane(self, stages: Sequence[Stage]) -> None:
+        for stage in stages:
+            for name in stage.after:
+                if name in self._over:
+                    self._over[name].wait()
+            try:
+                self._one(stage)
+            finally:
+                self._over[stage.name].set()
 
     def stop(self) -> None:
         """End what runs; stages not yet begun do not begin."""
@@ -67,10 +79,6 @@ class Suite:
         except Exception as error:
             work.result.log.append(f"the stage itself broke: {type(error).__name__}: {error}\n")
             work.result.failed += 1
-        except KeyboardInterrupt:
-            work.kill()
-            work.result.failed += 1
-            raise
         finally:
             work.result.seconds = time.monotonic() - started
             self.results[stage.name] = work.result
@@ -151,6 +159,8 @@ def main() -> int:
         print("\n".join(f"{stage.name:<10} {stage.what}" for stage in chosen))
         return 0
     strict = os.environ.get("CI", "").lower() in ("1", "true", "yes")
+    # Thousands of Python processes start here: without bytecode each compiles anew what it imports, which takes a quarter of the time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="nbp-suite-", ignore_cleanup_errors=True) as folder:
         suite = Suite(Path(folder), strict=strict)

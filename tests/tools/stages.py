@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import shutil
@@ -18,9 +19,13 @@ from work import Stage, Work
 SCRIPTS = Path(sys.executable).parent
 TOOLS = ROOT / "tests" / "tools"
 CHAOS = ROOT / "tests" / "chaos" / "run.py"
-SHORT_CHAOS = ("--runs", "24", "--seed", "1")
-PARALLEL = ("-n", "3", "--dist", "loadfile")
+SHORT_CHAOS = ("--runs", "24", "--seed", "1", "--workers", "2")
+BY_FILE = ("--dist", "loadfile", "--no-loadscope-reorder")
+"""The files of a folder in its order: xdist's own order, by the number of tests, leaves files of a few long ones to the end."""
+PARALLEL = ("-n", "3", *BY_FILE)
 """These tests wait more than they compute: three processes keep two cores busy."""
+LONG_FIRST = ("machines", "provisioning", "remote", "clouds")
+"""Folders of unit tests with real machines or doubles: they come first, or one of their files would be worked on alone at the end."""
 DEMO_SECONDS = 60.0
 LOWEST = ("api", "catalog", "notebook", "spec", "clouds/test_*price*.py", "clouds/test_http*.py", "remote/test_connection_machine.py")
 """The unit tests of what stands on other libraries; the engine and the agent stand on these parts and on Python alone."""
@@ -58,13 +63,17 @@ def widgets(work: Work) -> None:
 
 
 def unit(work: Work) -> None:
-    """What needs no machine."""
-    work.pytest(["tests/unit"], "-n", "4", "--dist", "loadfile")
+    """What needs no kernel."""
+    found = sorted(
+        path.relative_to(ROOT) for path in (ROOT / "tests" / "unit").iterdir() if any(path.rglob("test_*.py")) or path.match("test_*.py")
+    )
+    found.sort(key=lambda path: LONG_FIRST.index(path.name) if path.name in LONG_FIRST else len(LONG_FIRST))
+    work.pytest(found, "-n", "4", *BY_FILE)
 
 
 def contract(work: Work) -> None:
     """Every cloud against the contract."""
-    work.pytest(["tests/contract", "tests/plugins"], "-n", "3")
+    work.pytest(["tests/contract", "tests/plugins"], "-n", "2")
 
 
 def kernel(work: Work) -> None:
@@ -118,20 +127,20 @@ def lowest(work: Work) -> None:
 
 
 def ipykernel(work: Work) -> None:
-    """The kernel tests marked `versions`, with every other supported ipykernel."""
-    installed = importlib.metadata.version("ipykernel")
-    for version in environments.IPYKERNELS:
-        if version == installed:
-            continue  # the stage kernel runs all of its tests with this one
-        if not work.command([sys.executable, TOOLS / "environments.py", "--only", version], test=False):
-            continue
-        folder = environments.ipykernel_folder(version, Path(sys.executable))
-        inherited = os.environ.get("PYTHONPATH")
-        env = {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}
-        check = f"import sys, ipykernel; print(ipykernel.__version__); sys.exit(ipykernel.__version__ != {version!r})"
-        if work.command([sys.executable, "-c", check], env=env, test=False):
-            work.note(version)
-            work.pytest(["tests/kernel"], *PARALLEL, "-m", "versions", env=env)
+    """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each one test at a time."""
+    work.at_once({version: functools.partial(_with_ipykernel, version) for version in environments.other_ipykernels()})
+
+
+def _with_ipykernel(version: str, work: Work) -> None:
+    if not work.command([sys.executable, TOOLS / "environments.py", "--only", version], test=False):
+        return
+    folder = environments.ipykernel_folder(version, Path(sys.executable))
+    inherited = os.environ.get("PYTHONPATH")
+    env = {"PYTHONPATH": os.pathsep.join([str(folder), *([inherited] if inherited else [])])}
+    check = f"import sys, ipykernel; print(ipykernel.__version__); sys.exit(ipykernel.__version__ != {version!r})"
+    if work.command([sys.executable, "-c", check], env=env, test=False):
+        work.note(version)
+        work.pytest(["tests/kernel"], "-m", "versions", env=env)
 
 
 def demo(work: Work) -> None:
@@ -155,18 +164,18 @@ def demo(work: Work) -> None:
 
 
 STAGES = (
-    Stage("install", "the environments of the stages ipykernel and lowest", install),
-    Stage("lint", "ruff: style and format", lint),
-    Stage("types", "mypy --strict, for this platform and for Windows", types),
-    Stage("layers", "the import contracts of the house", layers),
-    Stage("widgets", "the panels' ESM", widgets),
+    Stage("install", "the environments of the stages ipykernel and lowest", install, beside=True),
+    Stage("lint", "ruff: style and format", lint, beside=True),
+    Stage("types", "mypy --strict, for this platform and for Windows", types, beside=True),
+    Stage("layers", "the import contracts of the house", layers, beside=True),
+    Stage("widgets", "the panels' ESM", widgets, beside=True),
+    Stage("wheel", "the wheel, built from a clean copy and used", wheel, beside=True),
     Stage("unit", "what needs no account and no kernel", unit, deadline=1500.0),
-    Stage("wheel", "the wheel, built from a clean copy and used", wheel),
-    Stage("contract", "every cloud against the contract", contract, alone=True),
-    Stage("kernel", "fresh kernels and the notebooks", kernel, alone=True),
-    Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, alone=True),
-    Stage("lowest", "what stands on other libraries, with their lowest supported versions", lowest, alone=True),
-    Stage("chaos", "kills at every state transition, short", chaos, alone=True),
-    Stage("browser", "the story in real JupyterLab", browser, alone=True),
-    Stage("demo", "make demo in a fresh copy", demo, alone=True),
+    Stage("contract", "every cloud against the contract", contract, beside=True),
+    Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=1500.0),
+    Stage("lowest", "what stands on other libraries, with their lowest supported versions", lowest, after=("install",)),
+    Stage("browser", "the story in real JupyterLab", browser, beside=True),
+    Stage("chaos", "kills at every state transition, short", chaos, beside=True),
+    Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, beside=True),
+    Stage("demo", "make demo in a fresh copy", demo, beside=True),
 )

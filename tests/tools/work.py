@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from tree import ROOT
 NO_TESTS_COLLECTED = 5
 TESTS_FAILED = 1
 SECOND_LOOK = 8
-"""So many failures of one run are tried again, alone: on a busy machine a test that waits for another process can come too late.
+"""So many failures of one run are tried again, one after another: on a busy machine a test that waits for another process can come too late.
 More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a fault to mend."""
 
 
@@ -55,8 +56,10 @@ class Stage:
     ----------
     run
         Does the work; raises nothing that is not a failure of the stage.
-    alone
-        It measures time or starts many processes, so nothing else of the suite runs beside it.
+    beside
+        It leaves the machine room: such stages run one after another beside those of many processes.
+    after
+        Names of stages that must have ended before it begins, where they are chosen too.
     deadline
         Seconds after which its commands are killed: a stage that hangs is a failure with a log, not a lost run.
     """
@@ -64,7 +67,8 @@ class Stage:
     name: str
     what: str
     run: Callable[[Work], None]
-    alone: bool = False
+    beside: bool = False
+    after: tuple[str, ...] = ()
     deadline: float = 900.0
 
 
@@ -84,6 +88,8 @@ class Work:
         self._end = time.monotonic() + stage.deadline
         self._process: subprocess.Popen[str] | None = None
         self._reports = 0
+        self._parts: list[Work] = []
+        self._is_over = False
 
     def command(
         self, arguments: Iterable[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path = ROOT, test: bool = True
@@ -105,7 +111,7 @@ class Work:
     ) -> None:
         """Run pytest on folders and files and take its counts; a run without a test is something that could not run.
 
-        A few failures are looked at a second time, without anything beside them.
+        A few failures are looked at a second time, without any other of these tests beside them.
         """
         for place in places:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
@@ -118,12 +124,27 @@ class Work:
         if code == NO_TESTS_COLLECTED:
             self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
         elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
-            self.result.log.append("a second look at what failed, alone:\n")
+            self.result.log.append("a second look at what failed, one after another:\n")
             code, still = self._tests([*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"], env)
             self.result.unsteady += sorted(failed - still)
             self._failed(code, still)
         else:
             self._failed(code, failed)
+
+    def at_once(self, parts: Mapping[str, Callable[[Work], None]]) -> None:
+        """Do several parts of the stage side by side, each named and with a log of its own; what they say follows in their order."""
+        self._parts = [Work(self.stage, self.scratch / name) for name in parts]
+        threads = [threading.Thread(target=_do, args=(run, part)) for run, part in zip(parts.values(), self._parts, strict=True)]
+        for part, thread in zip(self._parts, threads, strict=True):
+            part.scratch.mkdir()
+            thread.start()
+        for part, thread in zip(self._parts, threads, strict=True):
+            thread.join()
+            mine, its = self.result, part.result
+            mine.passed += its.passed
+            mine.failed += its.failed
+            for ours, theirs in ((mine.absent, its.absent), (mine.unsteady, its.unsteady), (mine.log, its.log), (mine.notes, its.notes)):
+                ours += theirs
 
     def absent(self, reason: str) -> None:
         """Note something that could not run."""
@@ -135,7 +156,10 @@ class Work:
         self.result.notes.append(text)
 
     def kill(self) -> None:
-        """End the running command and all it started in its group."""
+        """End the running command and all it started in its group; none is begun after it."""
+        self._is_over = True
+        for part in self._parts:
+            part.kill()
         process = self._process
         if process is None or process.poll() is not None:
             return
@@ -165,6 +189,9 @@ class Work:
 
     def _execute(self, command: list[str], env: Mapping[str, str] | None, cwd: Path) -> int:
         self.result.log.append(f"$ {shlex.join(command)}\n")
+        if self._is_over:
+            self.result.log.append("not begun: the stage was ended\n")
+            return -1
         output = self.scratch / "output.txt"
         with output.open("w", encoding="utf-8") as sink:
             try:
@@ -191,3 +218,11 @@ class Work:
         elif code not in (0, NO_TESTS_COLLECTED):
             self.result.log.append(f"ended with {code}\n")
         return code
+
+
+def _do(run: Callable[[Work], None], part: Work) -> None:
+    try:
+        run(part)
+    except Exception as error:
+        part.result.log.append(f"it broke: {type(error).__name__}: {error}\n")
+        part.result.failed += 1

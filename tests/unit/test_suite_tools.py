@@ -53,7 +53,7 @@ def test_every_runtime_requirement_can_be_pinned() -> None:
 def _stage(run: Any, name: str = "sample") -> Any:
     import work
 
-    return work.Stage(name, "a stage for a test", run, deadline=30.0)
+    return work.Stage(name, "a stage for a test", run, deadline=120.0)
 
 
 def _ran(tmp_path: Path, run: Any, **changes: Any) -> Any:
@@ -197,6 +197,81 @@ def test_a_stage_that_breaks_is_a_failure(tmp_path: Path, capsys: pytest.Capture
     suite.run([_stage(broken)])
     assert suite.results["sample"].failed == 1
     assert "this stage is broken" in capsys.readouterr().out
+
+
+def test_a_stage_begins_when_what_it_needs_has_ended_though_they_are_in_two_lanes(tmp_path: Path) -> None:
+    import dataclasses
+    import threading
+
+    import run_all
+
+    seen: list[str] = []
+    begun = threading.Event()
+
+    def first(work: Any) -> None:
+        assert begun.wait(30)
+        seen.append("first")
+
+    def other(work: Any) -> None:
+        begun.set()
+        seen.append("other")
+
+    stages = [
+        dataclasses.replace(_stage(first, "first"), beside=True),
+        _stage(other, "other"),
+        dataclasses.replace(_stage(lambda work: seen.append("second"), "second"), after=("first", "not chosen")),
+    ]
+    run_all.Suite(tmp_path, strict=False).run(stages)
+    assert seen == ["other", "first", "second"]
+
+
+def test_a_stage_that_is_ended_begins_nothing_more(tmp_path: Path) -> None:
+    import run_all
+
+    suite = run_all.Suite(tmp_path, strict=False)
+    begun = tmp_path / "begun"
+
+    def long(work: Any) -> None:
+        suite.stop()
+        work.command([sys.executable, "-c", f"open({str(begun)!r}, 'w')"])
+
+    suite.run([_stage(long, "long"), _stage(long, "never")])
+    assert not begun.exists()
+    assert list(suite.results) == ["long"]
+
+
+def test_parts_of_a_stage_that_run_at_once_are_counted_and_told_in_order(tmp_path: Path) -> None:
+    import threading
+
+    both = threading.Barrier(2, timeout=30)
+
+    def one(work: Any) -> None:
+        both.wait()
+        work.command([sys.executable, "-c", "print('of one')"])
+        work.note("one")
+
+    def two(work: Any) -> None:
+        both.wait()
+        work.command(["false"])
+        work.note("two")
+        raise RuntimeError("two is broken")
+
+    result = _ran(tmp_path, lambda work: work.at_once({"one": one, "two": two}))
+    assert (result.passed, result.failed, result.notes) == (1, 2, ["one", "two"])
+    log = "".join(result.log)
+    assert 0 < log.index("of one") < log.index("two is broken")
+
+
+def test_the_unit_tests_are_all_there_and_the_long_ones_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import stages
+    import work
+
+    asked: list[str] = []
+    monkeypatch.setattr(work.Work, "pytest", lambda self, places, *arguments: asked.extend(str(place) for place in places))
+    _ran(tmp_path, stages.unit)
+    assert [Path(place).name for place in asked[: len(stages.LONG_FIRST)]] == list(stages.LONG_FIRST)
+    covered = {path for place in asked for path in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("test_*.py"))}
+    assert covered == set((ROOT / "tests" / "unit").rglob("test_*.py"))
 
 
 def test_unknown_stage_names_the_known() -> None:

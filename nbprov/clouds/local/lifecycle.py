@@ -210,4 +210,6 @@ class Lifecycle:
                 return
             record.pop("retry_at", None)
             record.update(handle=None, host="", port=0, preempt_at=None)
-            self._change(record, final)
+            # A machine that was to end while it stopped is not stopped now: its end waits for this lock, and would find nothing to do.
+            if FINAL.get(record["state"]) is final:
+                self._change(record, final)

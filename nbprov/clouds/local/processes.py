@@ -111,12 +111,13 @@ def end_all(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path |
     deadline = time.monotonic() + SWEEP_SECONDS
     while True:
         found = of_machine(instance, known, folder)
-        if not found or time.monotonic() > deadline:
-            return found
         known += [(p.pid, p.start) for p in found]
         for process in found:
             system.kill(process.pid)
         reap()
+        # Only after a kill: on a computer so busy that one look takes all the time, a machine must not live on unharmed.
+        if not found or time.monotonic() > deadline:
+            return found
         time.sleep(SWEEP_STEP)
 
 

@@ -181,7 +181,8 @@ class Keeper:
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})
         put(self.state, text)
-        print(MARK + text, flush=True)
+        # In one piece: unbuffered, the process's words could come between a line and its end.
+        print(f"{MARK}{text}\n", end="", flush=True)
 
     def end(self, number: int, frame: Any) -> None:
         """On SIGTERM: all of it, by its own pids."""

@@ -144,7 +144,7 @@ def test_a_torn_or_strange_note_is_none(aws: Account) -> None:
     assert launched.read("../x") is None
 
 
-def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(aws: Account) -> None:
+def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(aws: Account, unhurried: None) -> None:
     words = "You are not authorized to perform this operation, with an explicit deny in a service control policy"
     aws.double.add_fault(
         "DescribeAvailabilityZones", "error", code="UnauthorizedOperation", message=words, status=403, where={"region": "eu-west-1"}

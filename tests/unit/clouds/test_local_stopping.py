@@ -1,4 +1,4 @@
-"""A stop of the `local` cloud whose processes do not go at once."""
+"""Stops of the `local` cloud that take a while, and ends that meet them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clouds_under_test import DEADLINE, eventually
 
 from nbprov.clouds.local import lifecycle, processes, system
 from nbprov.clouds.local.lifecycle import Lifecycle
+from nbprov.clouds.local.machine import Machine
 from nbprov.clouds.local.market import MarketFile
 from nbprov.clouds.local.store import Record, Store
 from nbprov.model.launches import InstanceState
@@ -78,3 +81,30 @@ def test_processes_that_will_not_go_are_tried_again_and_the_wish_stays(
     finally:
         monkeypatch.setattr(system, "kill", kill)
         processes.end_all(INSTANCE)
+
+
+def test_an_end_that_meets_a_stop_is_not_lost(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_stopping, may_go_on, end = threading.Event(), threading.Event(), Machine.end
+
+    def held(machine: Machine, handle: Any, *, keep_disk: bool) -> list[processes.Process]:
+        is_stopping.set()
+        assert may_go_on.wait(DEADLINE)
+        return end(machine, handle, keep_disk=keep_disk)
+
+    monkeypatch.setattr(Machine, "end", held)
+
+    async def story() -> None:
+        store = Store(tmp_path / "state.db")
+        store.put(("machine", record))
+        machines = Lifecycle(tmp_path, store, MarketFile(tmp_path))
+        machines.stop(record, "powered itself off")
+        await ticking(machines, is_stopping.is_set)
+        machines.terminate(record, "terminated")
+        may_go_on.set()
+        await machines.settle()
+        assert (record["state"], record["reason"]) == (InstanceState.GONE, "terminated")
+        store.close()
+
+    asyncio.run(story())
+    assert not (tmp_path / "i" / INSTANCE).exists()
+    assert processes.of_machine(INSTANCE) == []

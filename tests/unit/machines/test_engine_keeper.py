@@ -42,21 +42,26 @@ class Kept:
     def __init__(self, folder: Path, **config: Any) -> None:
         self.state = folder / "state" / "s.json"
         self.mark = f"test/{uuid.uuid4().hex}"
+        self.said: list[str] = []
         whole = {"id": self.mark, "state": str(self.state), "ports": {}, "up": "", "says": "", **config}
         command = [sys.executable, "-c", QUICK, json.dumps(whole)]
         env = {**os.environ, "HOME": str(folder)}
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, env=env)
+        # Unbuffered: `select` knows nothing of a line that was read along with the one before it.
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True, env=env
+        )
 
     def line(self, words: str) -> str:
+        """The next line with these words; what was said before it and not asked for yet is kept: keeper and process speak in any order."""
         assert self.process.stdout is not None
         end = time.monotonic() + WAIT_SECONDS
-        while time.monotonic() < end:
+        while not (found := next((text for text in self.said if words in text), "")):
+            assert time.monotonic() < end, f"not said within {WAIT_SECONDS:g} s: {words!r}"
             if select.select([self.process.stdout], [], [], 0.1)[0]:
-                text = self.process.stdout.readline().decode()
-                if words in text:
-                    return text.strip()
-                assert text, f"it ended and never said {words!r}"
-        raise AssertionError(f"not said within {WAIT_SECONDS:g} s: {words!r}")
+                self.said.append(self.process.stdout.readline().decode().strip())
+                assert self.said[-1], f"it ended and never said {words!r}"
+        self.said.remove(found)
+        return found
 
     def up(self) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(self.line(UP_MARK)[len(UP_MARK) :])

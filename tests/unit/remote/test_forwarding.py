@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import asyncssh
 import pytest
 
+from nbprov.remote import forwarding
 from nbprov.remote.connection import Connection
 from nbprov.remote.errors import SshCode, SshError
-from nbprov.remote.forwarding import PortRefused
+from nbprov.remote.forwarding import Far, Forward, PortRefused
 from nbprov.remote.keys import ClusterKeys
 
 Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
@@ -112,3 +114,33 @@ async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connecte
         await gone.wait()
         assert len(visitors) == 1
         assert (await connection.run("echo fine")).stdout == "fine\n"
+
+
+async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarding, "MOST_CONNECTIONS", 1)
+    may_join, has_joined = asyncio.Event(), asyncio.Event()
+
+    async def reach(session: Callable[[], Far]) -> None:
+        await may_join.wait()
+        has_joined.set()
+
+    forward = Forward(socket.create_server(("127.0.0.1", 0)), reach)
+    place = forward._listener.getsockname()
+    await forward.open()
+    try:
+        _, first = await asyncio.open_connection(*place)
+        reader, second = await asyncio.open_connection(*place)
+        with pytest.raises(ConnectionError):
+            await reader.read()
+        may_join.set()
+        await has_joined.wait()
+        await asyncio.sleep(0)
+        assert forward.trouble == "1 connections were open already"
+        monkeypatch.setattr(forwarding, "MOST_CONNECTIONS", 2)
+        _, later = await asyncio.open_connection(*place)
+        while forward.trouble:  # noqa: ASYNC110 # one that is carried after it is the end of it
+            await asyncio.sleep(0.001)
+        for writer in (first, second, later):
+            writer.close()
+    finally:
+        forward.close()

@@ -39,7 +39,7 @@ BASE_CALLS = 20_000
 CALLS_PER_LETTER = 100
 
 IS_FUZZ = settings().max_examples == settings.get_profile("fuzz").max_examples
-EXAMPLES = int(os.environ.get("NBPROV_TEST_FUZZ", 100_000 if IS_FUZZ else 2_000))
+EXAMPLES = int(os.environ.get("NBPROV_TEST_FUZZ", 100_000 if IS_FUZZ else 1_000))
 SHARES = {"corpus": 0.5, "tree": 0.25, "names": 0.15, "text": 0.1}
 _SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
