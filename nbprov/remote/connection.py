@@ -21,6 +21,7 @@ from .copying import Copied, CopyPlan, plan_copy, send
 from .errors import RemoteError, SshCode, SshError
 from .forwarding import open_channel
 from .keys import ClusterKeys
+from .ssh_flow import bound, send_together
 
 if TYPE_CHECKING:
     import asyncssh
@@ -216,7 +217,9 @@ class Connection:
 
         while True:
             try:
-                return await ssh.create_process(command, encoding=None)
+                process = await ssh.create_process(command, encoding=None)
+                bound(process)
+                return process
             except asyncssh.ChannelOpenError:
                 # sshd counts a session until its process has gone, which is a little after its channel has.
                 if self._lost.is_set():
@@ -430,6 +433,9 @@ def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
     import asyncssh
 
     class Watcher(asyncssh.SSHClient):
+        def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+            send_together(conn)
+
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 

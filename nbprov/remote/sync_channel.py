@@ -45,13 +45,14 @@ Progress = Callable[[int], None]
 
 _BOOT = "import os,sys\nn=int(sys.argv[1]);d=b''\nwhile len(d)<n:\n c=os.read(0,n-len(d))\n if not c:sys.exit(1)\n d+=c\nexec(compile(d,'nbprov','exec'))"
 _LOAD = """
-import sys, types
+import os, sys
 for name, text in {sources!r}:
-    module = types.ModuleType("nbprov_sync." + name)
+    module = type(sys)("nbprov_sync." + name)
     module.__package__ = "nbprov_sync"
     sys.modules[module.__name__] = module
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 module.main()
+os._exit(0)
 """
 
 
@@ -70,13 +71,22 @@ class Moved:
             if "done" in answer:
                 size, mtime, ctime = answer["stat"]
                 self.done[str(answer["done"])] = ((int(size), int(mtime), int(ctime)), str(answer["digest"]))
+            elif "took" in answer:
+                for name, digest, size, mtime, ctime in answer["took"]:
+                    self.done[str(name)] = ((int(size), int(mtime), int(ctime)), str(digest))
+                for name, code, why in answer["lost"]:
+                    self._fail(name, code, why)
             elif "made" in answer:
                 self.made += 1
             else:
-                failed = (str(answer["failed"]), str(answer["code"])[:20], shown(str(answer["why"]), MOST_WORDS))
-                self.failed.append(failed)
+                self._fail(answer["failed"], answer["code"], answer["why"])
         except (KeyError, TypeError, ValueError):
             raise Trouble("foul", "the machine's answer is malformed") from None
+
+    def _fail(self, name: Any, code: Any, why: Any) -> None:
+        self.failed.append((str(name), str(code)[:20], shown(str(why), MOST_WORDS)))
+        if code == "full":
+            raise Trouble("full", "the disk is full")
 
 
 @cache
@@ -308,8 +318,6 @@ class There:
         async def read() -> None:
             while "received" not in (answer := await self._next()):
                 moved.take(answer)
-                if moved.failed and moved.failed[-1][1] == "full":
-                    raise Trouble("full", "the disk is full")
 
         await _both(write(), read())
         return moved
@@ -342,13 +350,11 @@ class There:
                 if isinstance(frame, dict):
                     if "sent" in frame:
                         return True
-                    if "put" not in frame and "end" not in frame:
+                    if not frame.keys() & {"put", "end", "files"}:
                         raise Trouble("foul", "the machine sent what was not asked for")
                 answer = receiver.take(frame)
                 if answer is not None:
                     moved.take(answer)
-                    if answer.get("code") == "full":
-                        raise Trouble("full", "the disk is full")
             return False
 
         ended = False

@@ -400,7 +400,7 @@ def save(memory: Path | None, known: Mapping[str, Known], present: set[str]) -> 
     descriptor, name = tempfile.mkstemp(dir=memory.parent, prefix=".sync-")
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            json.dump(content, file, separators=(",", ":"))
+            file.write(json.dumps(content, separators=(",", ":")))  # all at once: `dump` is ten times as slow
         os.replace(name, memory)
     except OSError:
         os.unlink(name)
