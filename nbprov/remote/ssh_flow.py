@@ -59,7 +59,7 @@ def send_together(connection: asyncssh.SSHClientConnection) -> None:
 
 
 def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
-    """Keep what a machine sends ahead of the reader of a channel to two windows, 4 MB by default.
+    """Keep what a machine sends ahead of the reader of a channel to two windows, by default of 2 MB each.
 
     A channel whose reader goes on after a pause grants a whole new window at the first packet, whatever waits behind that one, so more waits each time:
     of a file of 400 MB that came faster than it was written 190 MB were held.
@@ -70,6 +70,9 @@ def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
     window, deliver = channel._init_recv_window, channel._deliver_data
 
     def counted(data: bytes, datatype: Any) -> None:
+        if channel._recv_window >= window / 2:
+            deliver(data, datatype)  # it grants nothing yet
+            return
         waiting = sum(len(piece) for piece, _ in channel._recv_buf)
         room = window - waiting
         # What is granted goes up to this figure; with 0 nothing is, as each grant is a message of its own.

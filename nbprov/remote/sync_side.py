@@ -139,13 +139,13 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 def why_not_name(name: str) -> str:
     """Why a name cannot be one below a folder; empty if it can."""
     parts = name.split("/")
-    if len(name) > 4096 or len(parts) > MOST_DEPTH or max(map(len, parts)) > 255:
+    if len(name) > 255 and (len(name) > 4096 or len(parts) > MOST_DEPTH or max(map(len, parts)) > 255):
         return "a name that is too long"
-    if _CONTROL.search(name):
+    if not name.isprintable() and _CONTROL.search(name):
         return "control characters in its name"
     if "" in parts or "." in parts or ".." in parts:
         return "a name that leads out of the folder"
-    return "a name of our unfinished files" if any(part.startswith(PART) for part in parts) else ""
+    return "a name of our unfinished files" if PART in name and any(part.startswith(PART) for part in parts) else ""
 
 
 def why_not_link(name: str, target: str) -> str:
