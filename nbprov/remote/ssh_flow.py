@@ -1,4 +1,4 @@
-"""How asyncssh's bytes flow, mended in two places: packets leave together, and what a machine sends ahead of its reader stays bounded.
+"""How asyncssh's bytes flow, mended: packets leave together, no empty ones do, and what a machine sends ahead of its reader is bounded.
 
 Both reach into asyncssh. Where a later version has other insides, nothing is touched, and only speed or a bound is lost.
 """
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import asyncssh
 
+IGNORE = 2
+"""`SSH_MSG_IGNORE` (RFC 4253)."""
 TOGETHER = 256 * 1024
 """Bytes handed to the system at once: eight of ssh's largest packets."""
 LEAST_GRANT = 4
@@ -20,7 +22,7 @@ LEAST_GRANT = 4
 class Together:
     """A transport that hands over what is written within one turn of the loop in one piece.
 
-    asyncssh sends an empty packet before each packet, and each by a call of its own: 12 calls for 200 kB. Those are half of what a large file costs.
+    asyncssh hands over each packet by a call of its own, 32 kB at most: with them a large file costs the system half as much again.
     """
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,10 +54,20 @@ class Together:
 
 
 def send_together(connection: asyncssh.SSHClientConnection) -> None:
-    """Let a fresh connection send its packets together."""
+    """Let a fresh connection send its packets together, and no empty one before each.
+
+    asyncssh guards ciphers of the CBC mode with those, whatever the cipher is; connections of ours never use one of that mode.
+    """
     inside: Any = connection
     if hasattr(getattr(inside, "_transport", None), "write"):
         inside._transport = Together(inside._transport, asyncio.get_running_loop())
+    send = inside.send_packet
+
+    def send_packet(kind: int, *content: bytes, **more: Any) -> None:
+        if kind != IGNORE:
+            send(kind, *content, **more)
+
+    inside.send_packet = send_packet
 
 
 def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
