@@ -188,7 +188,7 @@ async def _look(run: _Run, rules: list[list[Any]], mine: asyncio.Future[Listing 
     wanted, far = run.wanted, run.far
     if far.is_home:
         raise SyncError(f"{wanted.there} holds the machine's whole home, its keys too", hint="name a folder below it", code="sync.home")
-    if not far.exists and (wanted.direction is Direction.PULL or not os.path.isdir(run.folder.path)):
+    if not far.exists and (wanted.direction is Direction.PULL or await asyncio.shield(mine) is None):
         raise SyncError(f"there is no folder {shown(wanted.there)} on the machine", hint="see %%on NAME --bash, ls", code="sync.missing")
     windows = sys.platform == "win32"
     folds = windows or sys.platform == "darwin"
