@@ -29,10 +29,14 @@ MEMORY_FOLDER = "synced"
 """Below our home: a file for each pair of folders, of names, sizes, times and digests."""
 MOST_AWAKE: Seconds = 12 * 3600.0
 """How long a sync holds off the idle guards of its nodes: a machine that sends a byte now and then must not keep them on the bill for ever."""
+SHORT: Seconds = 0.5
+"""A sync that is over by then tells the nodes afterwards: what tells them is a process there, a tenth of what a folder of small files takes."""
 NAMED = 3
 """Names that stand for many in a summary."""
 LISTED = 50
 """Names of what would be deleted; the rest is counted."""
+_telling: set[asyncio.Task[None]] = set()
+"""What goes on by itself; the loop alone would let go of it."""
 WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
 
 
@@ -82,19 +86,29 @@ async def sync_folder(
     key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
     memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
     full = replace(wanted, memory=memory, ssh=_ssh(live, machine))
-    async with awake(live):
+    async with awake(live, SHORT):
         return await sync(connection, full, on_plan=on_plan, progress=progress)
 
 
 @asynccontextmanager
-async def awake(live: LiveCluster) -> AsyncIterator[None]:
-    """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU."""
+async def awake(live: LiveCluster, first: Seconds = 0.0) -> AsyncIterator[None]:
+    """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU.
+
+    They hear of it `first` seconds after the beginning. Where the work is over by then they hear of it after its end, and nobody waits for that.
+    """
+    is_told = False
+
+    async def tell() -> None:
+        # One that cannot be reached now is told the next time.
+        await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
 
     async def touch() -> None:
+        nonlocal is_told
+        await asyncio.sleep(first)
         end = time.monotonic() + MOST_AWAKE
         while time.monotonic() < end:
-            # One that cannot be reached now is told the next time.
-            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
+            is_told = True
+            await tell()
             await asyncio.sleep(TOUCH_EVERY)
 
     task = asyncio.create_task(touch())
@@ -102,6 +116,10 @@ async def awake(live: LiveCluster) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
+        if first and not is_told:
+            late = asyncio.create_task(tell())
+            _telling.add(late)
+            late.add_done_callback(_telling.discard)
 
 
 async def open_line(node: Node) -> Connection:

@@ -19,6 +19,7 @@ from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pulling import MAGIC, Pulled, Wish, pull
 from nbprov.remote.sync_errors import SyncError, shown
 from nbprov.remote.sync_side import Folder
+from nbprov.remote.taken_by_itself import is_worked_in
 
 from .answers import Answers, Silent, is_line, until_answered
 from .bringup import WORKDIR
@@ -128,7 +129,8 @@ def wishes(spec: Spec, folder: Path, name: str, node: int, memory: Callable[[str
         target, own_name = _here(mount, folder, name)
         key = f"outputs\0{node}\0{source}\0{target}"
         below = [*([f"node{node}"] if node else []), *_folders_kept(mount)]
-        found.append(Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key)))
+        at_work = bool(MAGIC.search(source)) and is_worked_in(str(target.joinpath(*below)), str(folder))
+        found.append(Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work))
     return found
 
 
@@ -293,6 +295,14 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
         named = ", ".join(f"{shown(name)} is {shown(final)}" for name, final in done.aside[:NAMED])
         more = f", and {len(done.aside) - NAMED:,} more" if len(done.aside) > NAMED else ""
         taking.lines.append(f"  changed here, so put beside: {named}{more}")
+    if done.apart:
+        named = ", ".join(shown(final) for final, _ in done.apart[:NAMED]) + (
+            f", and {len(done.apart) - NAMED:,} more" if len(done.apart) > NAMED else ""
+        )
+        patterns = " ".join(dict.fromkeys(shown(why) for _, why in done.apart[:NAMED]))
+        taking.lines.append(
+            f"  renamed, as Python or a tool would take it from this folder by itself: {named}; as they are they come by the pattern {patterns}"
+        )
     for what, pairs in (("could not be brought", (*done.failed, *lost)), ("left there", [p for p in done.skipped if p not in lost])):
         if pairs:
             named = "; ".join(f"{shown(name)} {shown(why, 200)}" for name, why in pairs[:NAMED])

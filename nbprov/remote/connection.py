@@ -21,6 +21,7 @@ from .copying import Copied, CopyPlan, plan_copy, send
 from .errors import RemoteError, SshCode, SshError
 from .forwarding import open_channel
 from .keys import ClusterKeys
+from .ssh_flow import bound, send_together
 
 if TYPE_CHECKING:
     import asyncssh
@@ -50,6 +51,8 @@ LAST_RETRY: Seconds = 1.0
 REFUSED_RETRY = {SshCode.AUTH: 5.0, SshCode.HOST_KEY: 2.0}
 """Seconds between two tries that a machine which is not set up yet turns away: sshd from 9.8 on (PerSourcePenalties) shuts an address out for longer
 and longer that comes again within 5 s of a refused login, or 1 s of a handshake that was broken off."""
+WINDOW = 2 * 1024 * 1024
+"""asyncssh's own."""
 LINES_AHEAD = 1000
 """Lines read ahead of whoever consumes a stream, before the machine is made to wait."""
 
@@ -185,15 +188,21 @@ class Connection:
         return self._ssh is not None and not self._lost.is_set()
 
     @asynccontextmanager
-    async def channel(self, command: str) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
-        """Run a command on a channel of its own, in bytes; the channel ends with the block. Waits while all channels are in use."""
+    async def channel(self, command: str, window: int = WINDOW) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
+        """Run a command on a channel of its own, in bytes; the channel ends with the block. Waits while all channels are in use.
+
+        Parameters
+        ----------
+        window
+            Bytes that the command may send before its first ones have been read.
+        """
         import asyncssh
 
         async with self._sessions:
             if self._ssh is None or self._lost.is_set():
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
             # One that is given up while it is being opened would stay open at the machine's end for as long as the connection.
-            opening = asyncio.ensure_future(self._new_process(self._ssh, command))
+            opening = asyncio.ensure_future(self._new_process(self._ssh, command, window))
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     process = await asyncio.shield(opening)
@@ -211,12 +220,14 @@ class Connection:
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await process.wait_closed()
 
-    async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str) -> asyncssh.SSHClientProcess[bytes]:
+    async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str, window: int) -> asyncssh.SSHClientProcess[bytes]:
         import asyncssh
 
         while True:
             try:
-                return await ssh.create_process(command, encoding=None)
+                process = await ssh.create_process(command, encoding=None, window=window)
+                bound(process)
+                return process
             except asyncssh.ChannelOpenError:
                 # sshd counts a session until its process has gone, which is a little after its channel has.
                 if self._lost.is_set():
@@ -430,6 +441,9 @@ def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
     import asyncssh
 
     class Watcher(asyncssh.SSHClient):
+        def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+            send_together(conn)
+
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 

@@ -68,7 +68,11 @@ def _parse_line(line: str) -> _Rule | None:
         return None
     is_anchored = "/" in line
     body = _translate(line.lstrip("/"))
-    return _Rule(re.compile(("" if is_anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL), is_negated, folders_only)
+    try:
+        matcher = re.compile(("" if is_anchored else "(?:.*/)?") + body + r"\Z", re.DOTALL)
+    except re.error:  # such as [z-a]: it matches nothing, as with git
+        return None
+    return _Rule(matcher, is_negated, folders_only)
 
 
 def _translate(pattern: str) -> str:
@@ -86,7 +90,7 @@ def _translate(pattern: str) -> str:
         elif pattern[i] == "?":
             out.append("[^/]")
             i += 1
-        elif pattern[i] == "[" and (end := pattern.find("]", i + 2)) > 0:
+        elif pattern[i] == "[" and (end := pattern.find("]", i + (3 if pattern[i + 1 : i + 2] in ("!", "^") else 2))) > 0:
             inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
             out.append("(?!/)[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
             i = end + 1

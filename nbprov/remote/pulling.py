@@ -21,6 +21,7 @@ from .sync_errors import SyncError, shown
 from .sync_plan import Entry, Known, Listing, Stamp
 from .sync_side import KEEP_FROM, MOST_ENTRIES, Folder, Trouble
 from .syncing import FREE_BYTES, FRESH_NS, load, save
+from .taken_by_itself import why_apart
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -54,6 +55,8 @@ class Wish:
         Ends the name of what is put beside a file that was changed here: `from-dev`.
     memory
         File that remembers what was brought; None remembers nothing, and takes every file here that differs for changed.
+    is_worked_in
+        It comes to a folder that programs here work in: what they would take by itself gets the name that `mark` ends, unless the pattern says it.
     """
 
     source: str
@@ -62,6 +65,7 @@ class Wish:
     below: str = ""
     mark: str = "from-machine"
     memory: Path | None = None
+    is_worked_in: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Pulled:
         Files that were here already.
     aside
         `(name, name here)` of what was put beside a file that was changed here.
+    apart
+        `(name here, pattern)` of what came under another name as a program here would take it by itself, and the pattern that brings it as it is.
     skipped, failed
         `(name, why)`: what cannot travel, and what did not arrive.
     here
@@ -90,6 +96,7 @@ class Pulled:
     bytes: int = 0
     same: int = 0
     aside: tuple[tuple[str, str], ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
     skipped: tuple[tuple[str, str], ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
 
@@ -286,6 +293,7 @@ class _Pull:
                     bytes=done.bytes + now.bytes,
                     same=now.same - done.files if number else now.same,
                     aside=done.aside + now.aside,
+                    apart=done.apart + now.apart,
                 )
                 if not again:
                     break
@@ -311,7 +319,8 @@ class _Pull:
             if name in wanted:
                 self._remember(finals[name], stamp, wanted[name], digest)
         failed += [(name, why) for name, _, why in moved.failed]
-        aside = tuple((n, final) for n, final in finals.items() if final != self.named.get(n, n) and n not in dict(failed))
+        moved_aside = {n: final for n, final in finals.items() if final != self.named.get(n, n) and n not in dict(failed)}
+        apart = {n: why for n in moved_aside if (why := self._apart(wanted[n]))}
         arrived = [e for e in entries if e.name in moved.done]
         return Pulled(
             self.here.path,
@@ -319,7 +328,8 @@ class _Pull:
             files=len(arrived) + moved.made,
             bytes=sum(e.size for e in arrived),
             same=same,
-            aside=aside,
+            aside=tuple((n, final) for n, final in moved_aside.items() if n not in apart),
+            apart=tuple((moved_aside[n], why) for n, why in apart.items()),
             skipped=listing.skipped + ((("…", f"and {listing.more_skipped:,} more"),) if listing.more_skipped else ()),
             failed=tuple(failed),
         ), any(code in AGAIN for _, code, _ in moved.failed)
@@ -355,15 +365,23 @@ class _Pull:
         yield f"{own}.{self.wish.mark}"
         yield from (f"{own}.{self.wish.mark}-{n}" for n in range(2, MOST_ASIDE))
 
+    def _apart(self, entry: Entry) -> str:
+        """The pattern that would bring it under its own name, which the wish does not; empty where it comes under that."""
+        pattern = split_pattern(self.wish.source)[1] if self.wish.is_worked_in else ""
+        return why_apart(pattern, entry.name, is_link=entry.kind == "l") if pattern else ""
+
     def _may_be_same(self, entry: Entry) -> bool:
         """Whether a digest of the machine's file is of use."""
         if entry.kind != "f":
             return False
+        is_apart = bool(self._apart(entry))
         for name in self._names(entry.name):
             try:
                 info = self.here.stands(name)
             except (OSError, Trouble):
                 return False
+            if info is None and is_apart and name == entry.name:
+                continue
             if info is None:
                 return False
             if stat.S_ISREG(info.st_mode) and info.st_size == entry.size and not self._is_known(name, _stamp(info), entry):
@@ -399,10 +417,13 @@ class _Pull:
         return finals, same, failed
 
     def _final(self, entry: Entry, theirs: str, taken: dict[str, str]) -> str | None:
+        is_apart = bool(self._apart(entry))
         for name in self._names(entry.name):
             if taken.get(name, entry.name) != entry.name:
                 continue
             info = self.here.stands(name)
+            if is_apart and name == entry.name and (info is None or not self._is_same(name, info, entry, theirs)):
+                continue
             if info is None or self._is_same(name, info, entry, theirs):
                 taken[name] = entry.name
                 return name if info is None else None

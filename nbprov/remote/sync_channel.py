@@ -41,17 +41,23 @@ NOISE_SECONDS: Seconds = 2.0
 BATCH = 2000
 """Names a question: some 100 KB."""
 
+WINDOW = 8 * 1024 * 1024
+"""Bytes that a machine may send ahead: a line of 100 MB/s that takes 80 ms there and back stays full, and twice that is the most that is held here."""
+READ = 1024 * 1024
+"""Bytes taken off the line at once, where there are so many: each time costs two hops between threads."""
+
 Progress = Callable[[int], None]
 
 _BOOT = "import os,sys\nn=int(sys.argv[1]);d=b''\nwhile len(d)<n:\n c=os.read(0,n-len(d))\n if not c:sys.exit(1)\n d+=c\nexec(compile(d,'nbprov','exec'))"
 _LOAD = """
-import sys, types
+import os, sys
 for name, text in {sources!r}:
-    module = types.ModuleType("nbprov_sync." + name)
+    module = type(sys)("nbprov_sync." + name)
     module.__package__ = "nbprov_sync"
     sys.modules[module.__name__] = module
     exec(compile(text, name + ".py", "exec"), module.__dict__)
 module.main()
+os._exit(0)
 """
 
 
@@ -70,13 +76,22 @@ class Moved:
             if "done" in answer:
                 size, mtime, ctime = answer["stat"]
                 self.done[str(answer["done"])] = ((int(size), int(mtime), int(ctime)), str(answer["digest"]))
+            elif "took" in answer:
+                for name, digest, size, mtime, ctime in answer["took"]:
+                    self.done[str(name)] = ((int(size), int(mtime), int(ctime)), str(digest))
+                for name, code, why in answer["lost"]:
+                    self._fail(name, code, why)
             elif "made" in answer:
                 self.made += 1
             else:
-                failed = (str(answer["failed"]), str(answer["code"])[:20], shown(str(answer["why"]), MOST_WORDS))
-                self.failed.append(failed)
+                self._fail(answer["failed"], answer["code"], answer["why"])
         except (KeyError, TypeError, ValueError):
             raise Trouble("foul", "the machine's answer is malformed") from None
+
+    def _fail(self, name: Any, code: Any, why: Any) -> None:
+        self.failed.append((str(name), str(code)[:20], shown(str(why), MOST_WORDS)))
+        if code == "full":
+            raise Trouble("full", "the disk is full")
 
 
 @cache
@@ -100,12 +115,11 @@ async def folder_there(connection: Connection, target: str, python: str = "pytho
     """
     remote_path(target)
     command = f"exec {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)} {len(program())}"
-    async with connection.channel(command) as process:
+    async with connection.channel(command, WINDOW) as process:
         noise = asyncio.create_task(_drain(process.stderr))
         try:
             made = There(process, connection.host)
-            await made.begin(connection, noise)
-            await made.open(target)
+            await made.begin(connection, noise, target)
             yield made
         finally:
             noise.cancel()
@@ -145,10 +159,10 @@ class There:
 
     # ------------------------------------------------------------ talking
 
-    async def begin(self, connection: Connection, noise: asyncio.Task[str]) -> None:
-        """Hand the program over and wait for it to speak."""
+    async def begin(self, connection: Connection, noise: asyncio.Task[str], target: str) -> None:
+        """Hand the program over with the name of the folder, and wait for what it says of that."""
         try:
-            await self._write(program())
+            await self._write(program() + message(ask="open", folder=target))
             await self._pass_greeting()
         except SyncError as error:
             if error.code != "sync.lost" or not connection.is_open:
@@ -162,10 +176,8 @@ class There:
                 hint="it needs Python 3.8 or later",
                 code="sync.no-python",
             ) from None
-
-    async def open(self, target: str) -> None:
-        """Name the folder."""
-        told = await self._ask("open", folder=target)
+        self._budget, self._patience = MOST_GREETING, LIST_SECONDS
+        told = await self._next()
         self.path, self.exists, self.is_home = str(told.get("path")), told.get("exists") is True, told.get("home") is True
         self.has_rsync, free = told.get("rsync") is True, told.get("free")
         self.free = free if isinstance(free, int) else 0
@@ -193,7 +205,7 @@ class There:
 
         try:
             async with asyncio.timeout(self._patience):
-                data = await self._process.stdout.read(CHUNK)
+                data = await self._process.stdout.read(READ)
         except (OSError, TimeoutError, asyncssh.Error):
             raise self._lost() from None
         if not data:
@@ -287,12 +299,14 @@ class There:
     ) -> Moved:
         """Files, folders and links of this computer to the machine."""
         moved = Moved()
-        await self._ask("receive")
+        if not self.exists:
+            await self.make()  # it may not be allowed, and then what follows is no message to anybody
         self._patience = STALL_SECONDS
         self._budget = 4096 * (len(entries) + len(modes) + 16)
         rows = [[e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode] for e in entries if e.kind == "f"]
 
         def pieces() -> Iterator[bytes]:
+            yield message(ask="receive")
             yield from (message(folder=e.name) for e in entries if e.kind == "d")
             yield from folder.outgoing(rows)
             yield from (message(link=e.name, to=e.link) for e in entries if e.kind == "l")
@@ -307,9 +321,8 @@ class There:
 
         async def read() -> None:
             while "received" not in (answer := await self._next()):
-                moved.take(answer)
-                if moved.failed and moved.failed[-1][1] == "full":
-                    raise Trouble("full", "the disk is full")
+                if "ready" not in answer:
+                    moved.take(answer)
 
         await _both(write(), read())
         return moved
@@ -342,13 +355,11 @@ class There:
                 if isinstance(frame, dict):
                     if "sent" in frame:
                         return True
-                    if "put" not in frame and "end" not in frame:
+                    if not frame.keys() & {"put", "end", "files"}:
                         raise Trouble("foul", "the machine sent what was not asked for")
                 answer = receiver.take(frame)
                 if answer is not None:
                     moved.take(answer)
-                    if answer.get("code") == "full":
-                        raise Trouble("full", "the disk is full")
             return False
 
         ended = False

@@ -109,7 +109,8 @@ def why_not_here(entry: Entry, *, windows: bool) -> str:
 
 def _is_git(part: str) -> bool:
     # macOS reads over characters that nobody sees, Windows knows a folder by its short name too.
-    seen = "".join(c for c in part if unicodedata.category(c) != "Cf").casefold().rstrip(" .")
+    read = part if part.isascii() else "".join(c for c in part if unicodedata.category(c) != "Cf")
+    seen = read.casefold().rstrip(" .")
     return seen == ".git" or (seen.startswith("git~") and seen[4:].isdigit())
 
 

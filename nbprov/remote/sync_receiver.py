@@ -10,9 +10,12 @@ import errno
 import os
 import stat
 import sys
-from typing import Any
 
-from .sync_side import KEEP_FROM, Folder, Trouble, new_digest, trouble_of, why_not_link
+from .sync_side import KEEP_FROM, PACKED_BYTES, PACKED_FILES, PART, SMALL, Folder, Trouble, new_digest, trouble_of, why_not_link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _LOCKED_AT = 1 << 60
@@ -38,9 +41,13 @@ class Receiver:
         self._head: dict[str, Any] = {}
         self._made: Any = None
         self._trouble: Trouble | None = None
+        self._packed: list[list[Any]] = []
+        self._smalls = PART + os.urandom(8).hex()
 
     def take(self, frame: Any) -> dict[str, Any] | None:
         """Take one frame; the answer where it ends something: `{"done": name, "stat": …}` or `{"failed": name, "code": …, "why": …}`.
+
+        Of small files, which come many at a time, `{"took": [[name, digest, size, mtime, ctime], …], "lost": [[name, code, why], …]}`.
 
         Raises
         ------
@@ -48,8 +55,14 @@ class Receiver:
             `foul`, if the frame breaks the rules: an unasked file, more bytes than announced, a name that leads out of the folder.
         """
         if isinstance(frame, bytes):
+            if self._packed:
+                return self._unpack(frame)
             self._write(frame)
             return None
+        if self._packed:
+            raise Trouble("foul", "the content of files did not come")
+        if "files" in frame:
+            return self._pack(frame["files"])
         if "put" in frame:
             self._begin(frame)
             return None
@@ -66,6 +79,69 @@ class Receiver:
     def close(self) -> None:
         """No more comes: keep the unfinished part of a large file, drop that of a small one."""
         self._drop(keep=True)
+
+    def _pack(self, rows: Any) -> dict[str, Any] | None:
+        """Look at what small files are to come; their content is the next frame."""
+        if self._name or not isinstance(rows, list) or not 0 < len(rows) <= PACKED_FILES:
+            raise Trouble("foul", "files began where none may")
+        for row in rows:
+            name, size, mtime, mode, digest = row
+            if not isinstance(name, str) or not isinstance(digest, str) or not all(type(number) is int for number in (size, mtime, mode)):
+                raise Trouble("foul", "files began where none may")
+            if not 0 <= size <= SMALL or (self._expected is not None and self._expected.pop(name, None) != size):
+                raise Trouble("foul", "a file came that was not asked for")
+        self._packed = rows
+        return None if any(row[1] for row in rows) else self._unpack(b"")
+
+    def _unpack(self, data: bytes) -> dict[str, Any]:
+        rows, self._packed, at = self._packed, [], 0
+        if len(data) != sum(row[1] for row in rows) or len(data) > PACKED_BYTES + SMALL:
+            raise Trouble("foul", "more or less came than was announced")
+        took: list[list[Any]] = []
+        lost: list[list[str]] = []
+        for name, size, mtime, mode, digest in rows:
+            content, at = data[at : at + size], at + size
+            made = new_digest()
+            made.update(content)
+            try:
+                if made.hexdigest() != digest:
+                    raise Trouble("digest", "arrived damaged")
+                info = self._put(name, content, mtime, mode)
+                took.append([name, digest, info.st_size, info.st_mtime_ns, info.st_ctime_ns])
+            except OSError as error:
+                trouble = trouble_of(error)
+                lost.append([name, trouble.code, trouble.why])
+            except Trouble as trouble:
+                if trouble.code == "foul":
+                    raise
+                lost.append([name, trouble.code, trouble.why])
+        return {"took": took, "lost": lost}
+
+    def _put(self, name: str, content: bytes, mtime: int, mode: int) -> os.stat_result:
+        """Write a small file whole. Nobody goes on with an unfinished one, so its name is nobody else's, and no lock is needed."""
+        path = self._folder.place(name, make=True)
+        part = os.path.join(os.path.dirname(path), self._smalls)
+        fd = os.open(part, _OPEN | os.O_EXCL, (mode & 0o755 | 0o600) & self._readers(path))
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[os.write(fd, view) :]
+            times = (min(max(0, mtime), 1 << 62),) * 2
+            if sys.platform == "win32":
+                os.close(fd)
+                fd = -1
+                os.utime(part, ns=times)
+            else:
+                os.utime(fd, ns=times)
+            self._folder.must_stand(name, path)
+            os.replace(part, path)
+            part = ""
+            return os.lstat(path) if fd < 0 else os.fstat(fd)
+        finally:
+            if fd >= 0:
+                os.close(fd)
+            if part:
+                os.unlink(part)
 
     def _begin(self, head: dict[str, Any]) -> None:
         name, size, offset = head["put"], head["size"], head["offset"]
@@ -87,7 +163,7 @@ class Receiver:
         self._part = self._folder.part_path(name, make=True)
         # The umask has its say, and nobody else may write whatever the sender says.
         mode = self._head["mode"] & 0o755 | 0o600
-        mode &= self._readers(name)
+        mode &= self._readers(self._folder.place(name))
         self._fd = os.open(self._part, _OPEN, mode)
         _lock(self._fd)
         info = os.fstat(self._fd)
@@ -100,10 +176,11 @@ class Receiver:
             os.ftruncate(self._fd, offset)
             os.lseek(self._fd, offset, os.SEEK_SET)
 
-    def _readers(self, name: str) -> int:
+    @staticmethod
+    def _readers(path: str) -> int:
         """What may be allowed: a file that is private stays so, whatever takes its place."""
         try:
-            info = os.lstat(self._folder.place(name))
+            info = os.lstat(path)
         except OSError:
             return 0o777
         return info.st_mode & 0o777 | 0o700 if stat.S_ISREG(info.st_mode) else 0o777

@@ -126,12 +126,35 @@ def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Pat
     assert cluster.outputs().files == 0
 
 
-def test_an_ignore_file_here_takes_no_result_away(notebook: Path, up: Up) -> None:
+def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_runs_by_itself(notebook: Path, up: Up) -> None:
     (notebook / ".gitignore").write_text("results/\n*.ckpt\n")
-    cluster = up('[results, "*.ckpt"]')
-    make(cluster, "mkdir results; touch results/a x.ckpt")
-    cluster.outputs()
-    assert listed(notebook) == [".gitignore", "results/a", "x.ckpt"]
+    (notebook / "same.py").write_text("mine\n")
+    cluster = up('[results, "*.ckpt", "*", "src*/*.py"]')
+    make(
+        cluster,
+        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv; echo mine >same.py; echo 1 >numpy.py\n"
+        "echo 1 >requests/__init__.py; echo 1 >srcs/taken.py; ln -s results/a ssl",
+    )
+    done = cluster.outputs()
+    # What the pattern `*` let the machine choose is nothing that Python or a tool here would take by itself.
+    here = [
+        ".gitignore",
+        "Makefile.from-dev",
+        "data.csv",
+        "numpy.py.from-dev",
+        "requests/__init__.py.from-dev",
+        "results/a",
+        "results/own.py",
+    ]
+    here += ["same.py", "srcs/taken.py", "srcs/taken.py.from-dev", "ssl.from-dev", "x.ckpt"]
+    assert listed(notebook) == here
+    (line,) = [line for line in done.lines if "renamed" in line]
+    assert "Makefile.from-dev, numpy.py.from-dev" in line
+    assert "*.py" in line
+    make(cluster, "echo 22 >numpy.py")
+    assert cluster.outputs().files == 1
+    assert listed(notebook) == here
+    assert (notebook / "numpy.py.from-dev").read_text() == "22\n"
 
 
 def test_every_node_gives_its_own(world: TunnelWorld, notebook: Path, up: Up) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
@@ -219,10 +220,10 @@ async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machin
     made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     real = Connection._new_process
 
-    async def slow(self: Connection, ssh: Any, command: str) -> Any:
+    async def slow(self: Connection, ssh: Any, command: str, window: int) -> Any:
         begun.set()
         await go.wait()
-        made.set_result(await real(self, ssh, command))
+        made.set_result(await real(self, ssh, command, window))
         return made.result()
 
     monkeypatch.setattr(Connection, "_new_process", slow)
@@ -239,3 +240,33 @@ async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machin
     monkeypatch.undo()
     assert (await connection.run("echo still there")).stdout == "still there\n"
     await connection.close()
+
+
+async def test_what_a_machine_sends_ahead_of_a_slow_reader_is_bounded(machine: Any, connected: Any) -> None:
+    size, window = 30_000_000, 1_000_000
+    async with connected(machine) as connection, connection.channel(f"head -c {size} /dev/zero", window) as process:
+        taken, most = 0, 0
+        while data := await process.stdout.read(200_000):
+            taken += len(data)
+            waiting = sum(len(piece) for piece, _ in process.channel._recv_buf)
+            most = max(most, waiting + process._recv_buf_len)
+            await asyncio.sleep(0.001)  # the line is quicker
+    assert taken == size
+    assert most <= 2.1 * window
+
+
+async def test_many_packets_leave_in_one_piece_and_none_is_empty(machine: Any, connected: Any) -> None:
+    pieces: list[int] = []
+    async with connected(machine) as connection:
+        transport = connection._ssh._transport._transport
+        real = transport.write
+
+        def write(data: bytes) -> None:
+            pieces.append(len(data))
+            real(data)
+
+        transport.write = write
+        done = await connection.run("sha256sum", b"x" * 2_000_000)
+    assert done.stdout.startswith(hashlib.sha256(b"x" * 2_000_000).hexdigest())
+    assert 2_000_000 < sum(pieces) < 2_010_000
+    assert len(pieces) < 40, "63 packets of 32 kB"
