@@ -18,6 +18,7 @@ from nbprov.runtime.waiting import wait_for
 
 from .errors import readable, readably
 from .planner import Planner
+from .replaced import Bringer
 from .taking import Takings
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Reaching(Planner):
                 self._reached = (engine, Tunnels(engine), SshConfig(engine))
                 self._takings = Takings(cast("Session", self), engine)
                 engine.take_outputs = self._takings.for_guard
+                engine.bringing = Bringer(cast("Session", self))
                 engine.thread.soon(self._reached[2].follow)
             return self._reached[1:]
 

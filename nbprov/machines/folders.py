@@ -94,7 +94,7 @@ async def awake(live: LiveCluster) -> AsyncIterator[None]:
         end = time.monotonic() + MOST_AWAKE
         while time.monotonic() < end:
             # One that cannot be reached now is told the next time.
-            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
+            await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.present), return_exceptions=True)
             await asyncio.sleep(TOUCH_EVERY)
 
     task = asyncio.create_task(touch())

@@ -163,7 +163,11 @@ async def pull_outputs(live: LiveCluster, spec: Spec, folder: Path, home: Path, 
         )
 
     async with awake(live):
-        work = [_from_node(node, wishes(spec, folder, live.name, number, memory), taking, tell) for number, node in enumerate(live.nodes)]
+        work = [
+            _from_node(node, wishes(spec, folder, live.name, number, memory), taking, tell)
+            for number, node in enumerate(live.nodes)
+            if not node.missing
+        ]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
             await _while_it_moves(tasks, taking)

@@ -47,6 +47,7 @@ from .passes import begin_wait
 from .patience import LEAST_PAUSE, Patience
 from .preparing import new_failover, new_id, notes_of, resumed_failover
 from .racing import RaceRule, hedging_of, race_rule, usual_accept
+from .replacement_steps import Bringing
 from .restock import Restocks
 from .runlog import RunLog
 from .side_objects import Tidying
@@ -94,6 +95,8 @@ class Engine:
         Plans a spec again with blocks, called in a worker thread; set by who can plan. Without it the places of the first plan are gone through again.
     take_outputs
         Brings a cluster's outputs here, within so many seconds, and says whether all came; set by who can. It is cut off when they are over.
+    bringing
+        Brings files, Python, setup and engine to a machine that replaces a lost one; set by who can.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -119,6 +122,7 @@ class Engine:
         self._restocks = Restocks(self)
         self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
         self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
+        self.bringing: Bringing | None = None
         self._planners = Workers("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds
