@@ -257,7 +257,7 @@ def test_a_dearer_price_and_a_guard_that_is_due_keep_it_from_being_asked_for(wor
 
 @pytest.mark.parametrize("moment", ["intent", "sent", "made", "up"])
 def test_a_kernel_that_dies_leaves_it_to_the_next(world: EngineWorld, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, row, cloud = up(world, nodes=2)
+    engine, row, _ = up(world, nodes=2)
     reached = asyncio.Event()
 
     async def hang(*args: Any, **options: Any) -> Any:
