@@ -138,5 +138,6 @@ class FluffyCloud(Cloud):
             name=row["name"],
             launched_at=row["since"],
             reason=row["why"],
+            by_itself=row["why"].startswith("powered itself off"),
             hourly=usd(row["usd_per_hour"]),
         )
