@@ -91,7 +91,8 @@ class LiveCluster:
 
         offer = self.candidate.offer
         slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
-        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots)
+        missing = frozenset(rank for rank, node in enumerate(self.nodes) if node.missing)
+        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots, missing)
 
     @property
     def head(self) -> Node:

@@ -174,7 +174,9 @@ def test_a_refusal_is_said_and_asked_again_and_the_cluster_goes_on(world: Engine
     assert engine.ledger.replacements(row.token)[0].state is AttemptState.REFUSED
     # Attaching anew copes with the gap.
     other = world.engine(Watched)
-    assert [n.missing for n in world.do(other, other.attach("dev")).nodes] == [False, False, True]
+    again = world.do(other, other.attach("dev"))
+    assert [n.missing for n in again.nodes] == [False, False, True]
+    assert (again.notes, again.unheard) == ([], set()), "who is missing is waited for by nobody"
     world.market()
     world.until(lambda: whole(world, engine, row), "another machine")
     assert cloud.most == 3
