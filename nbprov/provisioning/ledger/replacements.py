@@ -110,13 +110,14 @@ class Replacements(Clusters):
 
     def replacement_sent(self, row: ReplacementRow, operation: Operation) -> None:
         """Store the operation before it is followed."""
-        self._move(row, AttemptState.SENT, "operation = ?", dump(operation))
+        with self.store.transaction() as db:
+            self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
     def replacement_made(self, row: ReplacementRow, instance_id: str) -> None:
         """Store the id of what was made; from now on its price runs."""
         now = self.clock.now()
         with self.store.transaction() as db:
-            self._move(row, AttemptState.ACCEPTED, "instance_id = ?", instance_id)
+            self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id)
             offer = row.launch.candidate.offer
             self._open_segments(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
             # A listing may have told of it first, when only the price of the launch was known.
@@ -128,6 +129,7 @@ class Replacements(Clusters):
         now = self.clock.now()
         with self.store.transaction() as db:
             self._move(
+                db,
                 row,
                 state,
                 "failure = coalesce(?, failure), ended = CASE WHEN ? THEN ? END",
@@ -147,7 +149,7 @@ class Replacements(Clusters):
             node_of = {i.id: i.node for i in self.instances(row.token)}
             ids = sorted({*self._ids(db, row.token), row.instance_id}, key=lambda one: (node_of.get(one, row.node), one))
             db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps(ids), row.token))
-            self._move(row, AttemptState.READY, "ended = ?", self.clock.now())
+            self._move(db, row, AttemptState.READY, "ended = ?", self.clock.now())
             return True
 
     def replacements(self, token: str) -> list[ReplacementRow]:
@@ -163,13 +165,12 @@ class Replacements(Clusters):
         """Of each node that was replaced, how long after `began` that was, and what the run had cost by then."""
         return {r.node: (max(0.0, r.created - began), r.spent) for r in self.replacements(token) if r.state is AttemptState.READY}
 
-    def _move(self, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> None:
-        with self.store.transaction() as db:
-            self._hold(db, row.run_id)
-            db.execute(
-                f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
-                (state.value, *values, row.token, row.number),
-            )
+    def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> None:
+        self._hold(db, row.run_id)
+        db.execute(
+            f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
+            (state.value, *values, row.token, row.number),
+        )
 
     @staticmethod
     def _ids(db: sqlite3.Connection, token: str) -> list[str]:
