@@ -104,11 +104,6 @@ class LiveCluster:
         """The nodes whose machines are there."""
         return [node for node in self.nodes if not node.missing]
 
-    def check_whole(self) -> None:
-        """Raise `NodeMissing` where a machine is missing: for what needs all of them."""
-        for node in self.nodes:
-            check_there(node)
-
     async def connect(self, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to every node, all at once.
 

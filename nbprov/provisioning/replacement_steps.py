@@ -188,6 +188,13 @@ class Replacement:
                 raise NotNow(f"its lifetime is over in {short_duration(max(0.0, left))}")
         return replace(candidate, offer=replace(candidate.offer, zone=zone))
 
+    async def _see_others(self, error: Exception) -> None:
+        """Raise `NotNow` where another machine is on its way out: what failed since may have failed for want of that one."""
+        ids = self._ledger.ids_of(self._cluster.token)
+        there = {i.id for i in await self._listed() if i.state is InstanceState.RUNNING}
+        if not set(ids) <= there:
+            raise NotNow("another of its machines is lost as well") from error
+
     # ------------------------------------------------------------ deciding
 
     async def _see_through(self, row: ReplacementRow, *, is_mine: bool) -> None:
@@ -203,10 +210,13 @@ class Replacement:
             return
         try:
             await self._bring_up(row)
-        except LeaseLost:
+        except (LeaseLost, Unwanted, NotNow):
             raise
-        except (CloudError, NbprovError, TimeoutError, OSError) as error:
+        except Exception as error:
+            if not isinstance(error, CloudError | NbprovError | TimeoutError | OSError):
+                log.exception("%s: bringing node %d up", self._cluster.name, row.node)
             self._check_wanted()
+            await self._see_others(error)
             await self._end(row, _failure(error))
 
     async def _decided(self, row: ReplacementRow, *, is_mine: bool) -> str | Failure | None:
