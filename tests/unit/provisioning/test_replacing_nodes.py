@@ -261,7 +261,7 @@ def test_a_dearer_price_and_a_guard_that_is_due_keep_it_from_being_asked_for(wor
     assert len(cloud.launches) == 1
 
 
-@pytest.mark.parametrize("moment", ["intent", "sent", "made", "up"])
+@pytest.mark.parametrize("moment", ["intent", "up"])
 def test_a_kernel_that_dies_leaves_it_to_the_next(world: EngineWorld, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, row, _ = up(world, nodes=2)
     reached = asyncio.Event()

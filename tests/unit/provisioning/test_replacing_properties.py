@@ -273,7 +273,7 @@ async def tell(world: World, events: Sequence[str]) -> None:
         await world.round()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     events=EVENTS,
     outcomes=OUTCOMES,
