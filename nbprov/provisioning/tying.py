@@ -41,6 +41,11 @@ async def tie(live: LiveCluster) -> None:
 
     async def files(node: Node) -> None:
         assert node.connection is not None, "machines are tied over open connections"
+        if node.agent is not None and not node.connection.is_open:
+            # The line broke since it was opened, and the agent's client has made another one, or makes it now.
+            if not node.agent.connection.is_open:
+                await node.agent.status()
+            node.connection = node.agent.connection
         try:
             node.folder = await put_in_place(node.connection, told)
         except RemoteError as error:
