@@ -151,7 +151,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         If its machines cannot be reached.
     """
     from nbprov.machines.cells import agent_of
-    from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept
+    from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept, of_node
 
     if asked == Guards():
         return ""
@@ -163,7 +163,9 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     if _rules(before) == _rules(after):
         return ""
     live = await engine.attach(row.name)
-    await asyncio.gather(*(agent_of(node).set_guards(config) for node in live.nodes))
+    await asyncio.gather(
+        *(agent_of(node).set_guards(of_node(config, ledger, row.run_id, row.token, node.instance.node)) for node in live.present)
+    )
     for node in live.nodes:
         ledger.set_guard(row.run_id, node.instance.node, stored, {})
     engine.changed()

@@ -19,6 +19,7 @@ from nbprov.runtime.waiting import wait_for
 from .before_leaving import BeforeLeaving
 from .errors import readable, readably
 from .planner import Planner
+from .replaced import Bringer
 from .taking import Takings
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Reaching(Planner):
                 self._takings = Takings(cast("Session", self), engine)
                 engine.take_outputs = self._takings.for_guard
                 engine.leaving = BeforeLeaving(cast("Session", self))
+                engine.bringing = Bringer(cast("Session", self))
                 engine.thread.soon(self._reached[2].follow)
             return self._reached[1:]
 

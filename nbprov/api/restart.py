@@ -131,7 +131,7 @@ def _lost_jobs(cluster: Cluster) -> str:
     from nbprov.machines.cells import agent_of
 
     async def lost(live: LiveCluster) -> list[str]:
-        told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.nodes]
+        told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.present]
         return [f"{job}{f' on node {number}' if number else ''}" for number, jobs in told for job in jobs]
 
     try:

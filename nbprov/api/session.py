@@ -307,7 +307,7 @@ class Session(JobDesk, Keeping, Engined):
             run_id=row.run_id,
             state=row.state,
             candidate=row.candidate,
-            instances=tuple(ledger.instances(row.token)),
+            instances=tuple(ledger.members(row.token)),
             guards=guards,
             notes=(*cluster_notes(ledger, row, guards), *self.takings.words(row)),
             started=row.started,

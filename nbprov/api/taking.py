@@ -347,7 +347,7 @@ class Takings:
     async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
         from nbprov.machines.cells import agent_of
-        from nbprov.provisioning.guards import hold_known, hold_of
+        from nbprov.provisioning.guards import hold_known, hold_of, of_node
         from nbprov.remote.agent.values import GuardConfig
         from nbprov.spec import to_yaml
 
@@ -361,7 +361,10 @@ class Takings:
         if known is not None and "poweroff" in known[0] and hold_known(ledger, row.run_id) != hold_of(spec):
             config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
             live = await self._engine.attach(row.name)
-            await asyncio.gather(*(agent_of(node).set_guards(GuardConfig.from_json(config)) for node in live.nodes))
+            told = GuardConfig.from_json(config)
+            await asyncio.gather(
+                *(agent_of(node).set_guards(of_node(told, ledger, row.run_id, row.token, node.instance.node)) for node in live.present)
+            )
             for node in live.nodes:
                 ledger.set_guard(row.run_id, node.instance.node, config, {})
         ledger.rewrite_spec(row.run_id, to_yaml(replace(stored, outputs=spec.outputs)), folder)

@@ -52,6 +52,10 @@ class Capabilities:
     fills
         A create for which there are too few machines is accepted with those there are; the same one again makes of the rest what it can, unless
         machines of it were ended meanwhile. Elsewhere a create is all or none.
+    replaces_nodes
+        A create with `Launch.part` makes the machines that `Launch.nodes` names beside those that bear the token already: under a key of its own
+        (`Launch.key`), with ids that no machine of the token ever had, and `Instance.node` of each is the number that was asked for.
+        `Instance.by_itself` is told.
     settle
         Seconds after which a create that was sent surely shows in a listing.
     own_timer
@@ -92,6 +96,7 @@ class Capabilities:
     accelerator_args: bool = False
     replayable: bool = False
     fills: bool = False
+    replaces_nodes: bool = False
     settle: Seconds = 120.0
     own_timer: bool = False
     zones: bool = True
@@ -136,7 +141,7 @@ class Cloud(ABC):
 
     @abstractmethod
     def submit(self, launch: Launch) -> Operation:
-        """Send one create for `launch.count` machines, all or none (but see `Capabilities.fills`). At most `CALL_SECONDS`.
+        """Send one create for `launch.count` machines, all or none (but see `Capabilities.fills` and `replaces_nodes`). At most `CALL_SECONDS`.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live import LiveCluster, Node, check_there
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
 from nbprov.remote.agent.values import Environment
 
@@ -250,7 +250,14 @@ async def _deliver(agent: AgentClient, id: str) -> bool:
 
 
 def agent_of(node: Node) -> AgentClient:
-    """The agent of a node of an attached cluster."""
+    """The agent of a node of an attached cluster.
+
+    Raises
+    ------
+    NodeMissing
+        If its machine was lost.
+    """
+    check_there(node)
     assert node.agent is not None, "attach() opens every agent"
     return node.agent
 
@@ -258,7 +265,7 @@ def agent_of(node: Node) -> AgentClient:
 @asynccontextmanager
 async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[None]:
     # Agents that hear of each other need nobody for this, nor does it end with this kernel.
-    others = [node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen]
+    others = [node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen and not node.missing]
 
     async def touch() -> None:
         while True:

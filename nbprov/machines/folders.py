@@ -100,7 +100,7 @@ async def awake(live: LiveCluster, first: Seconds = 0.0) -> AsyncIterator[None]:
 
     async def tell() -> None:
         # One that cannot be reached now is told the next time.
-        await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.nodes), return_exceptions=True)
+        await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.present), return_exceptions=True)
 
     async def touch() -> None:
         nonlocal is_told

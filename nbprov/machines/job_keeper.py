@@ -103,7 +103,7 @@ class JobKeeper:
             log.debug("jobs of %s: %r", live.name, error)
 
     def _is_due(self, live: LiveCluster) -> bool:
-        agents = [agent_of(node) for node in live.nodes]
+        agents = [agent_of(node) for node in live.present]
         if self._heard.get(live.run_id) is not live:
             self._heard[live.run_id] = live
             agents[0].on_ending.add(partial(self._machine_ends, live))

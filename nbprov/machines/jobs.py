@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import NbprovError, NotFound
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live import LiveCluster, Node, check_there
 from nbprov.remote.agent.client import END_ONLY
 from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Environment, TaskInfo
@@ -197,12 +197,17 @@ class JobRequest:
             )
 
 
+async def _jobs_of(node: Node) -> Sequence[TaskInfo]:
+    """What a node has; nothing where its machine was lost, and what it had with it."""
+    return () if node.missing else await agent_of(node).jobs()
+
+
 async def list_jobs(live: LiveCluster) -> list[Job]:
     """The jobs of the head, oldest first; those that other nodes have a part of as a whole.
 
     What a node that does not answer has of a job that went well elsewhere counts as running: nobody knows yet how it ends.
     """
-    asked = await asyncio.gather(*(agent_of(node).jobs() for node in live.nodes), return_exceptions=True)
+    asked = await asyncio.gather(*(_jobs_of(node) for node in live.nodes), return_exceptions=True)
     if isinstance(asked[0], BaseException):
         raise asked[0]
     # One of an id a node: a machine that tells more of them is not believed.
@@ -294,6 +299,8 @@ async def submit_job(live: LiveCluster, wanted: JobRequest, known: Iterable[str]
     if count > len(live.nodes):
         has = f"{len(live.nodes)} node{'' if len(live.nodes) == 1 else 's'}"
         raise JobError(f"{live.name} has {has}, the job asks for {count}", hint=f"--nodes {len(live.nodes)}", code="job.nodes")
+    for node in live.nodes[:count]:
+        check_there(node)
     jobs = await list_jobs(live)
     for name in wanted.after:
         if named(jobs, name) is None:
@@ -408,13 +415,18 @@ def _variables(live: LiveCluster, node: Node, gpus: float | None) -> dict[str, s
 
 async def job_end(live: LiveCluster, job: Job) -> Job:
     """Wait until every part of a job has ended; how."""
-    ended = await asyncio.gather(*(_part_end(node, job.id) for node in live.nodes[: job.nodes]))
-    parts = [part for task in ended if (part := Job.of(task)) is not None]
+    ended = await asyncio.gather(*(_part_end(node, job.id) for node in live.nodes[: job.nodes] if not node.missing))
+    parts = [part for task in ended if task is not None and (part := Job.of(task)) is not None]
     return joined(parts) if parts else job
 
 
-async def _part_end(node: Node, id: str) -> TaskInfo:
-    return await agent_of(node).job_output(id, END_ONLY).wait()
+async def _part_end(node: Node, id: str) -> TaskInfo | None:
+    try:
+        return await agent_of(node).job_output(id, END_ONLY).wait()
+    except AgentError as error:
+        if error.code != "agent.no-task" or not node.instance.node:
+            raise
+        return None  # another machine is in the place of the one that had this part
 
 
 async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Job]:
@@ -458,7 +470,7 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
 
 async def cancel_parts(live: LiveCluster, job: Job) -> None:
     """Ask each node to end its part of a job."""
-    await _all(_cancel_part(node, job) for node in live.nodes[: max(job.nodes, len(job.parts))])
+    await _all(_cancel_part(node, job) for node in live.nodes[: max(job.nodes, len(job.parts))] if not node.missing)
 
 
 async def _cancel_part(node: Node, job: Job) -> None:

@@ -181,8 +181,8 @@ async def pull_outputs(
         )
 
     async with awake(live):
-        wanted = [wishes(spec, folder, live.name, number, memory) for number in range(len(live.nodes))]
-        work = [_while_heard(node, its, taking, tell, answers) for node, its in zip(live.nodes, wanted, strict=True)]
+        wanted = [(node, wishes(spec, folder, live.name, number, memory)) for number, node in enumerate(live.nodes) if not node.missing]
+        work = [_while_heard(node, its, taking, tell, answers) for node, its in wanted]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
             await _while_it_moves(tasks, taking)

@@ -28,11 +28,15 @@ TOLD_EVERY: Seconds = 0.5
 """Between two words of how far it is: a person reads no faster."""
 
 
-async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report) -> None:
+async def place_files(
+    live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report, *, only: int | None = None
+) -> None:
     """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
 
     Parameters
     ----------
+    only
+        The one node that they are brought to.
     folder
         What relative paths are relative to.
     home
@@ -46,6 +50,7 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
         The first thing that did not work. What has arrived stays, and the next run goes on from there.
     """
     found: dict[str, Found] = {}
+    numbers = range(len(live.nodes)) if only is None else (only,)
     for mount in spec.file_mounts:
         if mount.kind is not SourceKind.LOCAL and mount.source not in found:
             found[mount.source] = await asyncio.to_thread(look, mount.source)
@@ -54,8 +59,8 @@ async def place_files(live: LiveCluster, spec: Spec, folder: Path, home: Path, r
     async with awake(live):
         if isinstance(spec.workdir, Repository):
             async with Working(live, spec.workdir, report, note) as working:
-                await all_of(*(working.bring(number) for number in range(len(live.nodes))))
-        await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in range(len(live.nodes))))
+                await all_of(*(working.bring(number) for number in numbers))
+        await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in numbers))
 
 
 def facts(found: Found, target: str, live: LiveCluster) -> list[str]:

@@ -175,7 +175,7 @@ def command_line(words: list[str]) -> str:
 def _reachable(engine: Engine, row: ClusterRow) -> list[Instance]:
     if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
         return []
-    return [i for i in engine.ledger.instances(row.token) if i.host and i.port]
+    return [i for i in engine.ledger.members(row.token) if i.host and i.port]
 
 
 class SshConfig:

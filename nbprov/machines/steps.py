@@ -127,7 +127,7 @@ class Steps:
             end = asyncio.get_running_loop().time() + MOST_AWAKE
             while asyncio.get_running_loop().time() < end:
                 # One that cannot be reached now is told the next time.
-                await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in self.live.nodes), return_exceptions=True)
+                await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in self.live.present), return_exceptions=True)
                 await asyncio.sleep(TOUCH_EVERY)
 
         task = asyncio.create_task(touch()) if len(self.live.nodes) > 1 else None

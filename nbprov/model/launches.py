@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,6 +47,10 @@ class Launch:
         `low` to `ultra`, `best`, or empty for the cloud's usual disk.
     network_best, accelerator_args
         As in `Request`.
+    nodes
+        The numbers of the machines that are asked for; empty for all of a cluster, from 0 on.
+    part
+        0 for the create that makes a cluster, else which replacement of a lost machine under the same token it is.
     """
 
     token: str
@@ -67,6 +72,21 @@ class Launch:
     disk_tier: str = ""
     network_best: bool = False
     accelerator_args: tuple[tuple[str, str], ...] = ()
+    nodes: tuple[int, ...] = ()
+    part: int = 0
+
+    @property
+    def key(self) -> str:
+        """What makes this create idempotent: the token, and of a replacement something of its own, so that it never gives the first create's machines.
+
+        32 lower-case hex digits, the same whenever it is asked for.
+        """
+        return self.token if not self.part else hashlib.sha256(f"{self.token}/{self.part}".encode()).hexdigest()[:32]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The node numbers of what is made, in order."""
+        return self.nodes or tuple(range(self.count))
 
     def user_data(self) -> str:
         """The start script, filled in. Never stored, never logged."""
@@ -153,6 +173,8 @@ class Instance:
         What the cloud charges, where it says so.
     failure
         Why it ended by itself, where its cloud says so and the adapter can name the cause: capacity that was gone after all, a spot machine taken back.
+    by_itself
+        It powered itself off, or its own timer ended it: a guard wanted that, or a person on it, and nobody took it away.
     """
 
     cloud: str
@@ -173,6 +195,7 @@ class Instance:
     reason: str = ""
     hourly: Micros | None = None
     failure: Failure | None = None
+    by_itself: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ class Absences:
         gone = {i for i, first in since.items() if first <= asked and asked - first >= settle}
         return gone, absent - gone
 
+    def found(self, cluster_id: str, instance_id: str) -> None:
+        """Drop what is known of one machine: what became of it is settled."""
+        self._since.pop((cluster_id, instance_id), None)
+
     def any_of(self, cluster_id: str) -> bool:
         """Whether a machine of this cluster is missing."""
         return any(missing == cluster_id for missing, _ in self._since)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Collection, Coroutine
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,8 @@ class AtWork:
         self._absences = Absences()
         self._notes = Notes(engine.ledger, engine.clock, engine.changed)
         self._foreign: set[str] = set()
+        self._replacing: dict[str, asyncio.Task[None]] = {}
+        """By the id of the cluster: what puts another machine in the place of a lost one."""
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -108,6 +110,8 @@ class AtWork:
             self._try_lease(run_id)
 
     def _release(self, run_id: str) -> None:
+        if run_id in self._replacing:
+            return  # it goes on under the same lease; a cluster has its run's id
         driver = self._engine.drivers.get(run_id)
         if driver is not None and not driver.machine.finished:
             return  # it winds up what is beside the cluster, under the same lease
@@ -118,9 +122,11 @@ class AtWork:
         except Exception as error:
             log.warning("the lease of run %s was not given up and will lapse: %s", run_id, error)
 
-    async def _missing(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds) -> tuple[set[str], set[str]]:
+    async def _missing(
+        self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds, also: Collection[str] = ()
+    ) -> tuple[set[str], set[str]]:
         # A cluster whose ids are not known is missing as a whole or not at all.
-        expected = self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())
+        expected = (*(self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())), *also)
         absent = set(expected) - {i.id for i in machines}
         if absent and not await cloud.is_of(row.candidate.account):
             self._foreign.add(row.cluster_id)

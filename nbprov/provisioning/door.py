@@ -61,6 +61,10 @@ class Door:
             found = None
         return instance if found is None else found
 
+    def add(self, instance_id: str) -> None:
+        """Let this computer in to one more machine."""
+        self._ids = (*self._ids, instance_id)
+
     def close(self) -> None:
         """Nobody waits for an answer any more."""
         if self._task is not None:

@@ -161,7 +161,7 @@ class Enforcing(Holding, ABC):
                 live = await self._engine.attach(row.name)
         except Exception as error:  # whatever it is, nobody knows of the machine's idle time
             return [], error
-        answers = await asyncio.gather(*(one(node.agent) for node in live.nodes), return_exceptions=True)
+        answers = await asyncio.gather(*(one(node.agent) for node in live.present), return_exceptions=True)
         told = [answer for answer in answers if not isinstance(answer, BaseException)]
         if told and len(told) == len(answers):
             return told, None

@@ -48,6 +48,7 @@ from .passes import begin_wait
 from .patience import LEAST_PAUSE, Patience
 from .preparing import new_failover, new_id, notes_of, resumed_failover
 from .racing import RaceRule, hedging_of, race_rule, usual_accept
+from .replacement_steps import Bringing
 from .restock import Restocks
 from .runlog import RunLog
 from .side_objects import Tidying
@@ -97,6 +98,8 @@ class Engine:
         Brings a cluster's outputs here, within so many seconds, and says whether all came; set by who can. It is cut off when they are over.
     leaving
         Brings logs and outputs here before a cluster that is to go does; set by who can.
+    bringing
+        Brings files, Python, setup and engine to a machine that replaces a lost one; set by who can.
     least_pause
         Between two passes of a run that waits for stock.
     """
@@ -123,6 +126,7 @@ class Engine:
         self.replan: Callable[[Spec, Sequence[Block]], Plan] | None = None
         self.take_outputs: Callable[[ClusterRow, Seconds], Coroutine[Any, Any, bool]] | None = None
         self.leaving: Leaving | None = None
+        self.bringing: Bringing | None = None
         self._planners = Workers("plan", 1)
         self.least_pause = LEAST_PAUSE
         self._find_cloud = clouds

@@ -26,6 +26,9 @@ LEAST_BUDGET_SECONDS: Seconds = 600.0
 
 STOP, DOWN = "stop", "down"
 
+NODE = "node"
+"""The event of a machine that was lost, or replaced, or is not."""
+
 BUDGET = "budget"
 """The event of a share of the budget that is spent."""
 
@@ -105,6 +108,13 @@ def hold_known(ledger: Ledger, run_id: str) -> Seconds:
     return float(known[0].get("outputs", {}).get("hold_seconds", 0.0)) if known is not None else 0.0
 
 
+def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: int) -> GuardConfig:
+    """What one node is told: of a machine that replaced a lost one, the rest of lifetime and budget."""
+    launch = next((row for row in ledger.launches(run_id) if row.token == token), None)
+    late = ledger.late_nodes(token, launch.created).get(node) if launch is not None else None
+    return config if late is None else config.later(*late)
+
+
 def output_notes(spec: Spec) -> list[str]:
     """When outputs come, and what has to run for that."""
     if not spec.outputs:
@@ -173,7 +183,16 @@ def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str,
     due = stopped_until(guards, row)
     if due is not None:
         said.append(f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill")
-    return (*said, *silence_notes(ledger, row))
+    return (*said, *missing_notes(ledger, row), *silence_notes(ledger, row))
+
+
+def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
+    """What is to be said of a cluster that lacks a machine: how many work, and what is done about it."""
+    count, there = row.candidate.count, len(ledger.ids_of(row.token))
+    if not 0 < there < count or row.state is ClusterState.ENDED:
+        return ()
+    latest = next((text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), "")
+    return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
 
 
 def guard_notes(guards: Guards) -> list[str]:

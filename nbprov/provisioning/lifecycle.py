@@ -141,12 +141,14 @@ class Lifecycle(Naming):
         pause = cloud.capabilities.poll_every
         told: set[str] = set()
         asked = engine.clock.elapsed()
+        await self._leave_replacement(row)
         while True:
+            may_come = await self._may_come(cloud, row)
             machines, _, unsure = await self._look(cloud, row)
             if self._has_ended(row):
                 return  # it was forgotten, here or in another kernel
             rest = [i for i in machines if i.state is not InstanceState.GONE]
-            if not rest and not unsure - told:
+            if not rest and not unsure - told and not may_come:
                 break
             told |= {i.id for i in rest if i.state is InstanceState.ENDING}
             is_late = engine.clock.elapsed() - asked > ASK_AGAIN
@@ -198,6 +200,7 @@ class Lifecycle(Naming):
 
     async def _stop(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         async with self._at_work(row, alone=True):
+            await self._undo_replacement(cloud, row)
             await self._halt(cloud, row, reason)
 
     async def _halt(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
@@ -340,7 +343,9 @@ class Lifecycle(Naming):
             else:
                 ours = [i for i in listed if i.token == row.token]
                 self._engine.ledger.seen(ours)
-                return ours, *await self._missing(cloud, row, ours, asked)
+                current = {i.id for i in self._of_cluster(row, ours)}  # what was lost and is gone may be listed for an hour
+                ours = [i for i in ours if i.id in current or i.state is not InstanceState.GONE]
+                return ours, *await self._missing(cloud, row, ours, asked, self._half_made(row))
 
     def _still(self, row: ClusterRow, goal: InstanceState) -> None:
         allowed = {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Instance
 from nbprov.model.offers import Candidate
 
@@ -23,6 +25,12 @@ if TYPE_CHECKING:
     from .door import Door
 
 
+class NodeMissing(NbprovError):
+    """A machine of the cluster was lost, and no other is in its place yet."""
+
+    code = "node.missing"
+
+
 @dataclass(slots=True)
 class Node:
     """One machine with its connection and agent; node 0 is the head.
@@ -31,12 +39,15 @@ class Node:
     ----------
     folder
         Where our files lie on it; empty until they are there.
+    missing
+        It was lost, and this is the place that another one gets; `instance` is the lost one.
     """
 
     instance: Instance
     connection: Connection | None = None
     agent: AgentClient | None = None
     folder: str = ""
+    missing: bool = False
 
     async def close(self) -> None:
         """Close the connection; the machine and everything on it go on."""
@@ -49,7 +60,7 @@ class Node:
 
 @dataclass(slots=True)
 class LiveCluster:
-    """The machines of one launch, head first.
+    """The machines of one launch, head first; one that was lost keeps its place (`Node.missing`), so that a number always means the same node.
 
     Attributes
     ----------
@@ -80,12 +91,18 @@ class LiveCluster:
 
         offer = self.candidate.offer
         slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
-        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots)
+        missing = frozenset(rank for rank, node in enumerate(self.nodes) if node.missing)
+        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots, missing)
 
     @property
     def head(self) -> Node:
         """The first node."""
         return self.nodes[0]
+
+    @property
+    def present(self) -> list[Node]:
+        """The nodes whose machines are there."""
+        return [node for node in self.nodes if not node.missing]
 
     async def connect(self, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to every node, all at once.
@@ -100,15 +117,16 @@ class LiveCluster:
         CloudError
             With the cause of the first node that cannot be reached in time.
         """
+        await all_of(*(self.connect_to(node, seconds, boot_grace=boot_grace) for node in self.present))
+
+    async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
+        """Open an ssh connection to one node; as `connect`."""
         from nbprov.remote.connection import wait_for_ssh
 
-        async def one(node: Node) -> None:
-            at = node.instance
-            node.connection = await wait_for_ssh(
-                at.host, at.port, self.keys, seconds, at.user or None, boot_grace=boot_grace, on_silence=self._knock
-            )
-
-        await all_of(*(one(node) for node in self.nodes))
+        at = node.instance
+        node.connection = await wait_for_ssh(
+            at.host, at.port, self.keys, seconds, at.user or None, boot_grace=boot_grace, on_silence=self._knock
+        )
 
     def _knock(self) -> None:
         if self.door is not None:
@@ -129,30 +147,50 @@ class LiveCluster:
                 self._knock()
             raise
 
-    async def start_agents(self, guards: GuardConfig | None, seconds: Seconds) -> None:
+    async def start_agents(self, guards: GuardsOf | GuardConfig | None, seconds: Seconds) -> None:
         """Start the agent of every node, hand it its guards (None leaves those it has), and make the nodes known to each other.
+
+        Parameters
+        ----------
+        guards
+            One configuration for all, or what gives that of a node.
 
         Raises
         ------
         CloudError
             With the cause of the first node whose agent does not answer in time.
         """
+        of = guards if callable(guards) else lambda node: guards
+        await all_of(*(self.start_agent(node, of(node), seconds) for node in self.present))
+        await tie(self)
+
+    async def start_agent(self, node: Node, guards: GuardConfig | None, seconds: Seconds) -> None:
+        """Start the agent of one node and hand it its guards."""
         from nbprov.remote.agent.client import AgentClient
         from nbprov.remote.agent.values import AgentConfig
 
-        async def one(node: Node) -> None:
-            assert node.connection is not None, "agents are started over an open connection"
-            config = AgentConfig(guards=guards, start_seconds=seconds)
-            node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
-
-        await all_of(*(one(node) for node in self.nodes))
-        await tie(self)
+        assert node.connection is not None, "agents are started over an open connection"
+        config = AgentConfig(guards=guards, start_seconds=seconds)
+        node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
 
     async def close(self) -> None:
         """Close every connection; the machines go on."""
         if self.door is not None:
             self.door.close()
         await asyncio.gather(*(node.close() for node in self.nodes))
+
+
+GuardsOf = Callable[[Node], "GuardConfig | None"]
+"""What a node's agent is told."""
+
+
+def check_there(node: Node) -> None:
+    """Raise `NodeMissing` for a node whose machine was lost."""
+    if node.missing:
+        raise NodeMissing(
+            f"node {node.instance.node} was lost, and no other machine is in its place yet",
+            hint="%clusters says what is done about it; name the other nodes, as with --nodes head",
+        )
 
 
 async def all_of(*coroutines: Any) -> None:

@@ -36,11 +36,16 @@ async def tie(live: LiveCluster) -> None:
         agents, shared = (gang.agents, await asyncio.to_thread(secret, live.keys)) if len(live.nodes) > 1 else ([], b"")
     except NbprovError as error:
         live.notes.append(error.message)
-        live.unheard = set(range(len(live.nodes)))
+        live.unheard = {rank for rank, node in enumerate(live.nodes) if not node.missing}
         return
 
     async def files(node: Node) -> None:
         assert node.connection is not None, "machines are tied over open connections"
+        if node.agent is not None and not node.connection.is_open:
+            # The line broke since it was opened, and the agent's client has made another one, or makes it now.
+            if not node.agent.connection.is_open:
+                await node.agent.status()
+            node.connection = node.agent.connection
         try:
             node.folder = await put_in_place(node.connection, told)
         except RemoteError as error:
@@ -54,9 +59,10 @@ async def tie(live: LiveCluster) -> None:
             live.unheard.add(rank)
             live.notes.append(f"node {node.instance.node}: {error.message}")
 
-    await asyncio.gather(*(files(node) for node in live.nodes), *(join(rank, node) for rank, node in enumerate(live.nodes) if agents))
+    there = [(rank, node) for rank, node in enumerate(live.nodes) if not node.missing]
+    await asyncio.gather(*(files(node) for _, node in there), *(join(rank, node) for rank, node in there if agents))
     if agents:
-        await asyncio.gather(*(_hear(live, rank) for rank in range(len(live.nodes)) if rank not in live.unheard))
+        await asyncio.gather(*(_hear(live, rank) for rank, _ in there if rank not in live.unheard))
     if live.unheard:
         names = ", ".join(str(live.nodes[rank].instance.node) for rank in sorted(live.unheard))
         live.notes.append(f"the agents of nodes {names} do not hear of all others: while they idle, work on other nodes does not keep them")
@@ -64,12 +70,12 @@ async def tie(live: LiveCluster) -> None:
 
 async def _hear(live: LiveCluster, rank: int) -> None:
     """Wait until a machine has heard of all others; note where it does not in time."""
-    agent = live.nodes[rank].agent
+    agent, missing = live.nodes[rank].agent, {rank for rank, node in enumerate(live.nodes) if node.missing}
     assert agent is not None, "machines are tied once their agents run"
     end = asyncio.get_running_loop().time() + HEARD_SECONDS
     while True:
         try:
-            if all(peer.heard is not None for peer in await agent.gang()):
+            if all(peer.heard is not None or peer.node in missing for peer in await agent.gang()):
                 return
         except RemoteError:
             break

@@ -17,6 +17,7 @@ from .async_cloud import AsyncCloud
 from .guards import BUDGET, budget_words, guards_known
 from .intents import reason_then
 from .ledger import ClusterRow
+from .replacing_nodes import Replacing
 from .second_clock import SecondClock
 from .silence import REFUSALS, SILENCE_AGAIN, UNASKED, Unasked, unasked_words
 
@@ -40,7 +41,7 @@ REPLACED = "replaced: "
 """How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
 
 
-class Watching(SecondClock):
+class Watching(SecondClock, Replacing):
     """The watcher: one listing of each cloud with live clusters, again and again."""
 
     def __init__(self, engine: Engine) -> None:
@@ -89,6 +90,7 @@ class Watching(SecondClock):
         for row in rows:
             self._keep_money(row)
             self._enforce(row)
+            self._mend(row)
         return min(pauses, default=MOST_WATCH)
 
     def _not_asked(self, name: str, error: Exception) -> None:
@@ -191,7 +193,14 @@ class Watching(SecondClock):
         if changed:
             engine.changed()
 
-    async def _compare(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds) -> bool:
+    async def _compare(self, cloud: AsyncCloud, row: ClusterRow, listed: list[Instance], asked: Seconds) -> bool:
+        machines = self._of_cluster(row, listed)
+        if machines is not listed:
+            self._end_surplus(cloud, row, listed)
+        if self._may_lose(row, machines, set()) and not self._busy[row.cluster_id]:
+            gone, _ = await self._missing(cloud, row, machines, asked)
+            if (gone or any(i.state in GOING for i in machines)) and self._may_lose(row, machines, gone):
+                return self._lose(cloud, row, machines, gone)
         ending = [i for i in machines if i.state is InstanceState.ENDING]
         if ending and row.state is not ClusterState.ENDING and row.cluster_id not in self._downs and not self._busy[row.cluster_id]:
             # It powered itself off, or its cloud takes it back: seen to its end at once, with the reason that a later list may no longer give.
@@ -199,7 +208,8 @@ class Watching(SecondClock):
             self._begin(self.down(row, _torn_words(reason) if _is_torn(machines, set()) else reason))
             return False
         gone, unsure = await self._missing(cloud, row, machines, asked)
-        if row.state is not ClusterState.ENDING and _is_torn(machines, gone):
+        is_worked_on = bool(self._busy[row.cluster_id]) and self._may_lose(row, machines, gone)
+        if row.state is not ClusterState.ENDING and _is_torn(machines, gone) and not is_worked_on:
             reason = reason_of([i for i in machines if i.state in GOING]) or "it is not in its cloud's list any more"
             self._begin(self.down(row, _torn_words(reason)))
             return False

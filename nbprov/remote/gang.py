@@ -58,16 +58,25 @@ class Gang:
         In the order of their ranks, which is that of `Instance.node`: the same after a stop and start.
     slots
         Processes that MPI starts on each unless told otherwise: one a GPU, else one a vCPU.
+    missing
+        Ranks of machines that were lost and are not replaced yet: the others keep theirs, and are told of no way there.
     """
 
     run_id: str
     instances: tuple[Instance, ...]
     slots: int
+    missing: frozenset[int] = frozenset()
 
     @property
     def addresses(self) -> list[str]:
-        """By which the machines reach each other."""
-        return [i.private_host or i.host for i in self.instances]
+        """By which the machines reach each other. In the place of a lost one stands the head's: nobody listens there at that one's port."""
+        head = self.instances[0].private_host or self.instances[0].host
+        return [head if rank in self.missing else i.private_host or i.host for rank, i in enumerate(self.instances)]
+
+    @property
+    def there(self) -> list[tuple[Instance, str]]:
+        """The machines that are there, each with its address."""
+        return [one for rank, one in enumerate(zip(self.instances, self.addresses, strict=True)) if rank not in self.missing]
 
     @property
     def port(self) -> int:
@@ -120,10 +129,11 @@ def hosts(addresses: Sequence[str], slots: int) -> dict[str, str]:
 def ssh_config(gang: Gang) -> str:
     """The ssh config that each machine gets: `node0` to `nodeN`, and their addresses, by the cluster's inner key and host key alone."""
     blocks = ["# Written by nbprov, and written anew whenever the cluster is opened: what is changed here is lost.\n"]
-    for instance, address in zip(gang.instances, gang.addresses, strict=True):
+    every = [address for _, address in gang.there]
+    for instance, address in gang.there:
         user = [f"User {instance.user}"] if _USER.fullmatch(instance.user) else []
         # An address that several machines share means none of them.
-        names = f"node{instance.node}" + (f" {address}" if gang.addresses.count(address) == 1 else "")
+        names = f"node{instance.node}" + (f" {address}" if every.count(address) == 1 else "")
         lines = [
             f"HostName {_checked(address)}",
             f"Port {int(instance.port)}",
@@ -148,8 +158,8 @@ def ssh_config(gang: Gang) -> str:
 
 def login(gang: Gang, public: str) -> str:
     """The line that lets the machines log in to each other, from their private addresses where those are known."""
-    known = [_checked(i.private_host) for i in gang.instances if i.private_host]
-    if len(known) < len(gang.instances):
+    known = [_checked(i.private_host) for i, _ in gang.there if i.private_host]
+    if len(known) < len(gang.there):
         places: list[str] = []
     elif all(map(_is_loopback, known)):
         # Whatever loopback address is called, 127.0.0.1 calls.
@@ -168,12 +178,13 @@ def secret(keys: ClusterKeys) -> bytes:
 
 def material(gang: Gang, keys: ClusterKeys) -> bytes:
     """What `gang_side` reads on each machine. Holds the inner private key: only for a verified connection."""
-    told: dict[str, object] = {"files": hosts(gang.addresses, gang.slots), "login": "", "mark": MARK, "config": CONFIG}
+    files = hosts([address for _, address in gang.there], gang.slots)
+    told: dict[str, object] = {"files": files, "login": "", "mark": MARK, "config": CONFIG}
     if len(gang.instances) > 1:
         private, public = inner_pair(keys.folder)
         kind, host_key = keys.host_public.split()[:2]
         more = {KEY: private, KNOWN: f"{MARK} {kind} {host_key}\n", CONFIG: ssh_config(gang)}
-        told |= {"files": {**hosts(gang.addresses, gang.slots), **more}, "login": login(gang, public)}
+        told |= {"files": {**files, **more}, "login": login(gang, public)}
     return json.dumps(told).encode()
 
 

@@ -19,11 +19,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from player import NAME, STEP_SECONDS, make_engine, see_wait_out
-from stories import Story
+from stories import REPLACING, Story
 
 from nbprov.clouds.local.client import Client
 from nbprov.model.clusters import ClusterState
-from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.reconcile import Report, reconcile
 
 PLAYER = Path(__file__).resolve().parent / "player.py"
@@ -185,6 +185,8 @@ class Bench:
             outcome.report = str(report)
             self._until(lambda: not self.undecided())
             ledger = engine.ledger
+            if outcome.story.kind in REPLACING:
+                self._until(lambda: self._is_mended(ledger, outcome.story.count))
             clusters = ledger.clusters(live_only=True)
             nodes = outcome.story.count if not any(c.state is ClusterState.STOPPED for c in clusters) else len(self.machines())
             outcome.orphans, outcome.doubles = judge(self.machines(), clusters, nodes)
@@ -205,6 +207,12 @@ class Bench:
         if left:
             outcome.orphans += [f"{m.id} after the end" for m in left]
             Client(self.cloud).call("end_all", timeout=30)
+
+    def _is_mended(self, ledger: Ledger, count: int) -> bool:
+        """Whether nothing is being replaced, and every cluster that runs has its machines."""
+        rows, there = ledger.clusters(live_only=True), {m.id for m in self.machines()}
+        ready = all(row.state is not ClusterState.RUNNING or len(there & set(ledger.ids_of(row.token))) == count for row in rows)
+        return ready and all(ledger.open_replacement(row.token) is None for row in rows)
 
     @staticmethod
     def _until(condition: Any) -> None:

@@ -16,15 +16,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from stories import ZONES
+from stories import REPLACING, ZONES
 from trap import Trap, finder
 
 from nbprov.clouds.base import Capabilities
+from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import CAPABILITIES
-from nbprov.model.clusters import RunState
+from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Race, Request, Spec, Wait
-from nbprov.provisioning import holding
+from nbprov.provisioning import holding, replacing_nodes
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
@@ -58,6 +59,7 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
         Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger
     )
     engine.least_pause = 0.05
+    replacing_nodes.FIRST_PAUSE = replacing_nodes.NOT_NOW_PAUSE = 0.3
     engine.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
     return engine
 
@@ -67,7 +69,8 @@ POLICIES: dict[str, dict[str, Any]] = {"hedge": {"race": Race(2, HEDGE_SECONDS)}
 
 
 def _plan(order: dict[str, Any], engine: Engine, spec: Spec | None = None, blocks: Sequence[Block] = ()) -> Plan:
-    plain = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n")
+    more = "engine: dask\n" if order["kind"] in REPLACING else ""
+    plain = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n{more}")
     spec = spec or replace(plain, **POLICIES.get(order["kind"], {}))
     now = engine.clock.now()
     offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone))
@@ -106,7 +109,7 @@ def play(order: dict[str, Any]) -> None:
         return
     state = _finished(driver)
     if state is RunState.READY:
-        _afterwards(order["kind"], engine)
+        _afterwards(order["kind"], engine, Path(order["cloud"]))
 
 
 def see_wait_out(engine: Engine, driver: RunDriver) -> None:
@@ -143,17 +146,37 @@ def _lock(path: Path) -> None:
     threading.Timer(LOCK_SECONDS, other.close).start()
 
 
-def _afterwards(kind: str, engine: Engine) -> None:
+def _afterwards(kind: str, engine: Engine, cloud: Path) -> None:
     """What the person does with the cluster."""
 
     def do(work: Any) -> None:
         engine.thread.call(work).result(STEP_SECONDS)
 
+    if kind in REPLACING:
+        _take_back(kind, engine, cloud)
+    if kind == "replace-stop":
+        do(engine.lifecycle.stop(engine.cluster(NAME)))
     if kind == "stop-start":
         do(engine.lifecycle.stop(engine.cluster(NAME)))
         do(engine.lifecycle.start(engine.cluster(NAME)))
     if kind in ("stop-start", "down"):
         do(engine.lifecycle.down(engine.cluster(NAME)))
+
+
+def _take_back(kind: str, engine: Engine, cloud: Path) -> None:
+    """Let the cloud take a machine back; returns when another one is in its place, or for `replace-stop` asked for."""
+    ledger, token = engine.ledger, engine.cluster(NAME).token
+    lost = ledger.members(token)[1].id
+    Client(cloud).call("terminate", {"ids": [lost]}, timeout=15)
+
+    def is_over() -> bool:
+        if kind == "replace-stop":
+            return bool(ledger.replacements(token))
+        return any(r.state is AttemptState.READY for r in ledger.replacements(token))
+
+    end = time.monotonic() + STEP_SECONDS
+    while not is_over() and time.monotonic() < end:
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

@@ -64,6 +64,11 @@ PASSES: dict[str, tuple[str, ...]] = {
         *("set_cluster(stopping)", "set_cluster(stopped)", "set_cluster(starting)", "set_cluster(running)", "reprice", "resume_prices"),
         *("cloud.stop", "cloud.start"),
     ),
+    "replace": (
+        *("lose_machines", "intend_replacement", "replacement_sent", "replacement_made", "replacement_ready"),
+        "cloud.submit",
+    ),
+    "replace-stop": ("intend_replacement", "end_replacement"),
     "leave": ("release_all",),
     "late": ("failed(unknown)", "cloud.submit", "cloud.list", "accepted", "set_launch(booting)"),
     "log-fails": ("accepted", "note", "set_launch(ssh)", "hand_over", "release"),
@@ -72,6 +77,7 @@ PASSES: dict[str, tuple[str, ...]] = {
 }
 """Which transitions a story passes.
 
+`replace`: a machine of two is taken back once the cluster is up, and another takes its place; `replace-stop`: the person stops the cluster meanwhile.
 `partial`: the first place makes one machine of two, which is held in vain. `hedge`: the first place does not answer for a while, and a second
 joins. `wait`: nothing is in stock in the first pass; the person clears the blocks, and a later pass, of this process or of the next, finds a machine. `late`: a create's answer is lost, and it is carried out after that, but before the instant until which it was wanted. `log-fails`: the
 provision log cannot be written. `locked`: another process holds the ledger for a while. `two-deaths` is cut twice: in the launch, and by
@@ -80,6 +86,9 @@ the kernel that takes it up.
 
 TRANSITIONS = tuple(sorted({t for story in PASSES.values() for t in story}))
 POINTS = tuple((t, when) for t in TRANSITIONS for when in ("before", "after"))
+
+REPLACING = ("replace", "replace-stop")
+"""Stories of clusters with an engine, of which a machine is lost."""
 
 FIRST_CUTS = (
     ("accepted", "after"),
@@ -186,7 +195,7 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
             earlier = ("request_cancel", "after")
     hidden = dice.choice([0.0, 0.0, 0.15])
     market = MARKET.format(
-        accept=dice.choice([0.0, 0.05, 0.2]),
+        accept=0.5 if kind == "replace-stop" else dice.choice([0.0, 0.05, 0.2]),
         boot=dice.choice([0.0, 0.05]),
         end=dice.choice([0.0, 0.1]),
         hidden=hidden,
@@ -197,9 +206,13 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         kind=kind,
         transition=transition,
         when=when,
-        nth=dice.choice([2, 3]) if transition in ("note", "cloud.list", "cloud.poll") and dice.random() < 0.5 else 1,
+        nth=2
+        if kind in REPLACING and transition == "cloud.submit"
+        else dice.choice([2, 3])
+        if transition in ("note", "cloud.list", "cloud.poll") and dice.random() < 0.5
+        else 1,
         market=market + _faults(kind, number, transition, dice),
-        count=2 if kind in ("gang", "partial") else 1,
+        count=2 if kind in ("gang", "partial", *REPLACING) else 1,
         race=dice.choice([2, 3]) if kind == "race" else 1,
         earlier=earlier,
         cancel_at=_cancel_at(kind, transition, earlier, dice),

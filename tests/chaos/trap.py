@@ -22,6 +22,7 @@ WRITES = (
     *("open_run", "set_run", "request_cancel", "renew", "take", "release", "release_all"),
     *("intend", "intend_again", "prolong", "sent", "accepted", "failed", "set_launch"),
     *("hand_over", "set_cluster", "reprice", "resume_prices", "seen"),
+    *("lose_machines", "intend_replacement", "replacement_sent", "replacement_made", "replacement_ready", "end_replacement"),
     *("remember", "clear_blocks", "free_quota", "note", "set_guard"),
 )
 

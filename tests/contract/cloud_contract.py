@@ -262,6 +262,34 @@ def all_or_none(subject: CloudUnderTest) -> None:
 
 
 @check
+def a_lost_machine_is_replaced_once_under_its_token(subject: CloudUnderTest) -> None:
+    if not subject.cloud.capabilities.replaces_nodes:
+        return
+    launch = subject.launch(count=3)
+    first = subject.running(launch)
+    ever = {m.id for m in first}
+    lost = next(m for m in first if m.node == 1)
+    for part in (1, 2):
+        subject.cloud.terminate([lost.id])
+        subject.gone(launch.owner, [lost.id])
+        again = replace(launch, count=1, nodes=(1,), part=part)
+        subject.lose_answer()
+        with pytest.raises(CloudError) as raised:
+            subject.cloud.submit(again)
+        assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME
+        with ThreadPoolExecutor(3) as pool:
+            operations = list(pool.map(lambda _, again=again: subject.make().submit(again), range(3)))
+        (made,) = {subject.accepted(operation) for operation in operations}
+        assert len(made) == 1
+        assert made[0] not in ever, "neither a machine of the first create nor the id of a lost one"
+        lost = subject.in_state(launch.owner, made[0], InstanceState.RUNNING)
+        assert (lost.node, lost.token, lost.place, lost.by_itself) == (1, launch.token, first[0].place, False)
+        there = {i.node: i.id for i in subject.alive(launch.owner)}
+        assert there == {m.node: m.id for m in first if m.node != 1} | {1: made[0]}
+        ever.add(made[0])
+
+
+@check
 def secrets_stay_out_of_what_is_kept_and_shown(subject: CloudUnderTest) -> None:
     canary = f"canary-{uuid.uuid4().hex}"
     launch = subject.launch()
@@ -322,6 +350,7 @@ def a_machine_powers_itself_off(subject: CloudUnderTest) -> None:
     subject.gone(ends.owner, [machine.id])
     shown = [i for i in subject.cloud.list(ends.owner) if i.id == machine.id]
     assert all("budget spent" in i.reason for i in shown) or not subject.tells_poweroff_reason
+    assert all(i.by_itself for i in shown) or not can.replaces_nodes, "nobody took it away, so nothing is to take its place"
     assert subject.traces([machine.id]) == []
 
 

@@ -12,6 +12,7 @@ from nbprov.model.places import Market
 
 from .images import MachineImage
 from .network import Subnet
+from .states import KEY_TAG, NODE_TAG
 
 MOST_TAGS = 50
 MOST_KEY, MOST_VALUE = 128, 256
@@ -66,7 +67,7 @@ def request(
         # All or none.
         "MinCount": launch.count,
         "MaxCount": launch.count,
-        "ClientToken": launch.token,
+        "ClientToken": launch.key,
         "InstanceInitiatedShutdownBehavior": "terminate" if spot or launch.on_shutdown is OnShutdown.TERMINATE else "stop",
         "BlockDeviceMappings": [
             {"DeviceName": image.device, "Ebs": disk(launch, image)},
@@ -115,6 +116,9 @@ def tags(launch: Launch) -> list[dict[str, str]]:
     """
     ours = {key: value for key, value in launch.tags.items() if key.startswith("nbprov-")}
     ours |= {"nbprov-owner": launch.owner, "nbprov-token": launch.token, "nbprov-run": launch.run_id, "nbprov-name": launch.name}
+    if launch.part:
+        # EC2 numbers what one create makes from 0 on; and the create is found again by its key, as the cluster's other machines bear the token.
+        ours |= {NODE_TAG: str(launch.numbers[0]), KEY_TAG: launch.key}
     theirs = {key: value for key, value in launch.tags.items() if key not in ours}
     clean: dict[str, str] = {}
     for key, value in {"Name": launch.name, **ours, **theirs}.items():

@@ -18,7 +18,7 @@ from nbprov.model.places import Place
 from . import launched
 from .network import Networks
 from .session import Session, everywhere
-from .states import CLOUD, instance_of
+from .states import CLOUD, KEY_TAG, instance_of
 
 YOUNG: Seconds = 300.0
 """How long EC2 may not know an id that it gave out (its pages on eventual consistency speak of minutes)."""
@@ -79,9 +79,10 @@ class Listing:
             # That nobody says whose credentials these are keeps no machine from being ended.
             return {}
 
-    def of_token(self, token: str, region: str) -> builtins.list[Instance]:
-        """The machines of one launch: in its region, or in all where that is not known."""
+    def of_token(self, token: str, region: str, key: str = "") -> builtins.list[Instance]:
+        """The machines of one launch: in its region, or in all where that is not known. With a key those of that replacement alone."""
         filters = [{"Name": "tag:nbprov-token", "Values": [token]}]
+        filters += [{"Name": f"tag:{KEY_TAG}", "Values": [key]}] if key else []
         return self._in_one(region, filters) if region else self._in_all(filters, FIND_SECONDS)
 
     def rows(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[dict[str, Any]]:

@@ -40,6 +40,7 @@ CAPABILITIES = Capabilities(
     network_best=True,
     local_disk=True,
     replayable=True,
+    replaces_nodes=True,
     # AWS's advice on eventual consistency: back off for up to minutes; what was seen of fresh machines is under a second.
     settle=120.0,
     zones=True,

@@ -17,7 +17,10 @@ from .ingress import SSH
 CLOUD = "aws"
 LOGIN = "ubuntu"
 """Who logs in on Ubuntu's images, and so on all that nbprov chooses."""
-ASKED_FOR = frozenset({"", "Client.InstanceInitiatedShutdown", "Client.UserInitiatedShutdown"})
+NODE_TAG, KEY_TAG = "nbprov-node", "nbprov-key"
+"""On a machine that replaces a lost one: which node it is, and the key of its create."""
+POWERED_OFF = "Client.InstanceInitiatedShutdown"
+ASKED_FOR = frozenset({"", POWERED_OFF, "Client.UserInitiatedShutdown"})
 """Reasons of machines that were ended on purpose."""
 _STATES = {
     "pending": InstanceState.PENDING,
@@ -91,13 +94,26 @@ def instance_of(row: Mapping[str, Any], region: str, zone_id: str) -> Instance:
         port=ssh_port(port) if host else 0,
         private_host=str(row.get("PrivateIpAddress") or ""),
         user=login or LOGIN,
-        node=int(row.get("AmiLaunchIndex") or 0),
+        node=node_of(row, tags),
         name=tags.get("nbprov-name", "") or tags.get("Name", ""),
         spot=row.get("InstanceLifecycle") == "spot",
         launched_at=launched.timestamp() if isinstance(launched, datetime) else 0.0,
         reason=words if code in words else f"{code}: {words}" if words else code,
         failure=failure_of(row),
+        by_itself=code == POWERED_OFF,
     )
+
+
+def node_of(row: Mapping[str, Any], tags: Mapping[str, str]) -> int:
+    """Which node a machine is: by its tag where it replaced another one, else by its place in the create.
+
+    Examples
+    --------
+    >>> node_of({"AmiLaunchIndex": 2}, {}), node_of({"AmiLaunchIndex": 0}, {"nbprov-node": "3"})
+    (2, 3)
+    """
+    said = tags.get(NODE_TAG, "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 5 else int(row.get("AmiLaunchIndex") or 0)
 
 
 def ssh_port(text: str) -> int:

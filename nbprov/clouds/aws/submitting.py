@@ -74,7 +74,7 @@ class Submitting:
         if region:
             self._listing.note(region, told)
         with self._session.within(ASKING_SECONDS):
-            shown = self._listing.of_token(operation.token, region)
+            shown = self._listing.of_token(operation.token, region, operation.data.get("key", ""))
         if not shown:
             # Given out and not listed yet: that is how fresh machines are, and no refusal.
             return Accepted(told) if told else Refused(Failure(Cause.UNKNOWN, "EC2 knows no machine of this create", "OperationForgotten"))
@@ -157,7 +157,10 @@ class Submitting:
         ids = tuple(str(i["InstanceId"]) for i in rows)
         with contextlib.suppress(CloudError):
             # What is noted already is enough to find them again.
-            launched.write(replace(note, ids=ids, account=str(answer.get("OwnerId") or note.account)))
+            others = note.ids if launch.part else ()
+            launched.write(
+                replace(note, ids=(*(i for i in others if i not in ids), *ids), account=str(answer.get("OwnerId") or note.account))
+            )
         return self._operation(launch, region, str(answer.get("ReservationId", "")), ids)
 
     def _sent(self, launch: Launch, region: str, image: images.MachineImage, subnet: Subnet, groups: list[str], *, efa: bool) -> Any:
@@ -177,13 +180,14 @@ class Submitting:
     def _made_before(self, launch: Launch, note: launched.Note, failure: Failure) -> Operation:
         """The operation of an earlier create with this token, where a repeat of it came out different: the image of the day changed, say."""
         region = note.region
-        shown = [i for i in self._listing.of_token(launch.token, region) if i.owner == launch.owner]
+        key = launch.key if launch.part else ""
+        shown = [i for i in self._listing.of_token(launch.token, region, key) if i.owner == launch.owner]
         if not shown and failure.code == "IdempotentInstanceTerminated":
             raise CloudError(failure)
         if not shown:
             words = f"this token was used before and its machines are not listed yet: {failure.message}"
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
-        if len(shown) < note.count == launch.count:
+        if not launch.part and len(shown) < note.count == launch.count:
             words = f"this token was used before, and of its {note.count} machines {len(shown)} are listed so far: {failure.message}"
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
         if len(shown) != launch.count or {i.instance_type for i in shown} != {launch.candidate.offer.instance_type}:
@@ -192,7 +196,12 @@ class Submitting:
 
     def _operation(self, launch: Launch, region: str, reservation: str, ids: Sequence[str]) -> Operation:
         self._listing.note(region, ids)
-        return Operation(CLOUD, launch.token, reservation, {"region": region, "ids": ",".join(ids), "at": f"{time.time():.3f}"})
+        return Operation(
+            CLOUD,
+            launch.token,
+            reservation,
+            {"region": region, "ids": ",".join(ids), "at": f"{time.time():.3f}"} | ({"key": launch.key} if launch.part else {}),
+        )
 
     # ------------------------------------------------------------ reasons
 

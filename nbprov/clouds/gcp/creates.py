@@ -68,6 +68,7 @@ class Creates:
             "call": create.call,
             "market": offer.market.value,
             "at": f"{time.time():.3f}",
+            "part": str(launch.part),
         }
         try:
             projects.note(launch.owner, compute.project)
@@ -84,7 +85,7 @@ class Creates:
                 body=create.body,
                 creates=create.call,
                 spot=offer.market is Market.SPOT,
-                request_id=naming.request_id(launch.token, create.fingerprint),
+                request_id=naming.request_id(launch.key, create.fingerprint),
                 **create.place,
             )
         except CloudError as error:
@@ -163,6 +164,8 @@ def _create(launch: Launch, image: Image, project: str) -> _Create:
 def _from_listing(compute: Compute, deadline: Deadline, token: str, data: Mapping[str, str]) -> PollResult:
     """What became of a create of which there is no operation."""
     found = list(rows(compute, deadline, naming.TOKEN, token))
+    if data.get("part", "0") != "0":  # the cluster's other machines bear the token as well
+        found = [row for row in found if str(row["name"]) in data["names"].split()]
     if not found:
         return Refused(Failure(Cause.UNKNOWN, "Google knows of no such create, and lists no machine of it", _FORGOTTEN))
     wanted = data.get("print", "")

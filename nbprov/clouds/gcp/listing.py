@@ -40,7 +40,7 @@ REASONS = {
 _NAMES = {device.api_name: device.name for device in DEVICES}
 
 
-def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason: str = "") -> Instance:
+def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason: str = "", by_itself: bool = False) -> Instance:
     """A machine as the listing tells it.
 
     Parameters
@@ -49,6 +49,8 @@ def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason
         It was asked to end from here: Google's STOPPING then means that.
     reason
         Why it is in its state, where more is known than its status.
+    by_itself
+        It powered itself off.
     """
     labels = row.get("labels") or {}
     zone, name = naming.last(row.get("zone")), str(row["name"])
@@ -80,6 +82,7 @@ def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason
         reason=reason
         or str(row.get("statusMessage") or "")
         or REASONS.get(status, "" if status in STATES else f"Google calls it {status}"),
+        by_itself=by_itself,
     )
 
 

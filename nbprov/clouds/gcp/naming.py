@@ -65,8 +65,9 @@ def base_name(launch: Launch) -> str:
 
 
 def names(launch: Launch) -> list[str]:
-    """The machines' names by node: chosen by us, so that a repeat meets its first."""
-    return [f"{base_name(launch)}-{node}" for node in range(launch.count)]
+    """The machines' names by node: chosen by us, so that a repeat meets its first. A replacement has a name that no lost machine had."""
+    base = base_name(launch) + (f"-r{launch.part}" if launch.part else "")
+    return [f"{base}-{node}" for node in launch.numbers]
 
 
 def node_of(name: str) -> int:

@@ -23,7 +23,7 @@ from .creates import Creates
 from .finding import rows
 from .firewall import KIND, is_gone
 from .login import Login, endpoint, missing, open_login
-from .powered_off import GOING, PoweredOff, ends_now, is_taken_back, reason_of
+from .powered_off import GOING, GUEST, PoweredOff, ends_now, is_taken_back, reason_of
 
 NAME = listing.NAME
 START_SECONDS: Seconds = 15.0
@@ -47,6 +47,7 @@ CAPABILITIES = Capabilities(
     disk_tiers=frozenset(disks.TIERS),
     network_best=True,
     replayable=True,
+    replaces_nodes=True,
     settle=30.0,
     own_timer=True,
     zones=True,
@@ -150,7 +151,13 @@ class GcpCloud(Cloud):
         with suppress(CloudError):  # whoever lists next tries again
             self._end(due, deadline)
         return [
-            listing.instance(row, owner, ending=self._is_ending(key, row) or is_taken_back(row, kinds[key]), reason=reason_of(kinds[key]))
+            listing.instance(
+                row,
+                owner,
+                ending=self._is_ending(key, row) or is_taken_back(row, kinds[key]),
+                reason=reason_of(kinds[key]),
+                by_itself=kinds[key] == {GUEST},
+            )
             for key, row in machines.items()
         ]
 

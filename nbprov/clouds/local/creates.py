@@ -58,7 +58,7 @@ class Creates:
     def forget(self) -> None:
         """Forget creates that are long over."""
         now = time.time()
-        alive = {m["token"] for m in self.store.all("machine")}
+        alive = {_key_of(m) for m in self.store.all("machine")}
         for operation in self.store.all("operation"):
             if operation["state"] != "pending" and operation["id"] not in alive and now - operation["submitted_at"] > FORGET_SECONDS:
                 self.store.drop("operation", operation["id"])
@@ -73,7 +73,7 @@ class Creates:
         """Take note of a create; a repeated token returns the first one's operation."""
         _, server = await self.machines.equipment()
         # From here to the note nothing is awaited: two requests with one token must not both be new.
-        token, mark = str(arguments["token"]), _fingerprint(arguments)
+        token, mark = str(arguments.get("key") or arguments["token"]), _fingerprint(arguments)
         earlier = self.store.get("operation", token)
         if earlier is not None and not (earlier["state"] == "refused" and earlier["code"] in PASSING):
             if earlier["fingerprint"] != mark:
@@ -106,7 +106,7 @@ class Creates:
         """What became of a create; one that was forgotten is answered from its machines."""
         operation = self.store.get("operation", token)
         if operation is None:
-            ids = [m["id"] for m in self.store.all("machine") if m["token"] == token]
+            ids = [m["id"] for m in self.store.all("machine") if _key_of(m) == token]
             if ids:
                 return {"state": "accepted", "ids": ids}
             return {"state": "refused", "code": "OperationForgotten", "message": "no such create and no machine of it", "details": {}}
@@ -131,6 +131,8 @@ class Creates:
         now = time.time()
         operation: Record = {
             "id": token,
+            "token": str(arguments["token"]),
+            "nodes": list(arguments.get("nodes") or range(arguments["count"])),
             "operation": f"op-{secrets.token_hex(6)}",
             "fingerprint": mark,
             "request": {name: arguments[name] for name in kept},
@@ -192,7 +194,7 @@ class Creates:
         if self._most(row, count) in range(1, count) and self.faults.strike("submit", "partial", row) is not None:
             count = self._most(row, count)
         self.require(self.market.read(), row, count)
-        await self._make(operation, row, range(count), self._script(operation).read_text())
+        await self._make(operation, row, _nodes_of(operation)[:count], self._script(operation).read_text())
         self._script(operation).unlink(missing_ok=True)
 
     async def _make(self, operation: Record, row: Row, nodes: Iterable[int], script: str) -> None:
@@ -209,8 +211,8 @@ class Creates:
     async def _fill(self, operation: Record, script: str) -> None:
         """Make what a create was short of, as far as there is stock now; nothing once any machine of it is on its way out."""
         async with self._deciding:
-            made = [m for m in self.store.all("machine") if m["token"] == operation["id"]]
-            missing = [n for n in range(operation["request"]["count"]) if n not in {m["node"] for m in made}]
+            made = [m for m in self.store.all("machine") if _key_of(m) == operation["id"]]
+            missing = [n for n in _nodes_of(operation) if n not in {m["node"] for m in made}]
             row = self.market.row_of(operation["request"])
             if (
                 row is None
@@ -260,7 +262,8 @@ class Creates:
         return {
             "id": f"i-{secrets.token_hex(6)}",
             **{name: request[name] for name in ("owner", "on_shutdown")},
-            "token": operation["id"],
+            "token": operation.get("token", operation["id"]),
+            "key": operation["id"],
             "name": f"{request['name']}-{node}",
             "node": node,
             "region": row.region,
@@ -283,6 +286,15 @@ class Creates:
             "end_at": now + request["terminate_after"] if request["terminate_after"] is not None else None,
             "fault": {"do": fault.do, "seconds": fault.seconds} if fault is not None else {},
         }
+
+
+def _key_of(machine: Record) -> str:
+    """What the create of a machine was idempotent by; machines of an older daemon have their token alone."""
+    return str(machine.get("key", machine["token"]))
+
+
+def _nodes_of(operation: Record) -> list[int]:
+    return list(operation.get("nodes") or range(operation["request"]["count"]))
 
 
 def _is_late(arguments: Mapping[str, Any]) -> bool:

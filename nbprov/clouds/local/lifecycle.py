@@ -30,6 +30,11 @@ FINAL = {State.STOPPING: State.STOPPED, State.ENDING: State.GONE}
 """What a machine on its way out becomes; a stop keeps its disk however long its processes take to go."""
 
 
+POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
+BY_ITSELF = (POWERED_OFF, TIME_OVER)
+"""How the reasons of machines begin that ended as they were meant to, and were not taken away."""
+
+
 class Lifecycle:
     """Runs the machines of one state directory. All methods belong to the daemon's loop; what blocks runs in threads."""
 
@@ -126,10 +131,10 @@ class Lifecycle:
         asked = Machine(self.root, record["id"]).take_poweroff()
         if asked is not None:
             mode, reason = asked
-            words = f"powered itself off: {reason}" if reason else "powered itself off"
+            words = f"{POWERED_OFF}: {reason}" if reason else POWERED_OFF
             (self.stop if mode == "stop" else self.terminate)(record, words)
         elif record["end_at"] and now >= record["end_at"]:
-            self.terminate(record, "its time was over (terminate_after)")
+            self.terminate(record, TIME_OVER)
         elif record["preempt_at"] and now >= record["preempt_at"]:
             self.terminate(record, "spot capacity was taken back")
         elif record["state"] == State.RUNNING and not self._lives(record, now):

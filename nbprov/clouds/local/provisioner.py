@@ -17,6 +17,7 @@ from nbprov.model.places import Place
 
 from . import errors, price_marks, system, wire
 from .client import Client
+from .lifecycle import BY_ITSELF
 
 NAME = "local"
 
@@ -28,6 +29,7 @@ CAPABILITIES = Capabilities(
     docker=False,
     replayable=True,
     fills=True,
+    replaces_nodes=True,
     settle=1.0,
     own_timer=True,
     zones=True,
@@ -102,6 +104,8 @@ class LocalCloud(Cloud):
         arguments: dict[str, Any] = {
             **_row(launch.candidate),
             "token": launch.token,
+            "key": launch.key,
+            "nodes": [*launch.numbers],
             "owner": launch.owner,
             "name": launch.name,
             "count": launch.count,
@@ -116,10 +120,10 @@ class LocalCloud(Cloud):
             "answer_by": launch.answer_by,
         }
         answer = self._call("submit", arguments, CALL_SECONDS, creates=True)
-        return Operation(self.name, launch.token, answer["id"])
+        return Operation(self.name, launch.token, answer["id"], {"key": launch.key})
 
     def poll(self, operation: Operation) -> PollResult:
-        answer = self._call("poll", {"token": operation.token}, LIST_SECONDS)
+        answer = self._call("poll", {"token": operation.data.get("key", operation.token)}, LIST_SECONDS)
         if answer["state"] == "accepted":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "refused":
@@ -175,6 +179,7 @@ class LocalCloud(Cloud):
             launched_at=row["launched_at"],
             reason=row["reason"],
             hourly=row["hourly"],
+            by_itself=row["reason"].startswith(BY_ITSELF),
         )
 
 

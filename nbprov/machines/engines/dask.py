@@ -86,7 +86,7 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
     head = private_address(live, live.head)
     found = []
     files = {"{home}/.config/dask/nbprov.yaml": config_text(live, port)}
-    for node in live.nodes:
+    for node in live.present:
         at, number = private_address(live, node), node.instance.node
         for index in range(count if of_gpu else 1):
             name = f"node{number}" + (f"-gpu{index}" if of_gpu and count > 1 else "")

@@ -93,7 +93,7 @@ def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
             env=PROCESS,
             everywhere=True,
         )
-        for n in live.nodes[1:]
+        for n in live.present[1:]
     ]
 
 

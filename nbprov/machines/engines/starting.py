@@ -88,7 +88,7 @@ class _Starter:
         head = dask.scheduler(self.live)
         is_new = self._of(head.node, head.name) is None
         if is_new:
-            await self._prepare(self.live.nodes)
+            await self._prepare(self.live.present)
             # They belong to a scheduler that is gone.
             await self._cancel("dask-worker-")
             self.report("starting the Dask scheduler")
@@ -100,7 +100,7 @@ class _Starter:
                 await self._prepare([role.node for role in missing])
             self.report(f"starting {len(missing)} Dask worker{'s' if len(missing) > 1 else ''}")
         await all_of(*(self._up(role) for role in workers))
-        count = len(self.live.nodes) * dask.workers_of(self.live, self.engine)
+        count = len(self.live.present) * dask.workers_of(self.live, self.engine)
         return self._running(ports, facts, count)
 
     async def ray(self) -> Running:
@@ -109,7 +109,7 @@ class _Starter:
         head = ray.head(self.live, self.engine)
         is_new = self._of(head.node, head.name) is None
         if is_new:
-            await self._prepare(self.live.nodes)
+            await self._prepare(self.live.present)
             # They belong to a head that is gone.
             await self._cancel("ray-node-")
             self.report("starting Ray's head")
@@ -122,7 +122,7 @@ class _Starter:
             self.report(f"starting Ray on {len(missing)} more node{'s' if len(missing) > 1 else ''}")
         await all_of(*(self._up(role) for role in others))
         self.live.variables = ray.variables(self.live, ports["gcs"])
-        return self._running(ports, facts, len(self.live.nodes))
+        return self._running(ports, facts, len(self.live.present))
 
     def _running(self, ports: dict[str, int], facts: Facts, workers: int) -> Running:
         """With a word where this kernel's own client would not do."""
@@ -140,7 +140,7 @@ class _Starter:
         async def one(node: Node) -> None:
             self.tasks[node.instance.node] = await agent_of(node).jobs()
 
-        await all_of(*(one(node) for node in self.live.nodes))
+        await all_of(*(one(node) for node in self.live.present))
 
     def _of(self, node: Node, name: str) -> TaskInfo | None:
         """The live job of this name."""
@@ -178,7 +178,7 @@ class _Starter:
             async with asyncio.timeout(CANCEL_SECONDS):
                 await agent.job_output(task.id).wait()
 
-        old = [(n, t) for n in self.live.nodes for t in self.tasks[n.instance.node] if t.name.startswith(prefix) and not t.is_over]
+        old = [(n, t) for n in self.live.present for t in self.tasks[n.instance.node] if t.name.startswith(prefix) and not t.is_over]
         await all_of(*(one(node, task) for node, task in old))
         if old:
             await self._look()

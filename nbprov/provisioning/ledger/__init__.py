@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from .leases import LEASE_SECONDS, LeaseLost
 from .ledger import Ledger
+from .replacements import ReplacementRow
 from .rows import ClusterRow, LaunchRow, RunRow
 from .runs import NameTaken
 from .side_objects import SideRow, SideState
 
-__all__ = ["LEASE_SECONDS", "ClusterRow", "LaunchRow", "LeaseLost", "Ledger", "NameTaken", "RunRow", "SideRow", "SideState"]
+__all__ = [
+    "LEASE_SECONDS",
+    "ClusterRow",
+    "LaunchRow",
+    "LeaseLost",
+    "Ledger",
+    "NameTaken",
+    "ReplacementRow",
+    "RunRow",
+    "SideRow",
+    "SideState",
+]

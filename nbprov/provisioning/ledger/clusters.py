@@ -78,6 +78,7 @@ class Clusters(Launches):
             if ended:
                 db.execute("UPDATE launches SET state = 'gone', ended = ? WHERE token = ?", (now, row["token"]))
                 db.execute("UPDATE instances SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL", (now, row["token"]))
+                db.execute("UPDATE replacements SET state = 'gone', ended = ? WHERE token = ? AND ended IS NULL", (now, row["token"]))
                 db.execute("UPDATE runs SET state = 'ended', updated = ? WHERE run_id = ?", (now, row["run_id"]))
             return True
 
@@ -164,6 +165,11 @@ class Clusters(Launches):
         """Machines of a launch as last listed, head first."""
         found = [from_plain(Instance, json.loads(r["data"])) for r in self.store.rows("SELECT data FROM instances WHERE token = ?", token)]
         return sorted(found, key=lambda i: (i.node, i.id))
+
+    def members(self, token: str) -> list[Instance]:
+        """Machines that the cluster of a launch has now, as last listed, head first: those that were lost and replaced are none of them."""
+        ids = self.ids_of(token)
+        return [i for i in self.instances(token) if not ids or i.id in ids]
 
     def cost(self, run_id: str, token: str | None = None) -> Micros:
         """What a run (or one of its launches) has cost so far, failed attempts included."""

@@ -6,6 +6,7 @@ from .blocks import Blocks
 from .leases import LEASE_SECONDS
 from .names import Names
 from .probes import Probes
+from .replacements import Replacements
 from .rows import ClusterRow
 from .runs import Runs
 from .side_objects import SideObjects
@@ -13,5 +14,5 @@ from .side_objects import SideObjects
 __all__ = ["LEASE_SECONDS", "ClusterRow", "Ledger"]
 
 
-class Ledger(Runs, Names, Blocks, SideObjects, Probes):
-    """The ledger as the engine uses it: runs, launches, clusters, blocks, history, side objects and probes in one file."""
+class Ledger(Runs, Names, Blocks, SideObjects, Probes, Replacements):
+    """The ledger as the engine uses it: runs, launches, clusters, blocks, history, side objects, probes and replacements in one file."""

@@ -149,4 +149,24 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX observations_attempts ON observations (at) WHERE kind = 'attempt';
     CREATE INDEX observations_probes ON observations (at) WHERE kind = 'probe';
     """,
+    # Lost machines of a cluster with an engine are replaced from here on; an older release would take the new ones for strangers.
+    """
+    CREATE TABLE replacements (
+        token TEXT NOT NULL REFERENCES launches (token),
+        number INTEGER NOT NULL,         -- Launch.part
+        run_id TEXT NOT NULL REFERENCES runs (run_id),
+        node INTEGER NOT NULL,
+        state TEXT NOT NULL,             -- AttemptState
+        launch TEXT NOT NULL,            -- the request as a template, without key material
+        operation TEXT,
+        instance_id TEXT NOT NULL DEFAULT '',
+        failure TEXT,
+        spent INTEGER NOT NULL,          -- what the run had cost, micros
+        deadline REAL NOT NULL,
+        created REAL NOT NULL,
+        ended REAL,
+        PRIMARY KEY (token, number)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX replacements_open ON replacements (token) WHERE state NOT IN ('ready', 'refused', 'gone', 'absent');
+    """,
 )

@@ -1197,6 +1197,7 @@ class Gang(asyncio.DatagramProtocol):
         self.own = idle_since
         self.nonce, self.number = os.urandom(8).hex(), 0
         self.transport: asyncio.DatagramTransport | None = None
+        self.here: tuple[str, int] | None = None
         self.told_at, self.told_own, self.trouble = -math.inf, -math.inf, ""
         self.parts: GangParts | None = None
         saved = read_json(self.path)
@@ -1207,10 +1208,12 @@ class Gang(asyncio.DatagramProtocol):
             self.take({})
 
     def take(self, config: Json) -> None:
-        self.close()
+        before = self.here
         self.rank, self.secret = int(config.get("rank", 0)), bytes.fromhex(config.get("secret", ""))
         nodes = [Peer(host, port) for host, port in config.get("nodes", [])]
         self.here = nodes[self.rank].address if nodes else None
+        if self.here != before:  # a socket closes a little after it is told to, and the same address could not be had again at once
+            self.close()
         self.peers = {rank: node for rank, node in enumerate(nodes) if rank != self.rank}
 
     def set(self, config: Json) -> None:

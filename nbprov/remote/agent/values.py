@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbprov.model.clock import Instant, Seconds
@@ -89,6 +89,17 @@ class GuardConfig:
             limit_mode="stop" if guards.at_limit == "stop" else "terminate",
             hold_seconds=hold,
         )
+
+    def later(self, seconds: Seconds, spent: Micros) -> GuardConfig:
+        """What a machine is told that joined its cluster so long after the others, when so much had been spent: the rest of lifetime and budget.
+
+        Examples
+        --------
+        >>> GuardConfig("sudo poweroff", max_lifetime_seconds=3600.0, limit=9, spent=2).later(600.0, 5).max_lifetime_seconds
+        3000.0
+        """
+        left = None if self.max_lifetime_seconds is None else max(1.0, self.max_lifetime_seconds - seconds)
+        return replace(self, max_lifetime_seconds=left, spent=max(self.spent, spent))
 
     def to_json(self) -> dict[str, Any]:
         """The form the agent takes."""

@@ -18,6 +18,7 @@ import pytest
 from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
+from nbprov.clouds.local.client import Client
 from nbprov.machines.cells import agent_of
 from nbprov.machines.engines.values import EngineFailed, NoEngine
 
@@ -26,7 +27,7 @@ distributed = pytest.importorskip("distributed", reason="the extra dask is not i
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
 
 WAIT_SECONDS = 120.0
-ENGINE = "\nnum_nodes: 2\nengine: {dask: {threads: 1, memory: 400MB}}\nenvs: {GREETING: hello}\n"
+ENGINE = "\nnum_nodes: 2\nengine: {dask: {threads: 1, memory: 400MB}}\nenvs: {GREETING: hello}\nsetup: echo $NODE_RANK >set-up\n"
 
 
 def up(world: TunnelWorld, rest: str, name: str = "gang") -> api.Cluster:
@@ -138,6 +139,33 @@ def test_a_worker_that_dies_is_replaced(gang: tuple[TunnelWorld, api.Cluster], c
 
     until(lambda: len(pids()) == 2 and pids() != before, "a new worker")
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+    world, cluster = gang
+
+    def slow(number: int) -> int:
+        time.sleep(0.1)
+        return number * number
+
+    # The two workers together need some 10 s, so that both have results of their own when one is lost.
+    futures = client.map(slow, range(200), pure=False)
+    until(lambda: sum(f.done() for f in futures) > 20, "some results")
+    lost = cluster.view().instances[1]
+    Client(world.home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
+    assert sum(client.gather(futures)) == sum(n * n for n in range(200))
+    until(lambda: len(cluster.view().instances) == 2, "another machine")
+    assert lost.id not in {i.id for i in cluster.view().instances}
+    assert [i.node for i in cluster.view().instances] == [0, 1]
+    client.wait_for_workers(2, timeout=WAIT_SECONDS)
+
+    def who() -> tuple[str | None, str | None, str]:
+        return os.environ.get("GREETING"), os.environ.get("NBPROV_NODE_RANK"), (Path.home() / "set-up").read_text()
+
+    assert sorted(client.run(who).values()) == [("hello", "0", "0\n"), ("hello", "1", "1\n")], "set up as the others were"
+    assert cluster.bash("echo $NODE_RANK", nodes="1").text == "1\n"
+    assert cluster.bash("ssh -n node1 'echo $NBPROV_NODE'").text == "1\n", "the head knows where it is"
+    assert not cluster.view().notes
 
 
 def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tuple[TunnelWorld, api.Cluster]) -> None:

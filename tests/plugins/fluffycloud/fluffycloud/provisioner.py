@@ -27,6 +27,7 @@ CAPABILITIES = Capabilities(
     ports=False,
     login=images.LOGIN,
     replayable=True,
+    replaces_nodes=True,
     settle=5.0,
     own_timer=True,
     zones=False,
@@ -80,6 +81,8 @@ class FluffyCloud(Cloud):
             raise CloudError(Failure(Cause.SPOT, "FluffyCloud sells no spot machines", "no-spot"))
         order = {
             "token": launch.token,
+            "order": launch.key,
+            "nodes": [*launch.numbers],
             "owner": launch.owner,
             "name": launch.name,
             "burrow": offer.region,
@@ -93,10 +96,10 @@ class FluffyCloud(Cloud):
             "answer_by": launch.answer_by,
         }
         answer = call("POST", "/machines", order, seconds=CALL_SECONDS, creates=True)
-        return Operation(self.name, launch.token, str(answer["order"]))
+        return Operation(self.name, launch.token, str(answer["order"]), {"order": launch.key})
 
     def poll(self, operation: Operation) -> PollResult:
-        answer = call("GET", f"/orders/{operation.token}", seconds=LIST_SECONDS)
+        answer = call("GET", f"/orders/{operation.data.get('order', operation.token)}", seconds=LIST_SECONDS)
         if answer["state"] == "done":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "denied":
@@ -135,5 +138,6 @@ class FluffyCloud(Cloud):
             name=row["name"],
             launched_at=row["since"],
             reason=row["why"],
+            by_itself=row["why"].startswith("powered itself off"),
             hourly=usd(row["usd_per_hour"]),
         )

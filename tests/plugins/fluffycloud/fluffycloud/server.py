@@ -123,6 +123,8 @@ class Burrows:
             public_key=wish["key"],
             on_shutdown=wish["when_off"],
             terminate_after=wish["end_after"],
+            key=wish["order"],
+            nodes=wish["nodes"],
             **{name: wish[name] for name in ("token", "owner", "name", "count", "tags", "answer_by")},
         )
         return {"order": answer["id"]}

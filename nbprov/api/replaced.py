@@ -1,0 +1,81 @@
+"""What a session knows that a machine needs which replaces a lost one: spec, files, values and secrets."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nbprov.machines.python_files import read_source
+from nbprov.model.errors import NbprovError
+from nbprov.model.spec import Spec
+
+from .given import Given, collect
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.ledger import ClusterRow
+    from nbprov.provisioning.live import LiveCluster, Node
+
+    from .session import Session
+
+log = logging.getLogger("nbprov.api")
+
+
+class Bringer:
+    """Sets up machines that replace lost ones; see `nbprov.provisioning.replacement_steps.Bringing`."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def why_not(self, row: ClusterRow) -> str:
+        """Why a new machine could not be set up now; empty where it could."""
+        from .again import is_set_up
+
+        run_id = row.run_id
+        run = next((r for r in self._session.runs.values() if r.run_id == run_id), None)
+        setting_up = self._session.setting_up.get(run_id)
+        if (run is not None and not run.done) or (setting_up is not None and not setting_up.done):
+            return "the cluster is being set up"
+        spec, _ = self._spec(run_id)
+        if not is_set_up(self._session.engine.ledger, run_id, spec):
+            return f"the cluster was never set up to its end: %nbprov setup {row.name} does so"
+        try:
+            self._given(run_id)
+        except NbprovError as error:
+            return f"this kernel does not know what its setup needs ({error.message}): run its cell again"
+        return ""
+
+    async def bring(self, live: LiveCluster, node: Node) -> None:
+        """Set a node up. Raises where a step fails."""
+        from nbprov.machines.replaced_node import set_up_node
+
+        session, run_id = self._session, live.run_id
+        (spec, folder), given = self._spec(run_id), self._given(run_id)
+        number = node.instance.node
+
+        def report(text: str) -> None:
+            log.info("%s node %d: %s", live.name, number, session.hide_secrets(text))
+
+        await set_up_node(
+            *(live, node, spec, given.everything(), folder, session.engine.ledger, report),
+            home=session.engine.home,
+            python=given.python,
+        )
+
+    def _spec(self, run_id: str) -> tuple[Spec, str]:
+        run = self._session.engine.ledger.run(run_id)
+        return self._session.asked.get(run_id) or (self._session.spec_of(run_id), run.folder if run is not None else "")
+
+    def _given(self, run_id: str) -> Given:
+        """The values that this kernel was given, else those of the spec and of the kernel's environment; the ledger has no secret."""
+        spec, folder = self._spec(run_id)
+        known = next((r for r in self._session.runs.values() if r.run_id == run_id), None) or self._session.setting_up.get(run_id)
+        if known is not None:
+            env = known.environment()
+            envs = {name: value for name, value in env.items() if isinstance(value, str)}
+            secrets = {name: value for name, value in env.items() if not isinstance(value, str)}
+            return Given(envs, secrets, read_source(spec.python, Path(folder)))
+        if run_id not in self._session.asked:
+            spec = replace(spec, secrets=dict.fromkeys(spec.secrets))
+        return collect(spec, {}, folder=folder)

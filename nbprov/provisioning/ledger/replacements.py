@@ -1,0 +1,207 @@
+"""Machines of a cluster that were lost, and the creates that put others in their places."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from nbprov.model.causes import Failure
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.clusters import AttemptState
+from nbprov.model.launches import Instance, InstanceState, Launch, Operation
+from nbprov.model.money import Micros
+
+from .clusters import Clusters
+from .codec import from_plain
+from .rows import dump
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacementRow:
+    """A row of `replacements`: one create of one machine in the place of a lost one.
+
+    Attributes
+    ----------
+    number
+        `Launch.part`: 1 is the first of its cluster.
+    state
+        As of an attempt; `ready` once the machine is the cluster's.
+    spent
+        What the run had cost when it was asked for.
+    deadline
+        The cloud does not begin the create after this.
+    """
+
+    token: str
+    number: int
+    run_id: str
+    node: int
+    state: AttemptState
+    launch: Launch
+    operation: Operation | None
+    instance_id: str
+    failure: Failure | None
+    spent: Micros
+    deadline: Instant
+    created: Instant
+    ended: Instant | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more comes of this create by itself."""
+        return self.state is AttemptState.READY or self.state.is_final
+
+
+class Replacements(Clusters):
+    """What was lost, what was asked for in its place, and what became of that."""
+
+    def lose_machines(self, token: str, lost: Collection[Instance]) -> bool:
+        """Take machines that are gone out of their cluster; their price ends.
+
+        Parameters
+        ----------
+        lost
+            As they were last known.
+
+        Returns
+        -------
+        bool
+            Whether this call did so: False where another kernel did, or the cluster does not run.
+        """
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            ids, gone = self._ids(db, token), {i.id for i in lost}
+            if not gone & set(ids) or _state_of_cluster(db, token) not in ("running", "unknown"):
+                return False
+            db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps([i for i in ids if i not in gone]), token))
+            for instance in lost:
+                data = dump(replace(instance, state=InstanceState.GONE, host="", port=0))
+                db.execute(
+                    "UPDATE instances SET state = 'gone', data = ?, ended = coalesce(ended, ?) WHERE token = ? AND id = ?",
+                    (data, now, token, instance.id),
+                )
+                self._close_segments(db, token, now, instance.id)
+            return True
+
+    def intend_replacement(self, row: ReplacementRow) -> bool:
+        """Commit that a machine is about to be asked for. Only then may the create be sent.
+
+        Returns
+        -------
+        bool
+            False, and nothing is written, where the cluster does not run, lacks no machine, or another replacement is open.
+        """
+        with self.store.transaction() as db:
+            self._hold(db, row.run_id)
+            is_open = db.execute(f"SELECT 1 FROM replacements WHERE token = ? AND {_OPEN}", (row.token,)).fetchone()
+            count = from_plain(Launch, json.loads(_launch_of(db, row.token))).count
+            if is_open or _state_of_cluster(db, row.token) != "running" or len(self._ids(db, row.token)) >= count:
+                return False
+            db.execute(
+                "INSERT INTO replacements (token, number, run_id, node, state, launch, spent, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *(row.token, row.number, row.run_id, row.node, AttemptState.INTENT.value),
+                    *(dump(row.launch), row.spent, row.deadline, row.created),
+                ),
+            )
+            return True
+
+    def replacement_sent(self, row: ReplacementRow, operation: Operation) -> None:
+        """Store the operation before it is followed."""
+        with self.store.transaction() as db:
+            self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
+
+    def replacement_made(self, row: ReplacementRow, instance_id: str) -> None:
+        """Store the id of what was made; from now on its price runs."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id)
+            offer = row.launch.candidate.offer
+            self._open_segments(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
+            # A listing may have told of it first, when only the price of the launch was known.
+            db.execute("UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?", (offer.hourly, row.token, instance_id))
+            self._observe(db, "attempt", replace(row.launch.candidate, count=1), "accepted", now - row.created)
+
+    def end_replacement(self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None) -> None:
+        """Store that nothing comes of it: `ending`, or `refused`, `absent` or `gone`, which alone are over."""
+        now = self.clock.now()
+        with self.store.transaction() as db:
+            self._move(
+                db,
+                row,
+                state,
+                "failure = coalesce(?, failure), ended = CASE WHEN ? THEN ? END",
+                *(None if failure is None else dump(failure), state.is_final, now),
+            )
+            if state.is_final and row.instance_id:
+                self._close_segments(db, row.token, now, row.instance_id)
+            if state is AttemptState.REFUSED and failure is not None:
+                self._observe(db, "attempt", replace(row.launch.candidate, count=1), failure.cause.value, now - row.created)
+
+    def replacement_ready(self, row: ReplacementRow) -> bool:
+        """Make a machine that is up one of the cluster's; False, and nothing is written, where the cluster does not run any more."""
+        with self.store.transaction() as db:
+            self._hold(db, row.run_id)
+            if _state_of_cluster(db, row.token) not in ("running", "unknown"):
+                return False
+            node_of = {i.id: i.node for i in self.instances(row.token)}
+            ids = sorted({*self._ids(db, row.token), row.instance_id}, key=lambda one: (node_of.get(one, row.node), one))
+            db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps(ids), row.token))
+            self._move(db, row, AttemptState.READY, "ended = ?", self.clock.now())
+            return True
+
+    def replacements(self, token: str) -> list[ReplacementRow]:
+        """Every create that was to replace a machine of a launch, oldest first."""
+        return [_row(r) for r in self.store.rows("SELECT * FROM replacements WHERE token = ? ORDER BY number", token)]
+
+    def open_replacement(self, token: str) -> ReplacementRow | None:
+        """The one that may be on the bill, or may get there, and is not the cluster's."""
+        row = self.store.row(f"SELECT * FROM replacements WHERE token = ? AND {_OPEN}", token)
+        return None if row is None else _row(row)
+
+    def late_nodes(self, token: str, began: Instant) -> dict[int, tuple[Seconds, Micros]]:
+        """Of each node that was replaced, how long after `began` that was, and what the run had cost by then."""
+        return {r.node: (max(0.0, r.created - began), r.spent) for r in self.replacements(token) if r.state is AttemptState.READY}
+
+    def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> None:
+        self._hold(db, row.run_id)
+        db.execute(
+            f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
+            (state.value, *values, row.token, row.number),
+        )
+
+    @staticmethod
+    def _ids(db: sqlite3.Connection, token: str) -> list[str]:
+        return list(json.loads(db.execute("SELECT ids FROM launches WHERE token = ?", (token,)).fetchone()[0]))
+
+
+_OPEN = "state NOT IN ('ready', 'refused', 'gone', 'absent')"
+
+
+def _state_of_cluster(db: sqlite3.Connection, token: str) -> str:
+    row = db.execute("SELECT state FROM clusters WHERE token = ?", (token,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def _launch_of(db: sqlite3.Connection, token: str) -> str:
+    return str(db.execute("SELECT launch FROM launches WHERE token = ?", (token,)).fetchone()[0])
+
+
+def _row(row: sqlite3.Row) -> ReplacementRow:
+    return ReplacementRow(
+        token=row["token"],
+        number=row["number"],
+        run_id=row["run_id"],
+        node=row["node"],
+        state=AttemptState(row["state"]),
+        launch=from_plain(Launch, json.loads(row["launch"])),
+        operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
+        instance_id=row["instance_id"],
+        failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
+        spent=row["spent"],
+        deadline=row["deadline"],
+        created=row["created"],
+        ended=row["ended"],
+    )
