@@ -36,6 +36,8 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
         If there is no such command, with the closest one.
     """
     word, rest = [*line.split(maxsplit=1), "", ""][:2]
+    if word == "help" and rest.strip() in COMMANDS:
+        word, rest = rest.strip(), "--help"
     if word in ("", "--help", "-h", "help"):
         print(overview())
         return None
@@ -261,6 +263,10 @@ def _plan_arguments(parser: MagicParser) -> None:
     assume_argument(parser)
 
 
+def _launch_argument(parser: MagicParser) -> None:
+    parser.add_argument("name", nargs="?", default="", help="the latest launch of this name")
+
+
 def _one_cluster(parser: MagicParser) -> None:
     parser.add_argument("name", help="the cluster")
 
@@ -273,7 +279,7 @@ COMMANDS: dict[str, Command] = {
     "attempts": Command(
         "the attempts of the latest launch and why each failed",
         book_commands.attempts,
-        lambda p: p.add_argument("name", nargs="?", default=""),
+        _launch_argument,
     ),
     "blocks": Command(
         "what is blocked, why, for how long",
@@ -286,7 +292,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
     "watch": Command("ask clouds for the stock of a GPU until one has it, and say so; nothing is launched", _watch, _watch_arguments),
-    "log": Command("the provision log of the latest launch", book_commands.log, lambda p: p.add_argument("name", nargs="?", default="")),
+    "log": Command("the provision log of the latest launch", book_commands.log, _launch_argument),
     "jobs": Command(
         "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
     ),

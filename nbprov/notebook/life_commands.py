@@ -8,6 +8,7 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, UsageError
 
 from .arguments import MagicParser
@@ -34,7 +35,10 @@ def named(arguments: argparse.Namespace) -> list[str]:
             print("no cluster is live")
         return live
     if not arguments.names:
-        raise UsageError("which cluster?", hint=f"live clusters: {', '.join(live)}; --all means all of them" if live else "none is live")
+        raise UsageError(
+            "which cluster?",
+            hint=f"live clusters: {', '.join(live)}; --all means all of them" if live else "none is live; a %%provision cell makes one",
+        )
     return list(dict.fromkeys(arguments.names))
 
 
@@ -50,7 +54,9 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and say what is there again and what is not."""
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
-    begun = [(cluster, cluster.start(wait=seconds)) for cluster in map(here.cluster, names)]
+    clusters = [here.cluster(name) for name in names]  # all, before the first is on the bill: a wrong name is found here
+    running = [cluster for cluster in clusters if cluster.state is ClusterState.RUNNING]
+    begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
         done.on_say = lambda text: print(text, flush=True)
     failures: list[NbprovError] = []
@@ -61,6 +67,9 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             failures.append(error)
             if len(begun) > 1:
                 print(f"{cluster.name}: not started: {error.message}")
+            continue
+        if cluster in running:
+            print(f"{cluster.name}: was running, and is as it was")
             continue
         print(f"{cluster.name}: running")
         for line in cluster.restored():
@@ -93,13 +102,23 @@ def seconds_of(text: str, flag: str) -> Seconds:
 
 
 def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    """Stop clusters and keep their disks."""
+    """Stop clusters and keep their disks. Raises the first failure once all have been tried."""
     from .outputs_command import followed, wait_showing
 
     here = session()
-    for name, done, showing in followed(named(arguments), lambda name: here.cluster(name).stop()):
-        wait_showing(done, [showing])
+    asked = followed(named(arguments), lambda name: here.cluster(name).stop())
+    failures = []
+    for name, done, showing in asked:
+        try:
+            wait_showing(done, [showing])
+        except NbprovError as error:
+            failures.append(error)
+            if len(asked) > 1:
+                print(f"{name}: not stopped: {error.message}")
+            continue
         print(f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it")
+    if failures:
+        raise failures[0]
 
 
 def rename_arguments(parser: MagicParser) -> None:
