@@ -311,7 +311,7 @@ class Engine:
         row = self.ledger.cluster(name)
         if row is None or row.state is ClusterState.ENDED:
             names = ", ".join(c.name for c in self.ledger.clusters(live_only=True))
-            hint = f"live clusters: {names}" if names else "none is live; a %%provision cell makes one"
+            hint = f"live clusters: {names}" if names else "live clusters: none; a %%provision cell makes one"
             ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
             under_way = next((r for r in self.ledger.unfinished_runs() if r.name == name and r.state in UNDER_WAY), None)
             if under_way is not None:
