@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Callable
 from typing import Any
+
+log = logging.getLogger("nbprov.notebook")
 
 _METHOD = "do_inspect"
 """The method by which kernels answer `inspect_request`; ipykernel takes what it returns, or awaits it."""
@@ -18,7 +21,7 @@ def install(shell: Any) -> Callable[[], None]:
     """
     kernel = getattr(shell, "kernel", None)
     asked = getattr(kernel, _METHOD, None)
-    if not callable(asked):
+    if not callable(asked) or not hasattr(kernel, "__dict__"):
         return _nothing
     before = vars(kernel).get(_METHOD)
     is_ours = True
@@ -28,7 +31,12 @@ def install(shell: Any) -> Callable[[], None]:
             return None
         from .remote_completion import remote_details
 
-        return remote_details(code, cursor_pos, detail_level)
+        try:
+            return remote_details(code, cursor_pos, detail_level)
+        except Exception:
+            # Nobody but this could answer then: a front end that got no reply would wait for ever.
+            log.exception("asking a machine about a name")
+            return None
 
     def do_inspect(code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any) -> Any:
         found = details(code, cursor_pos, detail_level)
