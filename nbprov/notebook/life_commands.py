@@ -8,7 +8,6 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.model.clock import Seconds, short_duration
-from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, UsageError
 
 from .arguments import MagicParser
@@ -52,10 +51,12 @@ def start_arguments(parser: MagicParser) -> None:
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and say what is there again and what is not."""
+    from nbprov.api.restart import runs_now
+
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
     clusters = [here.cluster(name) for name in names]  # all, before the first is on the bill: a wrong name is found here
-    running = [cluster for cluster in clusters if cluster.state is ClusterState.RUNNING]
+    running = [cluster for cluster in clusters if runs_now(cluster)]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
         done.on_say = lambda text: print(text, flush=True)
