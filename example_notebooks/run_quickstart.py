@@ -40,8 +40,8 @@ def story(notebook: Any, home: Path, out: Any = sys.stdout) -> None:
         print("\n" + "\n".join(f">>> {line}" if n == 0 else f"... {line}" for n, line in enumerate(cell.source.splitlines())), file=out)
 
     def after(cell: Any, cell_index: int, execute_reply: Any) -> None:
-        for output in cell.outputs:
-            print(_text_of(output).rstrip(), file=out, flush=True)
+        for text in _texts(cell.outputs):
+            print(text.rstrip(), file=out, flush=True)
 
     os.environ |= {"NBPROV_HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     client = NotebookClient(
@@ -59,6 +59,20 @@ def story(notebook: Any, home: Path, out: Any = sys.stdout) -> None:
         raise Failed(f"the notebook: {ANSI.sub('', str(error)).strip()}") from None
 
 
+def _texts(outputs: Any) -> list[str]:
+    """What the outputs say; what was printed in one go is one text, though a busy machine may send it in pieces."""
+    texts: list[str] = []
+    before = None
+    for output in outputs:
+        stream = output.name if output.output_type == "stream" else None
+        if stream is not None and stream == before:
+            texts[-1] += _text_of(output)
+        else:
+            texts.append(_text_of(output))
+        before = stream
+    return texts
+
+
 def _text_of(output: Any) -> str:
     if output.output_type == "stream":
         return ANSI.sub("", output.text)
@@ -69,7 +83,7 @@ def _text_of(output: Any) -> str:
 
 def check_story(notebook: Any) -> None:
     """See that the notebook told what it should; the cells themselves fail where something did not work."""
-    told = "\n".join(_text_of(o) for cell in notebook.cells if cell.cell_type == "code" for o in cell.outputs)
+    told = "\n".join(text for cell in notebook.cells if cell.cell_type == "code" for text in _texts(cell.outputs))
     for step, wanted in {
         "prices": "A100",
         "failover": "out of stock",

@@ -1,5 +1,7 @@
 // Small helpers for building and patching what is drawn.
 
+import { splitAddress } from "./format.js";
+
 /** @typedef {import("./types").Look} Look */
 
 /**
@@ -18,6 +20,16 @@ export function make(tag, attributes = {}, ...children) {
   }
   element.append(...children);
   return element;
+}
+
+/**
+ * A line; where it begins with the address of a tunnel, that is a link.
+ * @param {string} line
+ * @returns {(Node | string)[]}
+ */
+export function linked(line) {
+  const [address, rest] = splitAddress(line);
+  return address ? [make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, address), rest] : [line];
 }
 
 /**

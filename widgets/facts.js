@@ -1,7 +1,7 @@
 // What stands around the table of a dashboard: amounts that grow, and sections of lines. A table alone has neither.
 
 import { costAt, usd } from "./format.js";
-import { make, setText } from "./dom.js";
+import { linked, make, setText } from "./dom.js";
 
 /** @typedef {import("./types").Figure} Figure */
 /** @typedef {import("./types").Section} Section */
@@ -21,7 +21,7 @@ export function makeFacts() {
   };
   /** @param {Section} section */
   const part = (section) =>
-    make("div", {}, make("div", { class: "nbprov-strong" }, section.title), ...section.lines.map((line) => make("div", { class: "nbprov-line-of-section" }, line)));
+    make("div", {}, make("div", { class: "nbprov-strong" }, section.title), ...section.lines.map((line) => make("div", { class: "nbprov-line-of-section" }, ...linked(line))));
   return {
     figures,
     sections,

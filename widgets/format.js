@@ -98,3 +98,13 @@ export function makeClock(pace = () => performance.now() / 1000) {
     now: () => base + Math.min(pace() - at, LONGEST_GUESS),
   };
 }
+
+/**
+ * The address of a tunnel that a line begins with, and the rest of the line. No other address: lines may hold words of a machine.
+ * @param {string} line
+ * @returns {[string, string]}
+ */
+export function splitAddress(line) {
+  const address = /^http:\/\/127\.0\.0\.1:\d{1,5}(?:\/[A-Za-z0-9._/-]*)?(?= is )/.exec(line)?.[0] ?? "";
+  return [address, line.slice(address.length)];
+}

@@ -1,7 +1,7 @@
 // The failover panel: one provision from its plan to its machine, live.
 
 import { costAt, duration, makeClock, usd } from "./format.js";
-import { make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
+import { linked, make, makeBadge, makeRoot, makeStatus, patchList, setText } from "./dom.js";
 import { makeGrid } from "./grid.js";
 import { connect } from "./link.js";
 import { makeConfirmed } from "./confirm.js";
@@ -285,7 +285,7 @@ function showLines(element, lines) {
   element.hidden = !said.length;
   if (element.dataset.said === said.join("\n")) return;
   element.dataset.said = said.join("\n");
-  element.replaceChildren(...said.map((line) => make("div", {}, line)));
+  element.replaceChildren(...said.map((line) => make("div", {}, ...linked(line))));
 }
 
 export default { render };

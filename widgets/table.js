@@ -160,6 +160,7 @@ export function filteredRows(table, order, filter) {
 
 const WIDEST_CH = 24;
 const LOOKED_AT = 200;
+const CAPITAL_CH = 1.35; // Of a bold head, which GPU is.
 const LETTER_CH = 0.95; // Letters are on average narrower than the digit that `ch` measures.
 
 /**
@@ -178,7 +179,7 @@ export function withoutSilentColumns(table) {
  * @param {number} nowMs
  */
 export function columnWidth(column, nowMs) {
-  let widest = column.label.length + 1.5;
+  let widest = column.label.length * (/^[A-Z]+$/.test(column.label) ? CAPITAL_CH : 1) + 1.5;
   if (column.kind === "text") {
     for (const word of column.words) widest = Math.max(widest, word.length * LETTER_CH + 1);
   } else if (column.kind === "stock") widest = 23; // medium, 59 min 59 s ago

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbprov.machines.local_sources import check_sources
 from nbprov.machines.python_files import PythonSource, read_source
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret, Spec
@@ -55,11 +56,11 @@ def names_given(given: Mapping[str, str]) -> frozenset[str]:
 def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str = "") -> Given:
     """Find a value for every env and secret of a spec: the caller's, the spec's, the kernel's environment, a prompt.
 
-    The files that `python` names are read now, relative to `folder`.
+    The files that `python` names are read now, relative to `folder`; those that `workdir` and `file_mounts` name must be there.
 
     Raises
     ------
-    PythonFiles
+    PythonFiles, SyncError
         If one of these cannot be used.
     UsageError
         Naming every value that is missing and how to give it, or a given name that the spec does not have.
@@ -69,6 +70,7 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
         known = ", ".join([*spec.envs, *spec.secrets]) or "none"
         raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
     python = read_source(spec.python, Path(folder))
+    check_sources(spec, Path(folder))
     missing: list[str] = []
 
     def find(name: str, hidden: bool) -> str:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.model.spec import Spec
+from nbprov.runtime.waiting import wait_for
 
 from .cluster import Cluster, Done
 from .errors import CloudTrouble, readably
@@ -105,6 +107,19 @@ class Starting(Done):
             if self._waits:
                 raise Interrupted(f"{self.what}: not tried again; a try that is under way goes on, %clusters shows it") from None
             raise
+
+
+def runs_now(cluster: Cluster) -> bool:
+    """Whether it runs by its cloud's own list, asked just now: its guards may have stopped what the ledger still has as running."""
+    engine = cluster._session.engine
+    if cluster.state is not ClusterState.RUNNING:
+        return False
+    cloud = engine.cloud(cluster.view().candidate.offer.cloud)
+    try:
+        wait_for(engine.thread.call(readably(engine.lifecycle.observe(cloud))))
+    except NbprovError:
+        return False  # nobody knows; whoever starts it is told why
+    return cluster.state is ClusterState.RUNNING
 
 
 def restored_lines(cluster: Cluster) -> list[str]:

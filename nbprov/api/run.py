@@ -24,6 +24,7 @@ from .engines import EngineClientsOfRun
 from .errors import readable
 from .given import Given
 from .replacing import put_in_place
+from .run_verbs import ClusterVerbs
 from .setup_failure import after_failure
 from .underway import cancel
 
@@ -39,11 +40,12 @@ LOG_LINES = 500
 """Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""
 
 
-class Run(Waitable[Cluster], EngineClientsOfRun):
+class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     """One provision, from the plan to a cluster that is set up.
 
     `run.launch()` agrees to the price shown; `run.wait()` blocks until the cluster is ready and set up, `await run` does not block;
-    `run.cancel()` ends what was made. Make one with `nbprov.provision(...)`.
+    `run.cancel()` ends what was made. Make one with `nbprov.provision(...)`. What a `Cluster` can do the run of it can, too: `run.cell("1 + 1")`
+    waits until it is set up.
 
     Examples
     --------

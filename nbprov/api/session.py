@@ -12,21 +12,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, ClusterView, RunState
+from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
 from . import books
-from .again import SettingUp, guards_of, use_again
+from .again import SettingUp, guards_of
 from .before_leaving import BeforeLeaving
 from .books import Cost, Tried
 from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .engines import Engined
 from .errors import DoesNotFit, readable, readably
+from .existing import existing
 from .given import Ask, Given, collect, names_given, nobody
+from .job_desk import JobDesk
 from .keeping import Keeping, check_name
 from .leaving import cut_off
 from .replacing import next_name, replace_with
@@ -38,13 +40,9 @@ from .underway import (
     foreign,
     gone,
     gone_elsewhere,
-    other_spec,
     quietly,
-    same_wish,
     see_adopted,
-    waiting_driver,
 )
-from .working import JobDesk
 
 if TYPE_CHECKING:
     from nbprov.catalog.refreshing import Refreshed
@@ -57,8 +55,6 @@ DEMO_VARIABLE = "NBPROV_DEMO"
 """Set to 1, the simulated `local` cloud enters every plan."""
 
 DEFAULT_NAME = "cluster"
-
-_OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
 class Session(JobDesk, Keeping, Engined):
@@ -141,16 +137,18 @@ class Session(JobDesk, Keeping, Engined):
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
         try:
-            existing = self._existing(spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
+            found = existing(self, spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
         except DoesNotFit:
             if not replace:
                 raise
             old = self.engine.cluster(name)
             made = self.provision(spec, next_name(name), race=race, hedge=hedge, agreed=agreed, env=env, folder=folder, ask=ask, say=say)
             return replace_with(self, made, old)
-        if existing is not None:
-            return self.with_ports(existing, spec.expose)
-        given = collect(spec, env or {}, ask, folder)
+        if found is not None:
+            return self.with_ports(found, spec.expose)
+        return self._new_run(spec, name, collect(spec, env or {}, ask, folder), folder, race=race, hedge=hedge, agreed=agreed)
+
+    def _new_run(self, spec: Spec, name: str, given: Given, folder: str, *, race: int | None, hedge: Seconds, agreed: bool) -> Run:
         driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
         run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)
@@ -181,72 +179,6 @@ class Session(JobDesk, Keeping, Engined):
         """
         check_name(name)
         return name or spec.name or DEFAULT_NAME
-
-    def _existing(
-        self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say, agreed: bool = False
-    ) -> Run | Cluster | None:
-        from nbprov.planning import fits
-
-        run = self._under_way(spec, name) or self._joined(spec, name, given, folder, say)
-        if run is not None:
-            return run
-        came_to_nothing = see_adopted(self.engine, name, say)
-        if came_to_nothing is not None:
-            say(came_to_nothing.message)
-        row = self._observed(name, say)
-        if row is None:
-            return None
-        differences = fits(spec, self.cluster_view(row))
-        if differences:
-            raise DoesNotFit(
-                f"{name} is {row.state.value} and differs: {'; '.join(differences)}",
-                hint=f"use another name; put a new one in its place: %%provision {name} --replace; or end it first: %nbprov down {name}",
-            )
-        run = self.runs.get(name)
-        if run is not None and run.run_id == row.run_id and not run.done:
-            return run  # its setup goes on
-        was_stopped = row.state is ClusterState.STOPPED
-        if was_stopped:
-            Cluster(self, name, cluster_id=row.cluster_id).start(spec=spec, agreed=agreed).wait()
-            row = self.engine.cluster(name)
-        cluster = use_again(self, row, spec, self.spec_of(row.run_id), given, folder)
-        cluster.was_started = was_stopped
-        return cluster
-
-    def _under_way(self, spec: Spec, name: str) -> Run | None:
-        """This session's launch of that name, if one is under way from the same spec."""
-        from nbprov.spec import to_yaml
-
-        run = self.runs.get(name)
-        if run is None or not run.is_under_way or run.state not in (RunState.LAUNCHING, RunState.WAITING):
-            return None
-        if to_yaml(run.spec) != to_yaml(spec):
-            raise other_spec(name)
-        return run
-
-    def _joined(self, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say) -> Run | None:
-        """A wait for stock that an earlier kernel began and this one has taken up, as a run of this session."""
-        driver = waiting_driver(self.engine, name, say)
-        if driver is None:
-            return None
-        if not same_wish(driver.spec, spec):
-            raise other_spec(name)
-        driver.spec = spec  # with the values that only the cell has
-        self.runs[name] = Run.joined(self, driver, given(), folder)
-        return self.runs[name]
-
-    def _observed(self, name: str, say: Say) -> ClusterRow | None:
-        """The live cluster of this name, compared with its cloud's list just now. One that is ending is seen out."""
-        engine = self.engine
-        row = engine.ledger.cluster(name)
-        if row is not None and row.state not in _OVER:
-            wait_for(engine.thread.call(readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))))
-            row = engine.ledger.cluster(name)
-        if row is not None and row.state is ClusterState.ENDING:
-            say(f"{name} is being ended; waiting until that is confirmed …")
-            Done(engine.thread.call(readably(engine.lifecycle.down(row, row.reason))), f"ending {name}").wait()
-            row = engine.ledger.cluster(name)
-        return None if row is None or row.state in _OVER else row
 
     # ------------------------------------------------------------ clusters
 

@@ -85,11 +85,11 @@ class Takings:
             from nbprov.machines.folders import size_words
 
             return [f"outputs: being pulled, {size_words(now.sent)} so far"]
-        events = self._engine.ledger.events(row.run_id)
         if self.are_left(row):
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
-        told = [(at, text) for at, kind, text in events if kind == OUTPUTS]
-        return [f"outputs: {told[-1][1]} ({iso(told[-1][0])})"] if told else ["outputs: not pulled yet"]
+        told = [(at, text) for at, kind, text in self._engine.ledger.events(row.run_id) if kind == OUTPUTS]
+        when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
+        return [f"outputs: {told[-1][1]}, {when}"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ taking
 
@@ -185,7 +185,9 @@ class Takings:
         except TimeoutError as error:
             last = last or error
         why = getattr(readable(last), "message", "") if last is not None else ""
-        raise NotReached(f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}") from last
+        told = f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}"
+        hint = f"start it: %nbprov start {row.name}" if row.state is ClusterState.STOPPED else "%clusters shows its state; try again"
+        raise NotReached(told, hint=hint) from last
 
     def _spec(self, row: ClusterRow) -> Spec:
         from nbprov.spec import fill_paths

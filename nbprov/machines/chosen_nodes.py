@@ -17,6 +17,22 @@ def chosen_nodes(live: LiveCluster, nodes: str) -> list[Node]:
     return [live.nodes[number] for number in node_numbers(nodes, len(live.nodes), live.name)]
 
 
+def one_node(live: LiveCluster, number: int) -> Node:
+    """The node that a `--node` names.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    if not 0 <= number < len(live.nodes):
+        raise UsageError(
+            f"{live.name} has no node {number}",
+            hint=f"its nodes: 0 to {len(live.nodes) - 1}" if len(live.nodes) > 1 else "it has one node, 0",
+        )
+    return live.nodes[number]
+
+
 def node_numbers(text: str, count: int, name: str) -> list[int]:
     """The numbers behind `--nodes`, sorted, each once.
 

@@ -22,7 +22,8 @@ from nbprov.remote.sync_plan import SyncPlan
 from nbprov.remote.syncing import Direction, Synced, Wanted, sync
 
 from .bringup import WORKDIR
-from .cells import TOUCH_EVERY, agent_of, chosen_nodes
+from .cells import TOUCH_EVERY, agent_of
+from .chosen_nodes import one_node
 from .ssh_config import CannotSay, options_for, write_known_hosts
 
 MEMORY_FOLDER = "synced"
@@ -81,7 +82,7 @@ async def sync_folder(
     UsageError
         If there is no such node.
     """
-    machine = chosen_nodes(live, str(node))[0]
+    machine = one_node(live, node)
     connection = await open_line(machine)
     key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
     memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")

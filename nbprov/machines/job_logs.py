@@ -8,13 +8,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from nbprov.model.clock import Seconds
-from nbprov.model.errors import UsageError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Output
 
 from .cells import agent_of
+from .chosen_nodes import one_node
 from .foreign_text import clean_text
 from .jobs import Job, no_job
 
@@ -141,9 +141,7 @@ def node_of(live: LiveCluster, job: Job, node: int) -> Node:
     UsageError
         If it has no part of it.
     """
-    if not 0 <= node < len(live.nodes):
-        raise UsageError(f"{live.name} has no node {node}", hint=f"nodes: 0 to {len(live.nodes) - 1}")
-    return live.nodes[node]
+    return one_node(live, node)
 
 
 async def read_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None, size: int = LOG_BYTES) -> Log:

@@ -9,11 +9,11 @@ from nbprov.remote.agent.values import TaskInfo
 
 from .cell_output import Budget, CellResult, Gathered, OnOutput
 from .cells import OWN_PREFIX, agent_of
-from .chosen_nodes import node_numbers
+from .chosen_nodes import one_node
 
 
 def _agent(live: LiveCluster, node: int) -> AgentClient:
-    return agent_of(live.nodes[node_numbers(str(node), len(live.nodes), live.name)[0]])
+    return agent_of(one_node(live, node))
 
 
 async def list_cells(live: LiveCluster, node: int = 0) -> list[TaskInfo]:

@@ -16,6 +16,7 @@ from nbprov.remote.connection import Connection, is_here
 from nbprov.remote.forwarding import Far, Forward, PortRefused
 
 from .cells import agent_of
+from .chosen_nodes import one_node
 from .local_ports import LAST_PORT, LOOPBACK, listen_near, listen_on
 
 if TYPE_CHECKING:
@@ -363,8 +364,7 @@ def _check(live: LiveCluster, port: int, local: int | None, node: int) -> None:
     for number in (port, local):
         if number is not None and not 1 <= number <= LAST_PORT:
             raise UsageError(f"{number} is not a port", hint=f"ports are numbers from 1 to {LAST_PORT}")
-    if not 0 <= node < len(live.nodes):
-        raise UsageError(f"{live.name} has no node {node}", hint=f"nodes: 0 to {len(live.nodes) - 1}")
+    one_node(live, node)
 
 
 def in_words(views: Sequence[TunnelView]) -> list[str]:

@@ -106,10 +106,23 @@ def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> 
 def _save(name: str, id: str, node: int, path: Path) -> None:
     from nbprov.machines.past_cells import kept_text
 
-    if path.is_dir() or not path.parent.is_dir():
-        raise NotFound(
-            f"{path} cannot be written: {'it is a folder' if path.is_dir() else 'its folder does not exist'}", hint="name a file"
-        )
     text = session().wait_remote(name, lambda live: kept_text(live, id, node))
-    path.write_text(text, encoding="utf-8", newline="")
+    write_kept(path, text)
     print(f"{path}: {len(text):,} characters of {id}")
+
+
+def write_kept(path: Path, text: str) -> None:
+    """Write what a machine printed into a file of the user's choice.
+
+    Raises
+    ------
+    NotFound
+        If it cannot be written, with the reason.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        why = (
+            "it is a folder" if path.is_dir() else "its folder does not exist" if not path.parent.is_dir() else error.strerror or str(error)
+        )
+        raise NotFound(f"{path} cannot be written: {why}", hint="name a file that can be", code="file.not-written") from None

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from nbprov.api import session
-from nbprov.model.causes import RULES
-from nbprov.model.clock import short_duration
-from nbprov.model.errors import NbprovError, UsageError
-from nbprov.model.money import format_usd
+from nbprov.model.errors import UsageError
 
+from . import book_commands, life_commands
 from .arguments import HelpWanted, MagicParser, assume_argument, listed
 from .options import options_of
-from .rendering.tables import Column, text_table
-from .rendering.words import ATTEMPT_LOOKS, RUN_LOOKS, cost_words, nodes_words, per_hour, place_words, utc_words
 
 Configure = Callable[[MagicParser], object]
 Act = Callable[[Any, argparse.Namespace, str | None], Any]
@@ -41,6 +36,8 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
         If there is no such command, with the closest one.
     """
     word, rest = [*line.split(maxsplit=1), "", ""][:2]
+    if word == "help" and rest.strip() in COMMANDS:
+        word, rest = rest.strip(), "--help"
     if word in ("", "--help", "-h", "help"):
         print(overview())
         return None
@@ -76,14 +73,6 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def _print_table(heads: list[str], rows: list[list[str]], none: str) -> None:
-    if not rows:
-        print(none)
-        return
-    for line in text_table([Column(head) for head in heads], rows):
-        print(line)
-
-
 # ---------------------------------------------------------------- what is
 
 
@@ -111,53 +100,6 @@ def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
         return None
     finally:
         session().catalogue.begin_automatic()
-
-
-def _attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    rows = [
-        [
-            str(tried.number),
-            place_words(tried.candidate.offer.place),
-            nodes_words(tried.candidate.count) + tried.candidate.offer.instance_type,
-            tried.candidate.offer.market.value,
-            per_hour(tried.candidate.hourly),
-            str(ATTEMPT_LOOKS[tried.state]),
-            tried.reason,
-        ]
-        for tried in session().attempts(arguments.name)
-    ]
-    whose = f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet"
-    _print_table(["#", "place", "type", "market", "price", "state", "reason"], rows, whose)
-
-
-def _blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    here = session()
-    if arguments.clear:
-        count = here.clear_blocks()
-        print(f"{count} block{'' if count == 1 else 's'} forgotten")
-        return
-    now = here.engine.clock.now()
-    rows = [[b.words(), RULES[b.cause].words, short_duration(b.expires - now), b.message] for b in here.blocks()]
-    _print_table(["blocked", "because", "for another", "the cloud said"], rows, "nothing is blocked")
-
-
-def _costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    costs = session().costs()
-    rows = [
-        [c.name, utc_words(c.started), str(RUN_LOOKS[c.state]), str(c.attempts), format_usd(c.cost) + ("*" if c.simulated else "")]
-        for c in costs
-    ]
-    _print_table(["name", "started", "state", "attempts", "cost"], rows, "nothing has been launched yet")
-    if not rows:
-        return
-    print(f"you pay {format_usd(sum(c.cost for c in costs if not c.simulated))} in all, disks and traffic not counted")
-    if any(c.simulated for c in costs):
-        print(f"* simulated: shown as if it were paid, {format_usd(sum(c.cost for c in costs if c.simulated))} in all; you pay $0 of it")
-
-
-def _sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    lines = session().sweep(end=arguments.end)
-    print("\n".join(lines) if lines else "no machine of ours is unknown to the ledger")
 
 
 def _catalog(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
@@ -241,69 +183,6 @@ def _cells_arguments(parser: MagicParser) -> None:
 # ---------------------------------------------------------------- clusters
 
 
-def _down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    here, started = session(), time.monotonic()
-    if arguments.forget:
-        for name in arguments.names:
-            print(f"{name}: forgotten. Look at the provider's console for {here.cluster(name).forget()}")
-        if not arguments.names:
-            raise UsageError("--forget needs the names of the clusters", hint="%clusters lists them")
-        return
-    from .outputs_command import followed, wait_showing
-
-    # All at once: what is asked for last would be billed while the first is being confirmed.
-    asked = followed(_names(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs))
-    for _, done, _ in asked:
-        if done.note:
-            print(done.note, flush=True)
-    failures = []
-    for name, done, _ in asked:
-        try:
-            wait_showing(done, [showing for _, _, showing in asked])
-        except NbprovError as error:
-            failures.append(error)
-            print(f"{name}: not settled: {error.message}")
-            continue
-        cost = next((cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name), "nothing")
-        print(f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}")
-    if failures:
-        raise failures[0]
-
-
-def _stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .outputs_command import followed, wait_showing
-
-    here = session()
-    for name, done, showing in followed(_names(arguments), lambda name: here.cluster(name).stop()):
-        wait_showing(done, [showing])
-        print(f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it")
-
-
-def _start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .life_commands import start
-
-    start(_names(arguments), arguments.wait)
-
-
-def _start_arguments(parser: MagicParser) -> None:
-    from .life_commands import wait_argument
-
-    _clusters_argument(parser)
-    wait_argument(parser)
-
-
-def _rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from .life_commands import rename
-
-    rename(shell, arguments, cell)
-
-
-def _rename_arguments(parser: MagicParser) -> None:
-    from .life_commands import rename_arguments
-
-    rename_arguments(parser)
-
-
 def _history(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     from .history_command import run
 
@@ -332,17 +211,6 @@ def _watch_arguments(parser: MagicParser) -> None:
     from .watch_command import arguments
 
     arguments(parser)
-
-
-def _names(arguments: argparse.Namespace) -> list[str]:
-    live = [view.name for view in session().clusters()]
-    if arguments.all:
-        if not live:
-            print("no cluster is live")
-        return live
-    if not arguments.names:
-        raise UsageError("which cluster?", hint=f"live clusters: {', '.join(live)}; --all means all of them" if live else "none is live")
-    return list(dict.fromkeys(arguments.names))
 
 
 def _autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -376,36 +244,11 @@ def _logs_arguments(parser: MagicParser) -> None:
     arguments(parser)
 
 
-def _log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    here = session()
-    run = next((r for r in here.engine.ledger.runs() if not arguments.name or r.name == arguments.name), None)
-    if run is None:
-        print(f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet")
-        return
-    path = here.engine.home / "logs" / f"{run.run_id}.log"
-    print(path.read_text(encoding="utf-8") if path.exists() else f"{run.name}: its provision log is gone\n", end="")
-
-
 def _config(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     options = options_of(shell)
     rows = [[name, str(getattr(options, name)), str(trait.help)] for name, trait in sorted(options.traits(config=True).items())]
-    _print_table(["option", "value", "what it does"], rows, "no options")
+    book_commands.print_table(["option", "value", "what it does"], rows, "no options")
     print("change one with %config Nbprov.NAME = VALUE")
-
-
-def _clusters_argument(parser: MagicParser) -> None:
-    parser.add_argument("names", nargs="*", help="the clusters")
-    parser.add_argument("--all", action="store_true", help="all of yours")
-
-
-def _down_arguments(parser: MagicParser) -> None:
-    _clusters_argument(parser)
-    parser.add_argument("--no-outputs", action="store_true", help="end them now, without pulling their outputs first")
-    parser.add_argument(
-        "--forget",
-        action="store_true",
-        help="for what has been ending for long and whose account is out of reach: take it for ended, unconfirmed",
-    )
 
 
 def _outputs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -420,6 +263,10 @@ def _plan_arguments(parser: MagicParser) -> None:
     assume_argument(parser)
 
 
+def _launch_argument(parser: MagicParser) -> None:
+    parser.add_argument("name", nargs="?", default="", help="the latest launch of this name")
+
+
 def _one_cluster(parser: MagicParser) -> None:
     parser.add_argument("name", help="the cluster")
 
@@ -430,18 +277,22 @@ COMMANDS: dict[str, Command] = {
     ),
     "plan": Command("%%nbprov plan: show what the YAML in the cell would try, and create nothing", _plan, _plan_arguments),
     "attempts": Command(
-        "the attempts of the latest launch and why each failed", _attempts, lambda p: p.add_argument("name", nargs="?", default="")
+        "the attempts of the latest launch and why each failed",
+        book_commands.attempts,
+        _launch_argument,
     ),
     "blocks": Command(
-        "what is blocked, why, for how long", _blocks, lambda p: p.add_argument("--clear", action="store_true", help="forget all blocks")
+        "what is blocked, why, for how long",
+        book_commands.blocks,
+        lambda p: p.add_argument("--clear", action="store_true", help="forget all blocks"),
     ),
-    "costs": Command("what every launch has cost so far", _costs),
+    "costs": Command("what every launch has cost so far", book_commands.costs),
     "history": Command(
         "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame", _history, _history_arguments
     ),
     "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
     "watch": Command("ask clouds for the stock of a GPU until one has it, and say so; nothing is launched", _watch, _watch_arguments),
-    "log": Command("the provision log of the latest launch", _log, lambda p: p.add_argument("name", nargs="?", default="")),
+    "log": Command("the provision log of the latest launch", book_commands.log, _launch_argument),
     "jobs": Command(
         "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
     ),
@@ -453,13 +304,15 @@ COMMANDS: dict[str, Command] = {
     "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),
     "outputs": Command("pull the outputs of a cluster's spec now; down and stop do it by themselves", _outputs, _one_cluster),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
-    "stop": Command("stop clusters and keep their disks", _stop, _clusters_argument),
-    "start": Command("start stopped clusters; --wait: until their zone has room again", _start, _start_arguments),
-    "rename": Command("give a cluster another name", _rename, _rename_arguments),
-    "down": Command("end clusters or give launches up, and confirm it by the cloud's list", _down, _down_arguments),
+    "stop": Command("stop clusters and keep their disks", life_commands.stop, life_commands.clusters_argument),
+    "start": Command("start stopped clusters; --wait: until their zone has room again", life_commands.start, life_commands.start_arguments),
+    "rename": Command("give a cluster another name", life_commands.rename, life_commands.rename_arguments),
+    "down": Command(
+        "end clusters or give launches up, and confirm it by the cloud's list", life_commands.down, life_commands.down_arguments
+    ),
     "sweep": Command(
         "list machines of yours that the ledger does not know",
-        _sweep,
+        book_commands.sweep,
         lambda p: p.add_argument("--end", action="store_true", help="end them, whatever their age"),
     ),
     "catalog": Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ class _Loaded:
     matcher: Any
     after_cell: Any
     log: logging.Handler
+    forget_inspecting: Callable[[], None]
 
 
 def load(shell: InteractiveShell) -> None:
@@ -39,11 +41,12 @@ def load(shell: InteractiveShell) -> None:
     if getattr(shell, _MARK, None) is not None:
         return  # loaded already: autoreload comes here
     from .completion import match
+    from .inspecting import install
     from .logfile import LogFile
     from .magics import Nbprov
 
     magics: Any = Nbprov(shell=shell)
-    loaded = _Loaded(magics, match, _show_what_is_due, LogFile(paths.home() / "logs" / "nbprov.log"))
+    loaded = _Loaded(magics, match, _show_what_is_due, LogFile(paths.home() / "logs" / "nbprov.log"), install(shell))
     shell.register_magics(magics)
     shell.Completer.custom_matchers.append(loaded.matcher)
     shell.events.register("post_run_cell", loaded.after_cell)
@@ -63,6 +66,7 @@ def unload(shell: InteractiveShell) -> None:
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
     shell.events.unregister("post_run_cell", loaded.after_cell)
+    loaded.forget_inspecting()
     for kind in ("line", "cell"):
         for name, function in loaded.magics.magics[kind].items():
             # Another extension may have taken the name meanwhile; then it is that one's.

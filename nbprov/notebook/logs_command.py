@@ -15,9 +15,15 @@ from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 
 from .arguments import MagicParser, at_least_one
+from .cells_command import write_kept
 
 if TYPE_CHECKING:
+    from nbprov.api import Session
+    from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
+
+RUN = "run"
+"""The job of a spec's own `run:`."""
 
 TICK = 0.05
 """Seconds between two looks for an interrupt."""
@@ -38,7 +44,7 @@ def arguments(parser: MagicParser) -> None:
         "job",
         nargs="?",
         default="",
-        help="id of a job, or a name for the newest of that name: run (default; setup if it never ran), train-1",
+        help="id of a job, or a name for the newest of that name: setup, train-1 (default: run, else the newest)",
     )
     parser.add_argument("--follow", "-f", action="store_true", help="show what comes, to the job's end; Ctrl-C ends this, not the job")
     parser.add_argument("--last", type=at_least_one, default=None, metavar="N", help="the last N lines (default: 1000)")
@@ -60,7 +66,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
     here = session()
     row = here.row_of(arguments.name)
-    arguments.job = arguments.job or _usual_job(row.run_id)
+    arguments.job = arguments.job or _usual_job(here, row)
     if arguments.save:
         if arguments.follow:
             raise UsageError("--save writes what there is; it does not follow", hint="leave --follow or --save out")
@@ -79,14 +85,14 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         print(f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})")
 
 
-def _usual_job(run_id: str) -> str:
-    """The job that is meant where none is named: `run`, or the last that came before it where it never ran."""
-    kinds = {job["kind"] for job in session().engine.ledger.jobs(run_id)}
-    return next((kind for kind in ("run", "setup", "python") if kind in kinds), "run")
+def _usual_job(here: Session, row: ClusterRow) -> str:
+    """The job that is meant where none is named: the spec's `run`, else the newest."""
+    jobs = here.jobs_of(row)
+    return RUN if not jobs or any(job.name == RUN for job in jobs) else jobs[-1].id
 
 
 def _save(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8", newline="")
+    write_kept(path, text)
     print(f"{path}: {text.count(chr(10)):,} lines, {len(text.encode()) / 1e6:.1f} MB")
 
 

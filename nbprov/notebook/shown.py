@@ -20,6 +20,13 @@ FLUSH_SECONDS = 1.0
 """How long the end of a cell may wait for what is due to be shown: it is microseconds' work unless the engine is stuck."""
 
 
+_AS_PRINTED = (
+    "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,inherit);"
+    "line-height:var(--jp-code-line-height,inherit);padding-left:var(--jp-code-padding,0);white-space:pre-wrap"
+)
+"""The look of what cells print, in JupyterLab and elsewhere: a line often stands between printed ones."""
+
+
 class Line:
     """One line of output that can be renewed from any thread, also in the saved notebook."""
 
@@ -37,7 +44,7 @@ class Line:
             if not update:
                 print(text)
             return
-        data = {"text/plain": text, "text/html": f'<div style="font-family:monospace;white-space:pre-wrap">{html.escape(text)}</div>'}
+        data = {"text/plain": text, "text/html": f'<div style="{_AS_PRINTED}">{html.escape(text)}</div>'}
         shell.display_pub.publish(data=data, metadata={}, transient={"display_id": self._id}, update=update)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import queue
 import re
 import time
@@ -59,7 +60,8 @@ def split_path(text: str) -> tuple[str, str]:
     >>> split_path("runs"), split_path("runs:~/out"), split_path("C:/runs:/data")
     (('runs', ''), ('runs', '~/out'), ('C:/runs', '/data'))
     """
-    drive = _DRIVE.match(text)
+    # Elsewhere than on Windows x:/y is the folder x and a place there, unless another colon follows.
+    drive = _DRIVE.match(text) if os.name == "nt" or text.count(":") > 1 else None
     start = drive.end() if drive else 0
     here, colon, there = text[start:].partition(":")
     here = text[:start] + here

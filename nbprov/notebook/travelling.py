@@ -196,7 +196,8 @@ def _unpacked(data: bytes, is_trusted: bool) -> dict[str, Any]:
             ) from None
         except Exception as error:
             raise CannotTravel(
-                f"{name} came back and cannot be read here: {_one_line(error)}", hint="the module it needs must be installed here too"
+                f"{name} came back and cannot be read here: {_one_line(error)}",
+                hint="its class must be here too: install the module, or run the cell that defines it here",
             ) from None
     return found
 

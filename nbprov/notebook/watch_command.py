@@ -81,6 +81,8 @@ def _begin(arguments: argparse.Namespace) -> None:
 def _stop(name: str) -> None:
     if name and name not in _watches:
         raise UsageError(f"{name} is not watched", hint=f"watched: {', '.join(_watches) or 'nothing'}")
+    if not _watches:
+        print("nothing is watched")
     for one in [name] if name else list(_watches):
         _watches.pop(one).cancel()
         print(f"{one}: watched no more")

@@ -318,7 +318,8 @@ class Engine:
         """
         row = self.ledger.cluster(name)
         if row is None or row.state is ClusterState.ENDED:
-            names = ", ".join(c.name for c in self.ledger.clusters(live_only=True)) or "none is live"
+            names = ", ".join(c.name for c in self.ledger.clusters(live_only=True))
+            hint = f"live clusters: {names}" if names else "live clusters: none; a %%provision cell makes one"
             ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
             under_way = next((r for r in self.ledger.unfinished_runs() if r.name == name and r.state in UNDER_WAY), None)
             if under_way is not None:
@@ -326,7 +327,7 @@ class Engine:
                 raise NotFound(f"{name} {words} and is no cluster yet", hint=f"%nbprov down {name} ends it", code="cluster.not-found")
             if called := self.ledger.now_called(name):
                 raise NotFound(f"{name} was renamed: it is called {called} now", hint=f"%%on {called}", code="cluster.renamed")
-            raise NotFound(f"no live cluster is called {name!r}{ended}", hint=f"live clusters: {names}", code="cluster.not-found")
+            raise NotFound(f"no live cluster is called {name!r}{ended}", hint=hint, code="cluster.not-found")
         return row
 
     async def attach(self, name: str) -> LiveCluster:

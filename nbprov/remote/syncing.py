@@ -92,6 +92,10 @@ class Synced:
     deleted: int = 0
     seconds: Seconds = 0.0
 
+    def __repr__(self) -> str:
+        # Not its plan: that names every file.
+        return f"<Synced: {self.files:,} of {len(self.plan.up) + len(self.plan.down):,} files moved, {self.deleted:,} deleted, {self.bytes:,} bytes>"
+
 
 @dataclass(slots=True)
 class _Run:

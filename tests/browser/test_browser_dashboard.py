@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def test_dashboard(open_notebook: Callable[..., NotebookPage], nbprov_home: Path
     expect(amount).not_to_have_text(before, timeout=LONG_MS)
     expect(board).to_contain_text("blocked")
     expect(board).to_contain_text("is port 6006 of dev")
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or "")
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()

@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 
 import pytest
-from kernels import Kernel, new_kernel
+from kernels import ANSI, Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:
     """What is offered at the bar in a cell."""
     cursor = marked.index("|")
     return kernel.complete(marked.replace("|", ""), cursor)
+
+
+def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
+    """What Shift-Tab shows at the bar in a cell; empty where nothing is found."""
+    cursor = marked.index("|")
+    answer = kernel.client.inspect(marked.replace("|", ""), cursor, detail, reply=True, timeout=20)["content"]
+    assert answer["status"] == "ok"
+    return ANSI.sub("", answer["data"].get("text/plain", "")) if answer["found"] else ""
 
 
 @pytest.mark.parametrize(
@@ -88,15 +96,35 @@ def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kerne
     assert at(shared_cluster, "%%on nowhere\nweights_|") == []
 
 
+def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) -> None:
+    there = 'def forget(rate: float = 0.5) -> None:\n    "Known \\x1b]0;a title\\x07there alone."\n'
+    shared_cluster.run(f"%%on dev\n{there}both = 'there'")
+    shared_cluster.run("def known(rate: int) -> None:\n    'Known here.'\nboth = 1")
+    assert "Known there alone." in told(shared_cluster, "%%on dev\nx = 1\nforg|et(0.1)")
+    assert "rate: float = 0.5" in told(shared_cluster, "\n%%on dev --env A=b -o x\nforget(0.1|)")
+    raw = shared_cluster.client.inspect("%%on dev\nforget", 12, 1, reply=True, timeout=20)["content"]["data"]
+    assert set(raw) == {"text/plain"}
+    assert "\x1b]" not in raw["text/plain"]
+    assert "def forget" in ANSI.sub("", raw["text/plain"])  # with its source, as it was asked for
+    # The same name in both places is the machine's in its cells, and what only this kernel has is not there.
+    assert "str" in told(shared_cluster, "%%on dev\nbo|th")
+    assert told(shared_cluster, "%%on dev\nkno|wn(1)") == ""
+    # All else is answered here.
+    assert "int" in told(shared_cluster, "bo|th")
+    for cell in ("kno|wn(1)", "%%on dev --bash\nkno|wn", "%%on nowhere\nkno|wn(1)", "%%time\nkno|wn(1)"):
+        assert "Known here." in told(shared_cluster, cell), cell
+
+
 def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None:
     (home,) = (shared_cluster.home / "local" / "i").glob("*/home")
     code = "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)"
     run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.python_cell(live, {code!r}))"
-    shared_cluster.run(f"import nbprov\nbusy = {run}")
+    shared_cluster.run(f"import collections, nbprov\nhere_alone = collections.OrderedDict()\nbusy = {run}")
     running = "nbprov.session().wait_remote('dev', lambda live: live.head.agent.tasks())[-1].state"
     shared_cluster.until(lambda: shared_cluster.value(running) == "running", "the cell to run")
     started = time.monotonic()
     assert at(shared_cluster, "%%on dev\nweights_|") == []
+    assert "OrderedDict" in told(shared_cluster, "%%on dev\nhere_a|lone")  # Shift-Tab is answered here
     assert time.monotonic() - started < 5
     (home / "go-on").touch()
     shared_cluster.run("busy.result(30)")
@@ -106,3 +134,17 @@ def test_a_tab_key_opens_no_connection(shared_cluster: Kernel) -> None:
     with new_kernel(shared_cluster.home) as other:
         assert at(other, "%%on dev\nweights_|") == []
         assert other.value("[len(nbprov.session().engine.live) for nbprov in [__import__('nbprov')]]") == [0]
+
+
+@pytest.mark.versions
+def test_unloading_leaves_the_kernel_as_it_was(shared: Kernel) -> None:
+    with new_kernel(shared.home) as other:
+        wrapped = "vars(get_ipython().kernel).get('do_inspect')"
+        assert other.value(f"{wrapped} is not None")
+        other.run("%unload_ext nbprov")
+        assert other.value(wrapped) is None
+        # Whoever came in between keeps what they wrapped, and it still answers.
+        other.run("%load_ext nbprov\nkernel = get_ipython().kernel\nours = kernel.do_inspect\nseen = []")
+        other.run("def theirs(*given):\n    seen.append(given)\n    return ours(*given)\nkernel.do_inspect = theirs\n%unload_ext nbprov")
+        assert "Return the number of items" in told(other, "le|n")
+        assert other.value(f"({wrapped} is theirs, len(seen))") == [True, 1]

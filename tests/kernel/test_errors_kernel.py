@@ -55,6 +55,9 @@ def test_the_error_stops_nbclient(home) -> None:
         ("%nbprov down nosuch", "cluster.not-found", "live clusters"),
         ("%nbprov down", "which cluster?", "next:"),
         ("%nbprov logs", "usage", "%nbprov logs --help"),
+        # Found before anything is on the bill.
+        (f"%%provision bad --yes --wait\n{CPU}\nworkdir: ./nosuch", "sync.missing", "the notebook's folder"),
+        (f"%%provision bad --yes --wait\n{CPU}\nfile_mounts: {{~/all: '~'}}", "sync.home", "a folder below it"),
         ("%nbprov plan", "usage", "%%nbprov plan"),
         ("%prices A100:0", "catalog.query", "write A100"),
         ("%prices A100 --max-price lots", "usage", "number of dollars"),
@@ -66,6 +69,7 @@ def test_errors_of_use_are_short_and_say_what_to_do(shared: Kernel, cell: str, c
     assert len(told.splitlines()) <= 6
     assert code in told
     assert hint in told
+    assert machines(shared.home) == 0
 
 
 def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(home, kernel: Kernel) -> None:
@@ -94,6 +98,7 @@ def test_a_failed_setup_shows_its_last_lines_and_keeps_the_cluster(kernel: Kerne
     assert "broken" in told
     assert "%%on s --bash" in told
     assert kernel.run("%%on s --bash\necho it is there").text == "it is there\n"
+    assert kernel.value("s.bash('echo its handle, too').text") == "its handle, too\n"
     kernel.run("%nbprov down s")
 
 

@@ -74,6 +74,7 @@ def test_the_handle_its_twin_and_completion(shared_cluster: Kernel) -> None:
     shared_cluster.run("import nbprov\njob = nbprov.cluster('dev').submit('echo hi; exit 5', name='api')")
     assert shared_cluster.run("(await job).exit_code").values == ["5"]
     assert shared_cluster.value("job.logs()") == "hi\n"
+    assert shared_cluster.run("%nbprov logs dev").text == "hi\n"  # the newest, where the spec had no `run`
     assert shared_cluster.run("(await (await nbprov.aio.submit('dev', 'true', name='twin'))).state").values == ["'ok'"]
     assert shared_cluster.complete("%nbprov jobs ") == ["dev"]
     assert shared_cluster.complete("%nbprov jobs dev ") == ["cancel", "submit", "wait"]
@@ -110,6 +111,8 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
         "jobs nobody": "no live cluster is called 'nobody'",
         "logs dev nothing": "dev has no job 'nothing'  [job.not-found]",
         "jobs dev list": "what is 'list'?",
+        "logs dev --node 7": "dev has no node 7",
+        "logs dev --save /nowhere/log": "/nowhere/log cannot be written: its folder does not exist",
     }
     for line, words in cases.items():
         told = shared_cluster.run(f"%nbprov {line}", ok=False).error_text

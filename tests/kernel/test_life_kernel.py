@@ -40,6 +40,7 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         assert started.splitlines()[0] == "train: running"
         assert "there again: its disk, its host key, its guards, its tunnels" in started
         assert "setup and run are not run again" in started
+        assert kernel.run("%nbprov start train").text == "train: was running, and is as it was\n"
         told = other.run("%%on train\nprint('time' in globals())")
         assert told.text == "False\n"
         assert "this is a new one, its variables are gone" in told.stderr

@@ -105,6 +105,8 @@ def test_nothing_is_lost_when_the_line_is_cut_in_mid_cell(shared_cluster: Kernel
 
 
 def test_python_api_of_a_cluster(shared_cluster: Kernel) -> None:
+    # What a %%provision cell leaves serves as well as the cluster's own handle.
+    assert shared_cluster.value("[type(dev).__name__, dev.cell('6 * 7').value, dev.cluster().name]") == ["Run", "42", "dev"]
     shared_cluster.run("import nbprov\ndev = nbprov.cluster('dev')")
     assert shared_cluster.value("dev.cell('6 * 7').value") == "42"
     assert shared_cluster.value("dev.bash('echo hi').text") == "hi\n"

@@ -61,7 +61,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
         "dev x:": "%nbprov sync wants PATH or PATH:REMOTE, not 'x:'",
         "dev . --push --pull": "%nbprov sync: argument --pull: not allowed with argument --push",
         "dev data:~ --push": "~ holds the machine's whole home",
-        "dev data --push --node 7": "dev has no node '7'",
+        "dev data --push --node 7": "dev has no node 7",
     }
     shared_cluster.run(MAKE + "write('data', a=10)")
     for line, words in cases.items():

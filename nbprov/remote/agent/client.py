@@ -586,12 +586,19 @@ class AgentClient:
 
     async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
         """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""
+        return await self._ask_kernel("complete", deadline, code=code, cursor=cursor, kernel=kernel)
+
+    async def inspect(self, code: str, cursor: int, detail: int = 0, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
+        """What an idle kernel knows of the name at a cursor, as Jupyter's `inspect_reply` has it, as text; else as `complete`."""
+        return await self._ask_kernel("inspect", deadline, code=code, cursor=cursor, detail=detail, kernel=kernel)
+
+    async def _ask_kernel(self, question: str, deadline: Seconds, **about: Any) -> dict[str, Any]:
         link = self._link
         if link is None or not link.is_up:
             return {}
         try:
             async with asyncio.timeout(deadline):
-                found = (await link.ask("complete", code=code, cursor=cursor, kernel=kernel)).get("found")
+                found = (await link.ask(question, **about)).get("found")
         except (TimeoutError, LinkLost, AgentError):
             return {}  # an older agent does not know the question
         return found if isinstance(found, dict) and found.get("status") == "ok" else {}

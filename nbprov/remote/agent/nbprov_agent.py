@@ -91,6 +91,7 @@ CLIENT_SILENCE_SECONDS = 180.0
 """A client pings every 20 s; one that is silent this long lost its connection without a word."""
 KERNEL_START_SECONDS = 90.0
 COMPLETE_SECONDS = 1.0
+INSPECT_CHARACTERS = 1000000  # of what is told of a name: more than a long source file
 """How long a kernel may take to say what fits at a cursor: somebody types."""
 INSTALL_SECONDS = 900.0
 QUIET_LINES = ("Downloading", "Using cached", "Requirement already")
@@ -852,14 +853,14 @@ class Kernel:
         elif event == "dead":
             self.gone(frame["why"])
 
-    async def complete(self, code: str, cursor: int) -> Json:
-        """What fits at a cursor. A kernel that is at work, or not there, cannot tell and is not waited for."""
+    async def ask(self, question: str, code: str, cursor: int, detail: int = 0) -> Json:
+        """What fits at a cursor (`complete`), or what is known of a name (`inspect`). A kernel at work, or not there, cannot tell and is not waited for."""
         if self.host is None or self.state != "idle" or self.current is not None:
             return {"status": "busy" if self.host is not None else "none"}
         name = os.urandom(8).hex()
         answer = self.asked[name] = asyncio.get_event_loop().create_future()
         try:
-            self.send({"op": "complete", "ask": name, "code": code, "cursor": cursor})
+            self.send({"op": question, "ask": name, "code": code, "cursor": cursor, "detail": detail})
             return await asyncio.wait_for(answer, COMPLETE_SECONDS)
         except asyncio.TimeoutError:
             return {"status": "late"}
@@ -1887,7 +1888,7 @@ class Agent:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
                     return
-                if frame.get("op") in ("status", "complete"):
+                if frame.get("op") in ("status", "complete", "inspect"):
                     keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi or a kernel, which take their time
                 else:
                     await self.answer(client, frame)
@@ -2120,7 +2121,16 @@ class Agent:
     async def op_complete(self, client: Client, frame: Json) -> Json:
         """What a kernel that is idle would offer at a cursor of a code."""
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
-        return {"found": await kernel.complete(str(frame["code"]), int(frame["cursor"])) if kernel is not None else {"status": "none"}}
+        return {
+            "found": await kernel.ask("complete", str(frame["code"]), int(frame["cursor"])) if kernel is not None else {"status": "none"}
+        }
+
+    async def op_inspect(self, client: Client, frame: Json) -> Json:
+        """What a kernel that is idle knows of the name at a cursor of a code."""
+        kernel = self.kernels.get(str(frame.get("kernel") or "main"))
+        if kernel is None:
+            return {"found": {"status": "none"}}
+        return {"found": await kernel.ask("inspect", str(frame["code"]), int(frame["cursor"]), int(frame.get("detail") or 0))}
 
     async def op_interrupt(self, client: Client, frame: Json) -> Json:
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
@@ -2182,6 +2192,7 @@ class Agent:
         "unfollow": op_unfollow,
         "cancel": op_cancel,
         "complete": op_complete,
+        "inspect": op_inspect,
         "interrupt": op_interrupt,
         "restart": op_restart,
         "guards": op_guards,
@@ -2395,6 +2406,8 @@ class KernelHost:
                     self.vital(self.run(frame))
                 elif frame["op"] == "complete":
                     self.asked[self.client.complete(frame["code"], frame["cursor"])] = frame["ask"]
+                elif frame["op"] == "inspect":
+                    self.asked[self.client.inspect(frame["code"], frame["cursor"], frame["detail"])] = frame["ask"]
                 elif frame["op"] == "interrupt" and self.process is not None:
                     kill_group(self.process.pid, signal.SIGINT)
         finally:
@@ -2509,7 +2522,7 @@ class KernelHost:
                 self.reply = message["content"]
                 self.finish()
             elif parent in self.asked:
-                self.tell({"ev": "completed", "ask": self.asked.pop(parent), "content": message["content"]})
+                self.tell({"ev": "completed", "ask": self.asked.pop(parent), "content": told_of(message)})
 
     def finish(self) -> None:
         """A cell is over when the kernel has both answered and gone idle: all its output came before the latter."""
@@ -2525,6 +2538,15 @@ class KernelHost:
             )
         self.cell, self.message = "", ""
         self.finished.set()
+
+
+def told_of(message: Json) -> Json:
+    """The answer to a question; of what is known of a name only text, and no more than anybody reads: a frame too large would end this process."""
+    content: Json = message["content"]
+    if message["msg_type"] != "inspect_reply":
+        return content
+    text = str((content.get("data") or {}).get("text/plain") or "")
+    return {"status": content.get("status"), "found": content.get("found"), "data": {"text/plain": text[:INSPECT_CHARACTERS]}}
 
 
 def kernel_host(folder: Path) -> int:

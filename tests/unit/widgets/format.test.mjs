@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { age, costAt, duration, makeClock, quantity, usd } from "../../../widgets/format.js";
+import { age, costAt, duration, makeClock, quantity, splitAddress, usd } from "../../../widgets/format.js";
 
 const cases = JSON.parse(readFileSync(new URL("./format_cases.json", import.meta.url), "utf8"));
 const now = Date.UTC(2026, 10, 21, 7, 9, 10);
@@ -15,6 +15,14 @@ for (const [name, pairs] of Object.entries(cases)) {
     for (const [value, words] of pairs) assert.equal(functions[name](value), words);
   });
 }
+
+test("only the address of a tunnel, where a line begins with it, is a link", () => {
+  assert.deepEqual(splitAddress("http://127.0.0.1:6007 is port 6006 of dev"), ["http://127.0.0.1:6007", " is port 6006 of dev"]);
+  assert.equal(splitAddress("http://127.0.0.1:8787/status is Dask's dashboard of gang")[0], "http://127.0.0.1:8787/status");
+  for (const line of ["see http://127.0.0.1:1 is x", "http://127.0.0.1.evil.org is x", "https://host is x", "http://127.0.0.1:1@host is x", "javascript:1 is x", "guards: none"]) {
+    assert.deepEqual(splitAddress(line), ["", line]);
+  }
+});
 
 test("an unknown quantity is a dash", () => assert.equal(quantity(NaN), "–"));
 

@@ -1,0 +1,36 @@
+"""What a spec copies from this computer, looked at before anything is launched: a wrong path must not be found out on the bill."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from nbprov.model.sources import SourceKind
+from nbprov.model.spec import Spec
+from nbprov.remote.sync_errors import SyncError
+from nbprov.remote.sync_side import Folder
+
+
+def check_sources(spec: Spec, folder: Path) -> None:
+    """See that local paths of `workdir` and `file_mounts` are there, and that none is a whole home.
+
+    Parameters
+    ----------
+    folder
+        What relative paths are relative to.
+
+    Raises
+    ------
+    SyncError
+        `sync.missing` or `sync.home`, naming the field and the path.
+    """
+    wanted = [("workdir", spec.workdir)] if isinstance(spec.workdir, str) and spec.workdir else []
+    wanted += [("file_mounts", mount.source) for mount in spec.file_mounts if mount.kind is SourceKind.LOCAL]
+    for field, source in wanted:
+        path = folder / Path(source).expanduser()
+        if not path.exists():
+            raise SyncError(f"{field}: {path} does not exist", hint="paths are relative to the notebook's folder", code="sync.missing")
+        if Folder(os.path.realpath(path)).is_home_or_above():
+            raise SyncError(
+                f"{field}: {path} holds your whole home, keys and settings too", hint="name a folder below it", code="sync.home"
+            )
