@@ -45,7 +45,7 @@ def test_the_error_stops_nbclient(home) -> None:
     ("cell", "code", "hint"),
     [
         (f"%%provision --race 0\n{GPU}", "usage", "%%provision --help"),
-        (f"%%provision --env novalue\n{GPU}", "usage", "NAME=VALUE"),
+        (f"%%provision --env novalue\n{GPU}", "env.missing", "novalue=VALUE"),
         (f"%%provision --env OTHER=1\n{GPU}", "env.unknown", "its envs and secrets: none"),
         (f"%%provision -bad-\n{GPU}", "usage", "--help"),
         (f"%%provision bad.\n{GPU}", "cluster.name", "letters, digits"),
