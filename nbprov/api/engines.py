@@ -41,6 +41,7 @@ class Engined(Reaching):
     def __init__(self, home: Any, *, demo: bool) -> None:
         self._engine_words: dict[str, tuple[str, ...]] = {}
         self._clients: dict[str, Any] = {}
+        self._plain: set[str] = set()  # clusters whose cells need no word of an engine
         self._connecting = threading.Lock()
         super().__init__(home, demo=demo)
 
@@ -62,6 +63,21 @@ class Engined(Reaching):
         running = await ensure_engine(live, engine, env, report)
         await self.open_dashboard(live, running)
         return running
+
+    async def see_engine(self: Session, live: LiveCluster) -> None:  # type: ignore[misc]
+        """See that cells and jobs find an engine that an earlier kernel started. On the engine's thread; asks a machine once. Never raises."""
+        if live.variables or live.run_id in self._plain:
+            return
+        engine = self.spec_of(live.run_id).engine
+        if engine is None or engine.kind != "ray":
+            self._plain.add(live.run_id)
+            return
+        from nbprov.machines.engines.starting import variables_of
+
+        try:
+            live.variables = await variables_of(live, engine)
+        except Exception as error:  # a cell is no worse for want of it, and has its own words where the machine does not answer
+            log.info("%s of %s: %s", engine.kind, live.name, error)
 
     async def open_dashboard(self, live: LiveCluster, running: Running) -> Kept | None:
         """The tunnel to an engine's dashboard; None where it has none. Never raises."""

@@ -11,6 +11,7 @@ Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job
   up        name of the port that is listened on once it is up
   says      a text that a line of its output holds once it is up; where both are given, both must be so
   env       further variables of the process
+  paths     folders where its Python, and that of its children, looks for modules first; `{home}` stands for the home
   data      bytes of private memory that a process may have (RLIMIT_DATA); 0 for no limit
   facts     passed on in the state
   files     path -> text of files that are written first; `{home}` stands for the home in both
@@ -35,6 +36,8 @@ assert sys.platform != "win32", "a machine is never Windows"
 
 MARK = "nbprov-engine: "
 """Begins the line that says that the process is up, and where."""
+PORTS_MARK = "nbprov-engine-ports: "
+"""Begins the line that says which ports were chosen, before anything listens on them: who waits for the process can be started beside it."""
 MARKER, CONFIG = "NBPROV_ENGINE", "NBPROV_KEEPER"
 HOME = os.path.expanduser("~")
 TRIES = 200
@@ -138,7 +141,11 @@ class Keeper:
             # The same number again where it can be had: others know it.
             self.ports[name] = free_port(address, self.ports.get(name, first), [v for k, v in self.ports.items() if k != name])
         command = [word.format(home=HOME, **self.ports) if "{" in word else word for word in self.config["command"]]
+        print(PORTS_MARK + json.dumps(self.ports), flush=True)
         env = {**os.environ, **self.config.get("env", {}), MARKER: self.config["id"]}
+        paths = [place.replace("{home}", HOME) for place in self.config.get("paths", [])]
+        if paths:
+            env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [env.get("PYTHONPATH")])])
         self.up.clear()
         self.child = child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, preexec_fn=self.limit
