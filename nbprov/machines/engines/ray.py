@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from .probing import versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus
 from .secret_file import secret_file
 from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
+
+log = logging.getLogger("nbprov.machines")
 
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
 """Where Ray itself has them; the next free one where they are taken."""
@@ -39,6 +43,8 @@ PROCESS: Mapping[str, str] = {
 """Nodes are started beside their head, and wait for it. And Ray's client server forks while gRPC's threads start: gRPC's own handlers of forks then
 end the child by a SIGSEGV now and then (seen with Ray 2.60), which the client learns of after 40 s only. What is forked is replaced by another
 program at once and needs no such handlers."""
+PING_SECONDS = 5.0
+"""How long a connection may take to answer that is to be used again: a way there and back, on a machine that is busy with work."""
 LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
 """Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`late_grammar.py`)."""
 SMALLEST_STORE = 80 * 2**20
@@ -164,8 +170,44 @@ def check_versions(name: str, running: Running) -> None:
         )
 
 
-def connect(name: str, local: int, token: Path) -> Any:
-    """Connect this kernel to the head that a port of this computer leads to; what `ray.init` returns.
+@dataclass(frozen=True)
+class Connection:
+    """This kernel's connection to the Ray of a cluster.
+
+    Attributes
+    ----------
+    context
+        What `ray.init` returned.
+    worker
+        What of Ray holds the connection; another one is another connection.
+    """
+
+    context: Any
+    worker: Any
+
+    def is_alive(self) -> bool:
+        """Whether it is this kernel's still, and answers."""
+        if _worker() is not self.worker:
+            return False
+        try:
+            return bool(self.worker.is_connected() and self.worker.ping_server(timeout=PING_SECONDS))
+        except Exception as error:  # gRPC's own, which is not imported for this
+            log.info("Ray does not answer: %s", error)
+            return False
+
+    def close(self) -> None:
+        """End it, unless this kernel has another by now: whoever waits for a result then has an error, and waits no longer."""
+        if _worker() is self.worker:
+            import_module("ray").shutdown()
+
+
+def _worker() -> Any:
+    ray: Any = import_module("ray")  # typed in part only
+    return getattr(ray.util.client.ray.get_context(), "client_worker", None)
+
+
+def connect(name: str, local: int, token: Path) -> Connection:
+    """Connect this kernel to the head that a port of this computer leads to.
 
     Raises
     ------
@@ -177,13 +219,14 @@ def connect(name: str, local: int, token: Path) -> Any:
         ray.shutdown()
     _take_token(token)
     try:
-        return ray.init(f"ray://127.0.0.1:{local}")
+        context = ray.init(f"ray://127.0.0.1:{local}")
     except (ConnectionError, TimeoutError, RuntimeError) as error:
         words = [line for line in str(error).strip().splitlines() if line.strip()]
         raise EngineFailed(
             f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
             hint=f"%nbprov logs {name} {HEAD} has its last words",
         ) from error
+    return Connection(context, _worker())
 
 
 def _take_token(token: Path) -> None:

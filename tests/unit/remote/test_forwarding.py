@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -12,7 +14,7 @@ import pytest
 
 from nbprov.remote.connection import Connection
 from nbprov.remote.errors import SshCode, SshError
-from nbprov.remote.forwarding import PortRefused
+from nbprov.remote.forwarding import Forward, PortRefused
 from nbprov.remote.keys import ClusterKeys
 
 Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
@@ -112,3 +114,25 @@ async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connecte
         await gone.wait()
         assert len(visitors) == 1
         assert (await connection.run("echo fine")).stdout == "fine\n"
+
+
+async def test_a_client_that_is_gone_when_the_machine_ends_breaks_nothing_else() -> None:
+    reached: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def reach(session: Callable[[], Any]) -> None:
+        reached.put_nowait(session())
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    forward = Forward(listener, reach)
+    await forward.open()
+    try:
+        with socket.create_connection(listener.getsockname()) as client:
+            # Not joined yet, so that it does not read, and hears nothing of the client's end.
+            far = await reached.get()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # What is raised here ends the ssh connection.
+        assert far.eof_received()
+        await asyncio.sleep(0)
+        assert forward.open_now == 0
+    finally:
+        forward.close()
