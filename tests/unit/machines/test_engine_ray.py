@@ -166,7 +166,7 @@ def test_a_cell_of_the_next_kernel_needs_no_address(gang: tuple[TunnelWorld, api
     again = api.Session(gang[0].home)
     again.engine._clouds["local"] = gang[0].session.engine._clouds["local"]
     try:
-        told = again.cluster("gang").python("import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()")
+        told = again.cluster("gang").cell("import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()")
     finally:
         again.close()
     assert told.text.strip().endswith("2 nodes")
