@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -26,7 +28,12 @@ distributed = pytest.importorskip("distributed", reason="the extra dask is not i
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
 
 WAIT_SECONDS = 120.0
-ENGINE = "\nnum_nodes: 2\nengine: {dask: {threads: 1, memory: 400MB}}\nenvs: {GREETING: hello}\n"
+ENGINE = """
+num_nodes: 2
+engine: {dask: {threads: 1, memory: 400MB}}
+envs: {GREETING: hello}
+run: python3 -c 'import distributed; print(distributed.Client())'
+"""
 
 
 def up(world: TunnelWorld, rest: str, name: str = "gang") -> api.Cluster:
@@ -69,6 +76,11 @@ def test_work_runs_on_all_nodes_with_the_specs_variables(client: Any) -> None:
 
     assert sorted(client.run(greeting).values()) == [("hello", "0"), ("hello", "1")]
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_run_finds_it(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    assert gang[1].wait_job("run", WAIT_SECONDS) == 0
+    assert "processes=2 threads=2" in gang[1].logs("run")
 
 
 def test_the_same_client_is_given_until_it_is_closed(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
@@ -169,22 +181,6 @@ def test_a_cluster_without_an_engine_says_so(gang: tuple[TunnelWorld, api.Cluste
             ask()
 
 
-def test_an_engine_that_has_died_is_named_with_its_last_lines(nbprov_home: Path) -> None:
-    world = TunnelWorld(nbprov_home)
-    try:
-        cluster = up(world, "\nengine: {dask: {threads: 1}}\n", "one")
-        # Dask reads it at each start, and ends over what is no YAML.
-        cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
-        cluster.cancel_job("dask-scheduler")
-        until(lambda: all(job.state != "running" for job in cluster.jobs() if job.name == "dask-scheduler"), "its end")
-        with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of one has ended") as error:
-            cluster.dask()
-        assert "yaml" in error.value.message.lower()
-        assert "%nbprov logs one dask-scheduler" in error.value.hint
-    finally:
-        world.close()
-
-
 def await_closed(client: Any) -> None:
     """A client of a cluster that stopped looks for its scheduler no longer."""
     end = time.monotonic() + WAIT_SECONDS
@@ -193,20 +189,41 @@ def await_closed(client: Any) -> None:
         time.sleep(0.05)
 
 
-def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:
-    world = TunnelWorld(nbprov_home)
-    try:
-        cluster = up(world, "\nengine: {dask: {threads: 1}}\nrun: python3 -c 'import distributed; print(distributed.Client())'\n", "one")
-        assert cluster.wait_job("run", WAIT_SECONDS) == 0
-        assert "processes=1 threads=1" in cluster.logs("run")
-        before = cluster.view().instances[0].private_host
-        old = cluster.dask()
-        cluster.stop().wait(WAIT_SECONDS)
-        await_closed(old)
-        cluster.start().wait(WAIT_SECONDS)
-        assert cluster.view().instances[0].private_host != before
-        client = cluster.dask()
-        assert client.submit(sum, [1, 2]).result() == 3
-        client.close()
-    finally:
-        world.close()
+def test_it_is_there_again_after_a_stop_and_a_start(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    cluster = gang[1]
+    before = {instance.private_host for instance in cluster.view().instances}
+    old = cluster.dask()
+    told: queue.Queue[BaseException] = queue.Queue()
+
+    def wait() -> None:
+        try:
+            old.submit(time.sleep, WAIT_SECONDS).result()
+        except Exception as error:
+            told.put(error)
+
+    threading.Thread(target=wait, daemon=True).start()
+    until(lambda: any(old.processing().values()), "its work")
+    cluster.stop().wait(WAIT_SECONDS)
+    await_closed(old)
+    # Whoever waits for a result is told, and does not wait for ever.
+    assert "cancelled" in str(told.get(timeout=WAIT_SECONDS))
+    cluster.start().wait(WAIT_SECONDS)
+    assert not before & {instance.private_host for instance in cluster.view().instances}
+    client = cluster.dask()
+    assert client.submit(sum, [1, 2]).result() == 3
+    assert len(client.run(os.getpid)) == 2
+    client.close()
+
+
+def test_an_engine_that_has_died_is_named_with_its_last_lines(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    cluster = gang[1]
+    # Dask reads it at each start, and ends over what is no YAML.
+    cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
+    running = next(job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running")
+    cluster.cancel_job(running)
+    until(lambda: all(job.state != "running" for job in cluster.jobs() if job.id == running), "its end")
+    with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang has ended") as error:
+        cluster.dask()
+    assert "yaml" in error.value.message.lower()
+    assert "%nbprov logs gang dask-scheduler" in error.value.hint
+    cluster.bash("rm ~/.config/dask/a.yaml")
