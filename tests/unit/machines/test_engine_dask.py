@@ -21,6 +21,7 @@ from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
 from nbprov.machines.cells import agent_of
+from nbprov.machines.engines import starting
 from nbprov.machines.engines.values import EngineFailed, NoEngine
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -215,15 +216,34 @@ def test_it_is_there_again_after_a_stop_and_a_start(gang: tuple[TunnelWorld, api
     client.close()
 
 
+def end_scheduler(cluster: api.Cluster) -> None:
+    for running in [job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running"]:
+        cluster.cancel_job(running)
+        until(lambda id=running: all(job.state != "running" for job in cluster.jobs() if job.id == id), "its end")
+
+
 def test_an_engine_that_has_died_is_named_with_its_last_lines(gang: tuple[TunnelWorld, api.Cluster]) -> None:
     cluster = gang[1]
     # Dask reads it at each start, and ends over what is no YAML.
     cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
-    running = next(job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running")
-    cluster.cancel_job(running)
-    until(lambda: all(job.state != "running" for job in cluster.jobs() if job.id == running), "its end")
+    end_scheduler(cluster)
     with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang has ended") as error:
         cluster.dask()
     assert "yaml" in error.value.message.lower()
     assert "%nbprov logs gang dask-scheduler" in error.value.hint
-    cluster.bash("rm ~/.config/dask/a.yaml")
+
+
+def test_an_engine_that_does_not_come_up_in_time_is_named(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = gang[1]
+    monkeypatch.setattr(starting, "START_SECONDS", 2.0)
+    monkeypatch.setattr(starting, "MORE_SECONDS", 1.0)
+    # Whoever reads it waits until somebody writes it.
+    cluster.bash("mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml")
+    end_scheduler(cluster)
+    with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang is not up after 3 s") as error:
+        cluster.dask()
+    assert error.value.code == "engine.timeout"
+    assert "gang.start_engine() waits for it again" in error.value.hint
+    monkeypatch.undo()
+    cluster.bash("echo >~/.config/dask/a.yaml; rm ~/.config/dask/a.yaml")  # it goes on
+    assert cluster.dask().submit(sum, [1, 2]).result() == 3
