@@ -246,4 +246,6 @@ def test_an_engine_that_does_not_come_up_in_time_is_named(gang: tuple[TunnelWorl
     assert "gang.start_engine() waits for it again" in error.value.hint
     monkeypatch.undo()
     cluster.bash("echo >~/.config/dask/a.yaml; rm ~/.config/dask/a.yaml")  # it goes on
-    assert cluster.dask().submit(sum, [1, 2]).result() == 3
+    client = cluster.dask()
+    assert client.submit(sum, [1, 2]).result() == 3
+    client.close()
