@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shlex
@@ -30,6 +31,8 @@ START_SECONDS: Seconds = 300.0
 """From the start of a process to its being up: the first import of some hundred megabytes from a cold network disk takes a minute."""
 MORE_SECONDS: Seconds = 15.0
 """Beyond that for each further node: one head takes them all in, and machines of the `local` cloud share one computer."""
+SEE_SECONDS: Seconds = 10.0
+"""How long a look for an engine of an earlier kernel may hold up a cell: two questions to a machine that is reached."""
 CANCEL_SECONDS: Seconds = 20.0
 """How long an earlier process may take to end; the agent kills it after 5 s."""
 MOST_STATE = 100_000
@@ -70,11 +73,14 @@ async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
     ------
     EngineFailed
         If a machine says nonsense of it.
+    TimeoutError
+        If it does not answer soon.
     """
     starter = _Starter(live, engine, {}, lambda text: None)
     head = ray.head(live, engine)
-    begun = next((task for task in reversed(await agent_of(live.head).jobs()) if task.name == head.name and not task.is_over), None)
-    text = await starter._state(live.head, begun.id) if begun is not None else ""
+    async with asyncio.timeout(SEE_SECONDS):
+        begun = next((task for task in reversed(await agent_of(live.head).jobs()) if task.name == head.name and not task.is_over), None)
+        text = await starter._state(live.head, begun.id) if begun is not None else ""
     return ray.variables(live, state_of(text, list(head.ports))[0]["gcs"]) if text else {}
 
 
@@ -139,10 +145,8 @@ class _Starter:
         try:
             await all_of(self._up(head, begun), *(self._up(role) for role in others))
         except EngineFailed:
-            if is_new:
-                # What waits for a head that did not come up is of no use.
-                await self._look()
-                await self._cancel(ray.NODE)
+            with contextlib.suppress(NbprovError, TimeoutError):
+                await self._cancel_waiting(head, begun)
             raise
         ports, facts = await self._up(head, begun)
         self.live.variables = ray.variables(self.live, ports["gcs"])
@@ -206,6 +210,12 @@ class _Starter:
         await all_of(*(one(node, task) for node, task in old))
         if old:
             await self._look()
+
+    async def _cancel_waiting(self, head: Role, begun: TaskInfo) -> None:
+        """End what waits for a head that did not come up; where it is up, the others are of use without the one that failed."""
+        if not await self._state(head.node, begun.id):
+            await self._look()
+            await self._cancel(ray.NODE)
 
     async def _up(self, role: Role, begun: TaskInfo | None = None) -> tuple[dict[str, int], Facts]:
         """Start a process unless it runs, and wait until it is up; its ports, and its interpreter."""
