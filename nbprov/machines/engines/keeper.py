@@ -94,6 +94,16 @@ def end_marked(mark: str) -> None:
         time.sleep(0.05)
 
 
+_saying = threading.Lock()
+
+
+def say(line: bytes) -> None:
+    """Pass a whole line on: two threads speak, and half a line of each is none that is understood."""
+    with _saying:
+        sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
+        sys.stdout.buffer.flush()
+
+
 def put(place: str, text: str) -> None:
     """Write a small file in one step."""
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
@@ -128,10 +138,10 @@ class Keeper:
                 break
             failures = 1 if time.monotonic() - born > HEALTHY_SECONDS else failures + 1
             if failures >= (MOST_FAILURES if self.was_up else MOST_AT_FIRST):
-                print(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up", flush=True)
+                say(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up".encode())
                 return 1
             pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
-            print(f"nbprov: it ended with code {code}; it is started again in {pause:g} s", flush=True)
+            say(f"nbprov: it ended with code {code}; it is started again in {pause:g} s".encode())
             self.ending.wait(pause)
         return 0
 
@@ -141,7 +151,7 @@ class Keeper:
             # The same number again where it can be had: others know it.
             self.ports[name] = free_port(address, self.ports.get(name, first), [v for k, v in self.ports.items() if k != name])
         command = [word.format(home=HOME, **self.ports) if "{" in word else word for word in self.config["command"]]
-        print(PORTS_MARK + json.dumps(self.ports), flush=True)
+        say((PORTS_MARK + json.dumps(self.ports)).encode())
         env = {**os.environ, **self.config.get("env", {}), MARKER: self.config["id"]}
         paths = [place.replace("{home}", HOME) for place in self.config.get("paths", [])]
         if paths:
@@ -176,8 +186,7 @@ class Keeper:
         for line in child.stdout:
             if wanted and wanted in line:
                 self.up.set()
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            say(line)
 
     def is_up(self) -> bool:
         if self.config.get("says") and not self.up.is_set():
@@ -188,7 +197,7 @@ class Keeper:
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})
         put(self.state, text)
-        print(MARK + text, flush=True)
+        say((MARK + text).encode())
 
     def end(self, number: int, frame: Any) -> None:
         """On SIGTERM: all of it, by its own pids."""
