@@ -18,6 +18,7 @@ from .reaching import Reaching
 if TYPE_CHECKING:
     from distributed import Client
 
+    from nbprov.machines.engines.ray import Connection
     from nbprov.machines.engines.values import Running
     from nbprov.machines.tunnels import Kept
     from nbprov.provisioning.live import LiveCluster
@@ -41,6 +42,8 @@ class Engined(Reaching):
     def __init__(self, home: Any, *, demo: bool) -> None:
         self._engine_words: dict[str, tuple[str, ...]] = {}
         self._clients: dict[str, Any] = {}
+        self._connections: dict[str, Connection] = {}
+        self._plain: set[str] = set()  # clusters whose cells need no word of an engine
         self._connecting = threading.Lock()
         super().__init__(home, demo=demo)
 
@@ -62,6 +65,21 @@ class Engined(Reaching):
         running = await ensure_engine(live, engine, env, report)
         await self.open_dashboard(live, running)
         return running
+
+    async def see_engine(self: Session, live: LiveCluster) -> None:  # type: ignore[misc]
+        """See that cells and jobs find an engine that an earlier kernel started. On the engine's thread; asks a machine once. Never raises."""
+        if live.variables or live.run_id in self._plain:
+            return
+        engine = self.spec_of(live.run_id).engine
+        if engine is None or engine.kind != "ray":
+            self._plain.add(live.run_id)
+            return
+        from nbprov.machines.engines.starting import variables_of
+
+        try:
+            live.variables = await variables_of(live, engine)
+        except Exception as error:  # a cell is no worse for want of it, and has its own words where the machine does not answer
+            log.info("%s of %s: %s", engine.kind, live.name, error)
 
     async def open_dashboard(self, live: LiveCluster, running: Running) -> Kept | None:
         """The tunnel to an engine's dashboard; None where it has none. Never raises."""
@@ -99,11 +117,13 @@ class Engined(Reaching):
 
         def forget() -> None:
             with self._connecting:  # one may be connecting just now
-                client = self._clients.pop(run_id, None)
+                client, connection = self._clients.pop(run_id, None), self._connections.pop(run_id, None)
             if client is not None:
                 _close(client)
+            if connection is not None:
+                connection.close()
 
-        if run_id in self._clients:
+        if run_id in self._clients or run_id in self._connections:
             threading.Thread(target=forget, daemon=True).start()
 
 
@@ -174,7 +194,8 @@ class EngineClients:
     def ray(self: Cluster) -> Any:  # type: ignore[misc]
         """Connect this kernel to Ray of this cluster, through a tunnel on this computer's loopback; what `ray.init` returns. Blocks.
 
-        `ray.remote`, `ray.get` and the rest then work there. A connection that this kernel had to another Ray is ended.
+        `ray.remote`, `ray.get` and the rest then work there. A second call leaves a connection alone that answers. One that this kernel
+        had to another Ray is ended.
 
         Raises
         ------
@@ -196,8 +217,13 @@ class EngineClients:
         ray.check_installed(self.name)
         running = self._up("ray")
         ray.check_versions(self.name, running)
-        client, _, folder = self._reach(running, "client")
-        return ray.connect(self.name, client.local, ray.token_file(folder))
+        session, run_id = self._session, self.cluster_id
+        with session._connecting:
+            known = session._connections.get(run_id)
+            if known is None or not known.is_alive():
+                client, _, folder = self._reach(running, "client")
+                session._connections[run_id] = known = ray.connect(self.name, client.local, ray.token_file(folder))
+            return known.context
 
     def _up(self: Cluster, kind: str) -> Running:  # type: ignore[misc]
         from nbprov.machines.engines.values import NoEngine

@@ -280,6 +280,7 @@ class Session(JobDesk, Keeping, Engined):
 
         async def attached() -> T:
             live = await self.engine.attach(name)
+            await self.see_engine(live)
             try:
                 return await work(live)
             except NbprovError as error:

@@ -223,7 +223,12 @@ class Near(asyncio.Protocol):
         """The machine has sent all it will."""
         self._is_written = True
         if self._transport is not None and not self._transport.is_closing() and self._transport.can_write_eof():
-            self._transport.write_eof()
+            try:
+                self._transport.write_eof()
+            except OSError:
+                # The client is gone, which its end has not told yet. What is raised here would end the whole ssh connection, with all that it carries.
+                self.reset()
+                return
         self._end_if_over()
 
     def channel_lost(self) -> None:

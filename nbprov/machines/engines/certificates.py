@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from .secret_file import secret_file
 
 FILE = "engine.pem"
 DAYS = 3650
@@ -19,20 +20,7 @@ def certificate(folder: Path) -> Path:
     folder
         Where the cluster's keys are.
     """
-    place = folder / FILE
-    if not place.exists():
-        fresh = place.with_name(f"{FILE}.{os.getpid()}")
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(_made())
-        try:
-            # Two kernels may come at once, and both must mean the same one.
-            os.link(fresh, place)
-        except FileExistsError:
-            pass
-        except OSError:
-            os.replace(fresh, place)
-        fresh.unlink(missing_ok=True)
-    return place
+    return secret_file(folder, FILE, _made)
 
 
 def _made() -> bytes:

@@ -35,6 +35,8 @@ QUIET = {
     "DASK_DISTRIBUTED__WORKER__PROFILE__INTERVAL": "100ms",
 }
 """Dask looks at itself fifty and a hundred times a second: eight workers without work took 0.45 of a core, by which no machine is ever idle."""
+NOBODY = {"DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "10 minutes"}
+"""Work that no worker can do any more fails then, and is not waited for without end: longer than a keeper, or a machine in the place of a lost one, needs."""
 REST_CORES = 0.03
 """What a process and its nanny take so while they wait, measured and rounded up."""
 
@@ -74,7 +76,7 @@ def scheduler(live: LiveCluster) -> Role:
         command,
         {"scheduler": SCHEDULER_PORT, "dashboard": DASHBOARD_PORT},
         up="scheduler",
-        env=QUIET,
+        env=QUIET | NOBODY,
         rest=REST_CORES,
     )
 

@@ -11,6 +11,7 @@ Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job
   up        name of the port that is listened on once it is up
   says      a text that a line of its output holds once it is up; where both are given, both must be so
   env       further variables of the process
+  paths     folders where its Python, and that of its children, looks for modules first; `{home}` stands for the home
   data      bytes of private memory that a process may have (RLIMIT_DATA); 0 for no limit
   facts     passed on in the state
   files     path -> text of files that are written first; `{home}` stands for the home in both
@@ -35,6 +36,8 @@ assert sys.platform != "win32", "a machine is never Windows"
 
 MARK = "nbprov-engine: "
 """Begins the line that says that the process is up, and where."""
+PORTS_MARK = "nbprov-engine-ports: "
+"""Begins the line that says which ports were chosen, before anything listens on them: who waits for the process can be started beside it."""
 MARKER, CONFIG = "NBPROV_ENGINE", "NBPROV_KEEPER"
 HOME = os.path.expanduser("~")
 TRIES = 200
@@ -91,6 +94,16 @@ def end_marked(mark: str) -> None:
         time.sleep(0.05)
 
 
+_saying = threading.Lock()
+
+
+def say(line: bytes) -> None:
+    """Pass a whole line on: two threads speak, and half a line of each is none that is understood."""
+    with _saying:
+        sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
+        sys.stdout.buffer.flush()
+
+
 def put(place: str, text: str) -> None:
     """Write a small file in one step."""
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
@@ -125,10 +138,10 @@ class Keeper:
                 break
             failures = 1 if time.monotonic() - born > HEALTHY_SECONDS else failures + 1
             if failures >= (MOST_FAILURES if self.was_up else MOST_AT_FIRST):
-                print(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up", flush=True)
+                say(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up".encode())
                 return 1
             pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
-            print(f"nbprov: it ended with code {code}; it is started again in {pause:g} s", flush=True)
+            say(f"nbprov: it ended with code {code}; it is started again in {pause:g} s".encode())
             self.ending.wait(pause)
         return 0
 
@@ -138,7 +151,11 @@ class Keeper:
             # The same number again where it can be had: others know it.
             self.ports[name] = free_port(address, self.ports.get(name, first), [v for k, v in self.ports.items() if k != name])
         command = [word.format(home=HOME, **self.ports) if "{" in word else word for word in self.config["command"]]
+        say((PORTS_MARK + json.dumps(self.ports)).encode())
         env = {**os.environ, **self.config.get("env", {}), MARKER: self.config["id"]}
+        paths = [place.replace("{home}", HOME) for place in self.config.get("paths", [])]
+        if paths:
+            env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [env.get("PYTHONPATH")])])
         self.up.clear()
         self.child = child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, preexec_fn=self.limit
@@ -169,8 +186,7 @@ class Keeper:
         for line in child.stdout:
             if wanted and wanted in line:
                 self.up.set()
-            sys.stdout.buffer.write(line)
-            sys.stdout.buffer.flush()
+            say(line)
 
     def is_up(self) -> bool:
         if self.config.get("says") and not self.up.is_set():
@@ -181,8 +197,7 @@ class Keeper:
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})
         put(self.state, text)
-        # In one piece: unbuffered, the process's words could come between a line and its end.
-        print(f"{MARK}{text}\n", end="", flush=True)
+        say((MARK + text).encode())
 
     def end(self, number: int, frame: Any) -> None:
         """On SIGTERM: all of it, by its own pids."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import secrets
 from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import dataclass
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,36 @@ from nbprov.provisioning.live import LiveCluster, Node
 
 from .probing import versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus
-from .values import EngineFailed, EngineMissing, EngineVersions, Facts, Running
+from .secret_file import secret_file
+from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
+
+log = logging.getLogger("nbprov.machines")
 
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
 """Where Ray itself has them; the next free one where they are taken."""
-HEAD = "ray-head"
+HEAD, NODE = "ray-head", "ray-node-"
 TOKEN_FILE = "engine.token"
 PLACE_ON_NODE = "~/.ray/auth_token"
 """Where Ray looks for its token unless it is told otherwise."""
 FIRST_WITH_TOKENS = (2, 52)
 STARTED = "Ray runtime started"
 AUTH: Mapping[str, str] = {"RAY_AUTH_MODE": "token"}
-PROCESS: Mapping[str, str] = {**AUTH, "GRPC_ENABLE_FORK_SUPPORT": "0"}
-"""Ray's client server forks while gRPC's threads start: gRPC's own handlers of forks then end the child by a SIGSEGV now and then (seen with
-Ray 2.60), which the client learns of after 40 s only. What is forked is replaced by another program at once and needs no such handlers."""
+PATIENCE_SECONDS = 120
+"""Ray's own waits, of 20 and 30 s, while its processes import all of Ray: a busy machine takes longer, and what gives up then begins from the start."""
+PROCESS: Mapping[str, str] = {
+    **AUTH,
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
+    "RAY_gcs_server_port_wait_time_s": str(PATIENCE_SECONDS),
+    "RAY_agent_register_timeout_ms": str(PATIENCE_SECONDS * 1000),
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": str(PATIENCE_SECONDS),
+}
+"""Nodes are started beside their head, and wait for it. And Ray's client server forks while gRPC's threads start: gRPC's own handlers of forks then
+end the child by a SIGSEGV now and then (seen with Ray 2.60), which the client learns of after 40 s only. What is forked is replaced by another
+program at once and needs no such handlers."""
+PING_SECONDS = 5.0
+"""How long a connection may take to answer that is to be used again: a way there and back, on a machine that is busy with work."""
+LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
+"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`late_grammar.py`)."""
 SMALLEST_STORE = 80 * 2**20
 """Ray takes no smaller object store."""
 
@@ -41,25 +59,16 @@ def token_file(folder: Path) -> Path:
     folder
         Where the cluster's keys are.
     """
-    place = folder / TOKEN_FILE
-    if not place.exists():
-        fresh = place.with_name(f"{TOKEN_FILE}.{os.getpid()}")
-        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
-            file.write(secrets.token_hex(32))
-        try:
-            # Two kernels may come at once, and both must mean the same one.
-            os.link(fresh, place)
-        except FileExistsError:
-            pass
-        except OSError:
-            os.replace(fresh, place)
-        fresh.unlink(missing_ok=True)
-    return place
+    return secret_file(folder, TOKEN_FILE, lambda: secrets.token_hex(32).encode())
+
+
+def _place(live: LiveCluster, node: Node) -> str:
+    # Unix sockets go below it, whose paths may have about 100 bytes only.
+    return f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
 
 
 def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
-    # Unix sockets go below it, whose paths may have about 100 bytes only.
-    place = f"/tmp/nbr-{live.run_id[:8]}-{node.instance.node}"
+    place = _place(live, node)
     found = ["-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats", "--temp-dir", place]
     found += [f"--node-ip-address={private_address(live, node)}"]
     # Nodes of one computer would else take each other's numbers; 0 is any that is free.
@@ -71,29 +80,37 @@ def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
     return found + ([f"--memory={memory}", f"--object-store-memory={max(memory, SMALLEST_STORE)}"] if memory else [])
 
 
+def _role(live: LiveCluster, name: str, node: Node, command: list[str], ports: Mapping[str, int], up: str = "") -> Role:
+    grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
+    return Role(
+        name,
+        node,
+        command,
+        ports,
+        up=up,
+        says=STARTED,
+        env=PROCESS,
+        files={f"{LATE_FOLDER}/rfc3987_syntax.py": grammar},
+        everywhere=True,
+        paths=[LATE_FOLDER],
+        logs=f"{_place(live, node)}/session_latest/logs",
+    )
+
+
 def head(live: LiveCluster, engine: Engine) -> Role:
     """The first node's."""
     command = [*_arguments(live, engine, live.head), "--head", "--port={gcs}", "--ray-client-server-port={client}"]
     # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
     command += ["--include-dashboard=false", "--dashboard-port={dashboard_of_none}", "--no-monitor"]
     ports = {"gcs": GCS_PORT, "client": CLIENT_PORT, "dashboard_of_none": DASHBOARD_PORT, "agent": AGENT_PORT}
-    return Role(HEAD, live.head, command, ports, up="client", says=STARTED, env=PROCESS, everywhere=True)
+    return _role(live, HEAD, live.head, command, ports, up="client")
 
 
 def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
     """Those of the others."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [
-        Role(
-            f"ray-node-{n.instance.node}",
-            n,
-            [*_arguments(live, engine, n), address],
-            {"agent": AGENT_PORT},
-            says=STARTED,
-            env=PROCESS,
-            everywhere=True,
-        )
-        for n in live.present[1:]
+        _role(live, f"{NODE}{n.instance.node}", n, [*_arguments(live, engine, n), address], {"agent": AGENT_PORT}) for n in live.present[1:]
     ]
 
 
@@ -153,8 +170,44 @@ def check_versions(name: str, running: Running) -> None:
         )
 
 
-def connect(name: str, local: int, token: Path) -> Any:
-    """Connect this kernel to the head that a port of this computer leads to; what `ray.init` returns.
+@dataclass(frozen=True)
+class Connection:
+    """This kernel's connection to the Ray of a cluster.
+
+    Attributes
+    ----------
+    context
+        What `ray.init` returned.
+    worker
+        What of Ray holds the connection; another one is another connection.
+    """
+
+    context: Any
+    worker: Any
+
+    def is_alive(self) -> bool:
+        """Whether it is this kernel's still, and answers."""
+        if _worker() is not self.worker:
+            return False
+        try:
+            return bool(self.worker.is_connected() and self.worker.ping_server(timeout=PING_SECONDS))
+        except Exception as error:  # gRPC's own, which is not imported for this
+            log.info("Ray does not answer: %s", error)
+            return False
+
+    def close(self) -> None:
+        """End it, unless this kernel has another by now: whoever waits for a result then has an error, and waits no longer."""
+        if _worker() is self.worker:
+            import_module("ray").shutdown()
+
+
+def _worker() -> Any:
+    ray: Any = import_module("ray")  # typed in part only
+    return getattr(ray.util.client.ray.get_context(), "client_worker", None)
+
+
+def connect(name: str, local: int, token: Path) -> Connection:
+    """Connect this kernel to the head that a port of this computer leads to.
 
     Raises
     ------
@@ -166,13 +219,14 @@ def connect(name: str, local: int, token: Path) -> Any:
         ray.shutdown()
     _take_token(token)
     try:
-        return ray.init(f"ray://127.0.0.1:{local}")
+        context = ray.init(f"ray://127.0.0.1:{local}")
     except (ConnectionError, TimeoutError, RuntimeError) as error:
         words = [line for line in str(error).strip().splitlines() if line.strip()]
         raise EngineFailed(
             f"Ray of {name} does not answer: {words[-1] if words else type(error).__name__}",
             hint=f"%nbprov logs {name} {HEAD} has its last words",
         ) from error
+    return Connection(context, _worker())
 
 
 def _take_token(token: Path) -> None:

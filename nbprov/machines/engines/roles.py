@@ -36,6 +36,10 @@ class Role:
         It listens on all addresses whatever it is told, so its ports must be free on all of them.
     files
         Path -> text of files that are written first; `{home}` stands for the home in both.
+    paths
+        Folders where its Python looks for modules before any other; `{home}` stands for the home.
+    logs
+        Where its own logs are on the node, in words; nothing where its output is all.
     rest
         Cores that it uses while it waits for work: no activity.
     """
@@ -50,6 +54,8 @@ class Role:
     data: int = 0
     files: Mapping[str, str] = field(default_factory=dict)
     everywhere: bool = False
+    paths: Sequence[str] = ()
+    logs: str = ""
     rest: float = 0.0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import shlex
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.resources import files
 
@@ -24,10 +25,14 @@ from . import dask, ray
 from .certificates import certificate
 from .probing import PATH, interpreter
 from .roles import Role, private_address
-from .values import FOLDER, UP_MARK, EngineFailed, Facts, Running, state_of
+from .values import FOLDER, PORTS_MARK, UP_MARK, EngineFailed, Facts, Running, ports_of, state_of
 
 START_SECONDS: Seconds = 300.0
 """From the start of a process to its being up: the first import of some hundred megabytes from a cold network disk takes a minute."""
+MORE_SECONDS: Seconds = 15.0
+"""Beyond that for each further node: one head takes them all in, and machines of the `local` cloud share one computer."""
+SEE_SECONDS: Seconds = 10.0
+"""How long a look for an engine of an earlier kernel may hold up a cell: two questions to a machine that is reached."""
 CANCEL_SECONDS: Seconds = 20.0
 """How long an earlier process may take to end; the agent kills it after 5 s."""
 MOST_STATE = 100_000
@@ -59,6 +64,24 @@ async def ensure_engine(live: LiveCluster, engine: Engine, env: Environment, rep
     async with _locks.setdefault(live.run_id, asyncio.Lock()):
         starter = _Starter(live, engine, env, report)
         return await (starter.dask() if engine.kind == "dask" else starter.ray())
+
+
+async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
+    """What cells and jobs need to find the Ray that an earlier kernel started; nothing where none is up. Dask has it in a file on each node.
+
+    Raises
+    ------
+    EngineFailed
+        If a machine says nonsense of it.
+    TimeoutError
+        If it does not answer soon.
+    """
+    starter = _Starter(live, engine, {}, lambda text: None)
+    head = ray.head(live, engine)
+    async with asyncio.timeout(SEE_SECONDS):
+        begun = next((task for task in reversed(await agent_of(live.head).jobs()) if task.name == head.name and not task.is_over), None)
+        text = await starter._state(live.head, begun.id) if begun is not None else ""
+    return ray.variables(live, state_of(text, list(head.ports))[0]["gcs"]) if text else {}
 
 
 def services(kind: str) -> dict[str, Service]:
@@ -98,29 +121,34 @@ class _Starter:
         if missing:
             if not is_new:
                 await self._prepare([role.node for role in missing])
-            self.report(f"starting {len(missing)} Dask worker{'s' if len(missing) > 1 else ''}")
+            self.report(f"starting {_count(len(missing), 'Dask worker')}")
         await all_of(*(self._up(role) for role in workers))
         count = len(self.live.present) * dask.workers_of(self.live, self.engine)
         return self._running(ports, facts, count)
 
     async def ray(self) -> Running:
-        """A head, then the other nodes."""
+        """A head, and the other nodes beside it: they wait for it."""
         await self._look()
         head = ray.head(self.live, self.engine)
         is_new = self._of(head.node, head.name) is None
         if is_new:
             await self._prepare(self.live.present)
             # They belong to a head that is gone.
-            await self._cancel("ray-node-")
-            self.report("starting Ray's head")
-        ports, facts = await self._up(head)
-        others = ray.nodes(self.live, self.engine, ports["gcs"])
+            await self._cancel(ray.NODE)
+            self.report(f"starting Ray on {_count(len(self.live.nodes), 'node')}")
+        begun = self._of(head.node, head.name) or await self._start(head)
+        others = ray.nodes(self.live, self.engine, (await self._chosen(head, begun.id))["gcs"])
         missing = [role for role in others if self._of(role.node, role.name) is None]
-        if missing:
-            if not is_new:
-                await self._prepare([role.node for role in missing])
-            self.report(f"starting Ray on {len(missing)} more node{'s' if len(missing) > 1 else ''}")
-        await all_of(*(self._up(role) for role in others))
+        if missing and not is_new:
+            await self._prepare([role.node for role in missing])
+            self.report(f"starting Ray on {_count(len(missing), 'more node')}")
+        try:
+            await all_of(self._up(head, begun), *(self._up(role) for role in others))
+        except EngineFailed:
+            with contextlib.suppress(NbprovError, TimeoutError):
+                await self._cancel_waiting(head, begun)
+            raise
+        ports, facts = await self._up(head, begun)
         self.live.variables = ray.variables(self.live, ports["gcs"])
         return self._running(ports, facts, len(self.live.present))
 
@@ -183,19 +211,45 @@ class _Starter:
         if old:
             await self._look()
 
-    async def _up(self, role: Role) -> tuple[dict[str, int], Facts]:
+    async def _cancel_waiting(self, head: Role, begun: TaskInfo) -> None:
+        """End what waits for a head that did not come up; where it is up, the others are of use without the one that failed."""
+        if not await self._state(head.node, begun.id):
+            await self._look()
+            await self._cancel(ray.NODE)
+
+    async def _up(self, role: Role, begun: TaskInfo | None = None) -> tuple[dict[str, int], Facts]:
         """Start a process unless it runs, and wait until it is up; its ports, and its interpreter."""
-        found = self._of(role.node, role.name)
-        if found is None:
-            found = await self._start(role)
+        found = begun or self._of(role.node, role.name) or await self._start(role)
+        tail: deque[str] = deque(maxlen=LAST_LINES)
+        limit = START_SECONDS + MORE_SECONDS * (len(self.live.nodes) - 1)
         try:
-            async with asyncio.timeout(START_SECONDS):
-                text = await self._state(role.node, found.id) or await self._told(role, found.id)
+            async with asyncio.timeout(limit):
+                text = await self._state(role.node, found.id) or await self._told(role, found.id, UP_MARK, tail)
         except TimeoutError:
             raise EngineFailed(
-                f"{role.name} of {self.live.name} is not up after {START_SECONDS:g} s", hint=f"%nbprov logs {self.live.name} {found.id}"
+                f"{role.name} on node {role.node.instance.node} of {self.live.name} is not up after {limit:g} s{_lines(tail)}",
+                hint=f"{self._logs(role)}; it goes on, and {self.live.name}.start_engine() waits for it again",
+                code="engine.timeout",
             ) from None
         return state_of(text, list(role.ports))
+
+    async def _chosen(self, role: Role, task_id: str) -> dict[str, int]:
+        """The ports of a process that may not be up yet."""
+        text = await self._state(role.node, task_id)
+        if text:
+            return state_of(text, list(role.ports))[0]
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                return ports_of(await self._told(role, task_id, PORTS_MARK, deque(maxlen=LAST_LINES)), list(role.ports))
+        except TimeoutError:
+            raise EngineFailed(
+                f"{role.name} of {self.live.name} has not begun after {START_SECONDS:g} s", hint=self._logs(role), code="engine.timeout"
+            ) from None
+
+    def _logs(self, role: Role) -> str:
+        """Where more is to be read."""
+        also = f"; {role.logs} on node {role.node.instance.node} has its own" if role.logs else ""
+        return f"%nbprov logs {self.live.name} {role.name} has all of it{also}"
 
     async def _start(self, role: Role) -> TaskInfo:
         agent, number = agent_of(role.node), role.node.instance.node
@@ -214,6 +268,7 @@ class _Starter:
             "env": dict(role.env),
             "data": role.data,
             "files": dict(role.files),
+            "paths": list(role.paths),
             "facts": {"program": facts.program, "python": facts.python, "packages": dict(facts.packages)},
         }
         keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
@@ -241,24 +296,27 @@ class _Starter:
                 raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul")
         return text.strip()
 
-    async def _told(self, role: Role, task_id: str) -> str:
-        """What the keeper says once the process is up."""
-        tail: deque[str] = deque(maxlen=LAST_LINES)
+    async def _told(self, role: Role, task_id: str, mark: str, tail: deque[str]) -> str:
+        """What the keeper says after a mark; the last of what else was said is put into `tail`."""
         async for output in agent_of(role.node).job_output(task_id):
             if output.kind in ("stdout", "stderr"):
                 for line in output.text.splitlines():
-                    if line.startswith(UP_MARK):
-                        return line[len(UP_MARK) :]
-                    tail.append(line[:200])
-        raise _ended(self.live, role.name, role.node, tail)
+                    if line.startswith(mark):
+                        return line[len(mark) :]
+                    if not line.startswith(PORTS_MARK):
+                        tail.append(line[:200])
+        raise EngineFailed(
+            f"{role.name} on node {role.node.instance.node} of {self.live.name} has ended{_lines(tail)}",
+            hint=f"{self._logs(role)}; %%provision again, or {self.live.name}.start_engine(), starts it once more",
+        )
 
 
-def _ended(live: LiveCluster, name: str, node: Node, tail: Sequence[str] | deque[str]) -> EngineFailed:
-    last = "".join(f"\n    {printable(line)}" for line in tail)
-    return EngineFailed(
-        f"{name} on node {node.instance.node} of {live.name} has ended{last}",
-        hint=f"%nbprov logs {live.name} {name} has all of it; %%provision again, or {live.name}.start_engine(), starts it once more",
-    )
+def _lines(tail: Iterable[str]) -> str:
+    return "".join(f"\n    {printable(line)}" for line in tail)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' if number > 1 else ''}"
 
 
 def printable(line: str) -> str:

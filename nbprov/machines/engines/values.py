@@ -16,6 +16,9 @@ FOLDER = "~/.nbprov/engine"
 UP_MARK = "nbprov-engine: "
 """The keeper's word for that the process is up; the same text stands in `keeper.py`, which cannot be imported here."""
 
+PORTS_MARK = "nbprov-engine-ports: "
+"""The keeper's word for which ports it chose, said before anything listens on them."""
+
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
 _PATH = re.compile(r"/[^\0\n\r]{1,1000}")
 
@@ -112,9 +115,33 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
     """
     try:
         said = json.loads(text)
-        ports = {name: said["ports"][name] for name in names}
+        ports = _ports_of(said["ports"], names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul") from error
+    return ports, Facts.of(said)
+
+
+def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
+    """Read the ports that a keeper chose.
+
+    Raises
+    ------
+    EngineFailed
+        If there are none.
+
+    Examples
+    --------
+    >>> ports_of('{"gcs": 6379}', ["gcs"])
+    {'gcs': 6379}
+    """
+    try:
+        return _ports_of(json.loads(text), names)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul") from error
+
+
+def _ports_of(said: Any, names: Sequence[str]) -> dict[str, int]:
+    ports = {name: said[name] for name in names}
     if not all(isinstance(port, int) and 0 < port < 65536 for port in ports.values()):
         raise EngineFailed("a machine names ports that are none", code="engine.foul")
-    return ports, Facts.of(said)
+    return ports

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from tunnel_world import SPEC, TunnelWorld, until
 from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.machines.cells import agent_of
+from nbprov.machines.engines import starting
 from nbprov.machines.engines.values import EngineFailed, NoEngine
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -27,7 +30,13 @@ distributed = pytest.importorskip("distributed", reason="the extra dask is not i
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
 
 WAIT_SECONDS = 120.0
-ENGINE = "\nnum_nodes: 2\nengine: {dask: {threads: 1, memory: 400MB}}\nenvs: {GREETING: hello}\nsetup: echo $NODE_RANK >set-up\n"
+ENGINE = """
+num_nodes: 2
+engine: {dask: {threads: 1, memory: 400MB}}
+envs: {GREETING: hello}
+setup: echo $NODE_RANK >set-up
+run: python3 -c 'import distributed; print(distributed.Client())'
+"""
 
 
 def up(world: TunnelWorld, rest: str, name: str = "gang") -> api.Cluster:
@@ -70,6 +79,11 @@ def test_work_runs_on_all_nodes_with_the_specs_variables(client: Any) -> None:
 
     assert sorted(client.run(greeting).values()) == [("hello", "0"), ("hello", "1")]
     assert client.submit(sum, [1, 2]).result() == 3
+
+
+def test_run_finds_it(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    assert gang[1].wait_job("run", WAIT_SECONDS) == 0
+    assert "processes=2 threads=2" in gang[1].logs("run")
 
 
 def test_the_same_client_is_given_until_it_is_closed(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
@@ -197,22 +211,6 @@ def test_a_cluster_without_an_engine_says_so(gang: tuple[TunnelWorld, api.Cluste
             ask()
 
 
-def test_an_engine_that_has_died_is_named_with_its_last_lines(nbprov_home: Path) -> None:
-    world = TunnelWorld(nbprov_home)
-    try:
-        cluster = up(world, "\nengine: {dask: {threads: 1}}\n", "one")
-        # Dask reads it at each start, and ends over what is no YAML.
-        cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
-        cluster.cancel_job("dask-scheduler")
-        until(lambda: all(job.state != "running" for job in cluster.jobs() if job.name == "dask-scheduler"), "its end")
-        with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of one has ended") as error:
-            cluster.dask()
-        assert "yaml" in error.value.message.lower()
-        assert "%nbprov logs one dask-scheduler" in error.value.hint
-    finally:
-        world.close()
-
-
 def await_closed(client: Any) -> None:
     """A client of a cluster that stopped looks for its scheduler no longer."""
     end = time.monotonic() + WAIT_SECONDS
@@ -221,20 +219,62 @@ def await_closed(client: Any) -> None:
         time.sleep(0.05)
 
 
-def test_it_is_there_again_after_a_stop_and_a_start(nbprov_home: Path) -> None:
-    world = TunnelWorld(nbprov_home)
-    try:
-        cluster = up(world, "\nengine: {dask: {threads: 1}}\nrun: python3 -c 'import distributed; print(distributed.Client())'\n", "one")
-        assert cluster.wait_job("run", WAIT_SECONDS) == 0
-        assert "processes=1 threads=1" in cluster.logs("run")
-        before = cluster.view().instances[0].private_host
-        old = cluster.dask()
-        cluster.stop().wait(WAIT_SECONDS)
-        await_closed(old)
-        cluster.start().wait(WAIT_SECONDS)
-        assert cluster.view().instances[0].private_host != before
-        client = cluster.dask()
-        assert client.submit(sum, [1, 2]).result() == 3
-        client.close()
-    finally:
-        world.close()
+def test_it_is_there_again_after_a_stop_and_a_start(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    cluster = gang[1]
+    before = {instance.private_host for instance in cluster.view().instances}
+    old = cluster.dask()
+    told: queue.Queue[BaseException] = queue.Queue()
+
+    def wait() -> None:
+        try:
+            old.submit(time.sleep, WAIT_SECONDS).result()
+        except Exception as error:
+            told.put(error)
+
+    threading.Thread(target=wait, daemon=True).start()
+    until(lambda: any(old.processing().values()), "its work")
+    cluster.stop().wait(WAIT_SECONDS)
+    await_closed(old)
+    # Whoever waits for a result is told, and does not wait for ever.
+    assert "cancelled" in str(told.get(timeout=WAIT_SECONDS))
+    cluster.start().wait(WAIT_SECONDS)
+    assert not before & {instance.private_host for instance in cluster.view().instances}
+    client = cluster.dask()
+    assert client.submit(sum, [1, 2]).result() == 3
+    assert len(client.run(os.getpid)) == 2
+    client.close()
+
+
+def end_scheduler(cluster: api.Cluster) -> None:
+    for running in [job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running"]:
+        cluster.cancel_job(running)
+        until(lambda id=running: all(job.state != "running" for job in cluster.jobs() if job.id == id), "its end")
+
+
+def test_an_engine_that_has_died_is_named_with_its_last_lines(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    cluster = gang[1]
+    # Dask reads it at each start, and ends over what is no YAML.
+    cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
+    end_scheduler(cluster)
+    with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang has ended") as error:
+        cluster.dask()
+    assert "yaml" in error.value.message.lower()
+    assert "%nbprov logs gang dask-scheduler" in error.value.hint
+
+
+def test_an_engine_that_does_not_come_up_in_time_is_named(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = gang[1]
+    monkeypatch.setattr(starting, "START_SECONDS", 2.0)
+    monkeypatch.setattr(starting, "MORE_SECONDS", 1.0)
+    # Whoever reads it waits until somebody writes it.
+    cluster.bash("mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml")
+    end_scheduler(cluster)
+    with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang is not up after 3 s") as error:
+        cluster.dask()
+    assert error.value.code == "engine.timeout"
+    assert "gang.start_engine() waits for it again" in error.value.hint
+    monkeypatch.undo()
+    cluster.bash("echo >~/.config/dask/a.yaml; rm ~/.config/dask/a.yaml")  # it goes on
+    client = cluster.dask()
+    assert client.submit(sum, [1, 2]).result() == 3
+    client.close()

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.machines.engines.values import UP_MARK
+from nbprov.machines.engines.values import PORTS_MARK, UP_MARK
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="keepers find processes in /proc")
 
@@ -103,7 +103,9 @@ def test_a_taken_port_is_passed_over_and_the_state_says_so(kept: Any) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         one = kept(**server(number), facts={"python": "3.11.7"})
+        chosen = json.loads(one.line(PORTS_MARK)[len(PORTS_MARK) :])
         said = one.up()
+    assert said["ports"] == chosen
     assert said["ports"]["main"] > number
     assert said["python"] == "3.11.7"
     assert json.loads(one.state.read_text()) == said
@@ -146,10 +148,16 @@ def test_one_allocation_beyond_the_limit_is_refused(kept: Any) -> None:
     one.line("refused")
 
 
+def test_modules_of_its_folders_come_before_all_others(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/after")
+    one = kept(command=["sh", "-c", "echo path: $PYTHONPATH"], says="never", paths=["{home}/late"])
+    assert one.line("path:") == f"path: {one.state.parent.parent}/late:/after"
+
+
 def test_files_are_written_first(kept: Any, tmp_path: Path) -> None:
     one = kept(command=["cat", "{home}/.config/x.yaml"], says="never", files={"{home}/.config/x.yaml": "place: {home}/y\n"})
     assert one.line("place:") == f"place: {tmp_path}/y"
 
 
-def test_the_word_for_up_is_the_same_on_both_sides() -> None:
-    assert keeper.MARK == UP_MARK
+def test_the_words_for_up_and_for_ports_are_the_same_on_both_sides() -> None:
+    assert (keeper.MARK, keeper.PORTS_MARK) == (UP_MARK, PORTS_MARK)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
-import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,18 +21,12 @@ from tunnel_world import SPEC, TunnelWorld, until
 from nbprov import api
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+grpc = pytest.importorskip("grpc", reason="the extra ray is not installed")
 
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
 
 WAIT_SECONDS = 180.0
-# The machines share this environment. A package of Jupyter's in it takes 2 s to import, in each of the dozen processes that Ray starts.
-LIGHT = "/tmp/light"
-ENGINE = f"""
-num_nodes: 2
-engine: {{ray: {{workers: 1, memory: 100MB}}}}
-envs: {{GREETING: hello, PYTHONPATH: {LIGHT}}}
-setup: mkdir -p {LIGHT} && echo 'raise ImportError' >{LIGHT}/rfc3987_syntax.py
-"""
+ENGINE = "\nnum_nodes: 2\nengine: {ray: {workers: 1, memory: 100MB}}\nenvs: {GREETING: hello}\n"
 BLOCK = 20_000_000
 
 
@@ -47,13 +43,18 @@ def gang() -> Iterator[tuple[TunnelWorld, api.Cluster]]:
         shutil.rmtree(root, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def connection(gang: tuple[TunnelWorld, api.Cluster]) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
+            patch.setenv(name, "")  # so that what the client sets is taken back
+        yield gang[1].ray()
+        ray.shutdown()
+
+
 @pytest.fixture
-def connected(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> Iterator[api.Cluster]:
-    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"):
-        monkeypatch.setenv(name, "")  # so that what the client sets is taken back
-    gang[1].ray()
-    yield gang[1]
-    ray.shutdown()
+def connected(gang: tuple[TunnelWorld, api.Cluster], connection: Any) -> api.Cluster:
+    return gang[1]
 
 
 def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
@@ -126,15 +127,33 @@ def test_its_tunnel_is_listed_and_waiting_is_no_activity(gang: tuple[TunnelWorld
     assert not any("ray" in words for words in gang[1].guards().active)
 
 
+def test_a_second_call_leaves_the_connection_and_its_objects_alone(connected: api.Cluster, connection: Any) -> None:
+    kept = ray.put("kept")
+    assert connected.ray() is connection
+    assert ray.get(kept, timeout=WAIT_SECONDS) == "kept"
+
+
+def ping(address: str, token: str) -> bool:
+    """Whether Ray's client server hears who shows this token; raises what gRPC says where it does not."""
+    from ray.core.generated import ray_client_pb2 as words
+    from ray.core.generated import ray_client_pb2_grpc
+
+    request = words.ClusterInfoRequest(type=words.ClusterInfoType.PING)
+    metadata = [("authorization", f"Bearer {token}")] if token else []
+    with grpc.insecure_channel(address) as channel:
+        stub = ray_client_pb2_grpc.RayletDriverStub(channel)
+        return bool(stub.ClusterInfo(request, metadata=metadata, timeout=WAIT_SECONDS, wait_for_ready=True))
+
+
 def test_nobody_without_the_clusters_token_is_heard(gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster) -> None:
     token = (gang[0].home / "keys" / gang[1].cluster_id / "engine.token").read_text()
     port = next(line.split()[0] for line in gang[0].session.tunnel_words(gang[1].cluster_id) if line.startswith("ray://"))
+    address = port.removeprefix("ray://")
+    assert ping(address, token)
     for secret in ("", "0" * 64):
-        env = {**os.environ, "RAY_AUTH_MODE": "token" if secret else "disabled", "RAY_AUTH_TOKEN": secret, "RAY_AUTH_TOKEN_PATH": ""}
-        code = f"import ray; ray.util.connect({port.removeprefix('ray://')!r}, connection_retries=0); print('heard')"
-        told = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
-        assert told.returncode != 0
-        assert "heard" not in told.stdout
+        with pytest.raises(grpc.RpcError) as error:
+            ping(address, secret)
+        assert error.value.code() is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[attr-defined]
     seen = 0
     for process in engine_processes(gang[1]):
         with contextlib.suppress(psutil.Error):
@@ -143,9 +162,26 @@ def test_nobody_without_the_clusters_token_is_heard(gang: tuple[TunnelWorld, api
     assert seen
 
 
-def test_a_program_on_the_machine_needs_no_address(gang: tuple[TunnelWorld, api.Cluster]) -> None:
-    told = gang[1].bash("python3 -c 'import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), \"nodes\")'", nodes="1")
+def test_a_cell_of_the_next_kernel_needs_no_address(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    again = api.Session(gang[0].home)
+    again.engine._clouds["local"] = gang[0].session.engine._clouds["local"]
+    try:
+        told = again.cluster("gang").cell("import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()")
+    finally:
+        again.close()
     assert told.text.strip().endswith("2 nodes")
+
+
+def test_a_grammar_that_nobody_uses_is_read_by_no_process(connected: api.Cluster) -> None:
+    @ray.remote(num_cpus=1)
+    def looked() -> tuple[bool, bool, bool]:
+        import rfc3987_syntax
+
+        before = "lark" in sys.modules
+        return before, rfc3987_syntax.is_valid_syntax("iri", "http://a/b"), rfc3987_syntax.is_valid_syntax("iri", "a b")
+
+    pytest.importorskip("rfc3987_syntax")
+    assert ray.get(looked.remote(), timeout=WAIT_SECONDS) == (False, True, False)
 
 
 def test_a_node_whose_raylet_dies_is_there_again(connected: api.Cluster) -> None:
@@ -156,16 +192,29 @@ def test_a_node_whose_raylet_dies_is_there_again(connected: api.Cluster) -> None
     until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
 
 
-def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(gang: tuple[TunnelWorld, api.Cluster]) -> None:
-    cluster = gang[1]
-    cluster.stop().wait(WAIT_SECONDS)
-    assert engine_processes(cluster) == []
-    cluster.start().wait(WAIT_SECONDS)
-    cluster.ray()
-    try:
-        assert alive() == 2
-        assert ("0", "hello") in ranks()
-    finally:
-        ray.shutdown()
-    cluster.down().wait(WAIT_SECONDS)
-    assert engine_processes(cluster) == []
+def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(
+    gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster, connection: Any
+) -> None:
+    @ray.remote(num_cpus=0)
+    def never() -> None:
+        time.sleep(WAIT_SECONDS)
+
+    told: queue.Queue[BaseException] = queue.Queue()
+
+    def wait() -> None:
+        try:
+            ray.get(never.remote())
+        except Exception as error:
+            told.put(error)
+
+    threading.Thread(target=wait, daemon=True).start()
+    connected.stop().wait(WAIT_SECONDS)
+    # Whoever waits for a result is told, and does not wait for ever.
+    assert "onnect" in str(told.get(timeout=WAIT_SECONDS))
+    assert engine_processes(connected) == []
+    connected.start().wait(WAIT_SECONDS)
+    assert connected.ray() is not connection
+    assert alive() == 2
+    assert ("0", "hello") in ranks()
+    connected.down().wait(WAIT_SECONDS)
+    assert engine_processes(connected) == []

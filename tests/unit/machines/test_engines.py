@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ from hypothesis import strategies as st
 
 from nbprov.machines.engines import certificates, dask, probing, ray, roles
 from nbprov.machines.engines.starting import printable
-from nbprov.machines.engines.values import EngineFailed, EngineMissing, EngineVersions, Facts, Running, state_of
+from nbprov.machines.engines.values import EngineFailed, EngineMissing, EngineVersions, Facts, Running, ports_of, state_of
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import Engine
@@ -109,6 +113,39 @@ def test_key_and_token_are_made_once_and_for_nobody_else(tmp_path: Path) -> None
     assert {p.name for p in tmp_path.iterdir()} == {"engine.pem", "engine.token"}
 
 
+LATE = """
+import sys
+import rfc3987_syntax
+from rfc3987_syntax import is_valid_syntax
+assert "rfc3987_syntax.helpers" not in sys.modules
+assert is_valid_syntax("iri", "a") == ("iri", "a", 1)
+assert rfc3987_syntax.parse() == 1
+from rfc3987_syntax import *
+import rfc3987_syntax.helpers as helpers
+assert parse is helpers.parse and helpers.count == 1
+assert sys.modules["rfc3987_syntax"].__file__.endswith("__init__.py")
+"""
+
+
+def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: Path) -> None:
+    late, place = tmp_path / "late", tmp_path / "packages" / "rfc3987_syntax"
+    late.mkdir()
+    place.mkdir(parents=True)
+    shutil.copy(Path(ray.__file__).with_name("late_grammar.py"), late / "rfc3987_syntax.py")
+    (place / "__init__.py").write_text("from .helpers import *\n")
+    (place / "helpers.py").write_text(
+        "count = 1\ndef parse():\n    return count\ndef is_valid_syntax(term, value):\n    return term, value, count\n"
+    )
+
+    def said(code: str, *folders: Path) -> str:
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
+        return subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False).stderr
+
+    assert said(LATE, late, place.parent) == ""
+    # Where the package is not installed, it is as ever that it is not.
+    assert said("import rfc3987_syntax", late).splitlines()[-1] == "ModuleNotFoundError: No module named 'rfc3987_syntax'"
+
+
 def running(kind: str, python: str = platform.python_version(), **packages: str) -> Running:
     return Running(kind, {}, Facts("/usr/bin/python3", python, packages), 1)
 
@@ -177,12 +214,17 @@ def test_a_machine_that_says_nonsense_is_not_believed(change: dict[str, Any]) ->
     with pytest.raises(EngineFailed) as error:
         state_of(json.dumps(GOOD | change), ["scheduler"])
     assert error.value.code == "engine.foul"
+    if "ports" in change:
+        with pytest.raises(EngineFailed, match=r"sensible|ports that are none"):
+            ports_of(json.dumps(change["ports"]), ["scheduler"])
 
 
 @given(st.text(max_size=200))
 def test_no_text_of_a_machine_ends_in_another_error(text: str) -> None:
     with pytest.raises(EngineFailed):
         state_of(text, ["scheduler"])
+    with pytest.raises(EngineFailed):
+        ports_of(text, ["scheduler"])
     assert all(c >= " " and c != "\x7f" for c in printable(text))
 
 

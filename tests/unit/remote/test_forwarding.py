@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -142,5 +143,27 @@ async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(monkeypat
             await asyncio.sleep(0.001)
         for writer in (first, second, later):
             writer.close()
+    finally:
+        forward.close()
+
+
+async def test_a_client_that_is_gone_when_the_machine_ends_breaks_nothing_else() -> None:
+    reached: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def reach(session: Callable[[], Any]) -> None:
+        reached.put_nowait(session())
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    forward = Forward(listener, reach)
+    await forward.open()
+    try:
+        with socket.create_connection(listener.getsockname()) as client:
+            # Not joined yet, so that it does not read, and hears nothing of the client's end.
+            far = await reached.get()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # What is raised here ends the ssh connection.
+        assert far.eof_received()
+        await asyncio.sleep(0)
+        assert forward.open_now == 0
     finally:
         forward.close()
