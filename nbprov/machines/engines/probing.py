@@ -25,6 +25,10 @@ TRAVELLING = {
 }
 """Packages whose versions matter on both ends: the protocol, and the data that goes over it."""
 
+RAYS_DASHBOARD = ("aiohttp-cors", "opencensus", "opentelemetry-exporter-prometheus", "prometheus-client")
+"""What Ray's dashboard stands on, besides what Ray itself does: `ray[default]` brings it. They matter on the machine alone."""
+LOOKED_FOR = {**TRAVELLING, "ray": TRAVELLING["ray"] + RAYS_DASHBOARD}
+
 PROBE_SECONDS: Seconds = 60.0
 """How long a look at the interpreters may take: a few starts of Python, slow on a disk that was never read."""
 INSTALL_SECONDS: Seconds = 900.0
@@ -95,7 +99,7 @@ async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> F
 
 
 async def _look(node: Node, kind: str) -> Facts:
-    look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(TRAVELLING[kind]))} {shlex.quote(MARK)}"
+    look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
     own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
     script = f'{PATH}\nfor p in python3 python {own}; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
     lines, _ = await _shell(node, script, "engine-look", lambda line: None)

@@ -15,7 +15,7 @@ from typing import Any
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live import LiveCluster, Node
 
-from .probing import versions_here
+from .probing import RAYS_DASHBOARD, versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus
 from .secret_file import secret_file
 from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
@@ -97,12 +97,23 @@ def _role(live: LiveCluster, name: str, node: Node, command: list[str], ports: M
     )
 
 
-def head(live: LiveCluster, engine: Engine) -> Role:
-    """The first node's."""
+def has_dashboard(facts: Facts) -> bool:
+    """Whether the dashboard can run there. Without what it stands on Ray starts a process in its place that shows nothing."""
+    return all(name in facts.packages for name in RAYS_DASHBOARD)
+
+
+def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
+    """The first node's; its interpreter tells whether there is a dashboard, and matters where the role is started alone."""
     command = [*_arguments(live, engine, live.head), "--head", "--port={gcs}", "--ray-client-server-port={client}"]
     # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
-    command += ["--include-dashboard=false", "--dashboard-port={dashboard_of_none}", "--no-monitor"]
-    ports = {"gcs": GCS_PORT, "client": CLIENT_PORT, "dashboard_of_none": DASHBOARD_PORT, "agent": AGENT_PORT}
+    shown = "true" if facts is not None and has_dashboard(facts) else "false"
+    command += [
+        f"--include-dashboard={shown}",
+        f"--dashboard-host={private_address(live, live.head)}",
+        "--dashboard-port={dashboard}",
+        "--no-monitor",
+    ]
+    ports = {"gcs": GCS_PORT, "client": CLIENT_PORT, "dashboard": DASHBOARD_PORT, "agent": AGENT_PORT}
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 

@@ -94,7 +94,7 @@ def services(kind: str) -> dict[str, Service]:
     """
     if kind == "dask":
         return {"scheduler": Service("the Dask scheduler", "tls"), "dashboard": Service("the Dask dashboard")}
-    return {"client": Service("Ray's client server", "ray")}
+    return {"client": Service("Ray's client server", "ray"), "dashboard": Service("Ray's dashboard")}
 
 
 class _Starter:
@@ -136,6 +136,7 @@ class _Starter:
             # They belong to a head that is gone.
             await self._cancel(ray.NODE)
             self.report(f"starting Ray on {_count(len(self.live.nodes), 'node')}")
+            head = ray.head(self.live, self.engine, self.facts[head.node.instance.node])
         begun = self._of(head.node, head.name) or await self._start(head)
         others = ray.nodes(self.live, self.engine, (await self._chosen(head, begun.id))["gcs"])
         missing = [role for role in others if self._of(role.node, role.name) is None]
@@ -150,7 +151,11 @@ class _Starter:
             raise
         ports, facts = await self._up(head, begun)
         self.live.variables = ray.variables(self.live, ports["gcs"])
-        return self._running(ports, facts, len(self.live.present))
+        running = self._running(ports, facts, len(self.live.present))
+        if ray.has_dashboard(facts):
+            token = ray.token_file(self.live.keys.folder)
+            return replace(running, remarks=(*running.remarks, f"Ray's dashboard asks for a token: it is in {token}, on this computer"))
+        return replace(running, ports={name: port for name, port in ports.items() if name != "dashboard"})
 
     def _running(self, ports: dict[str, int], facts: Facts, workers: int) -> Running:
         """With a word where this kernel's own client would not do."""

@@ -97,6 +97,16 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
 
 
+def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
+    live, packages = cluster(2), {"ray": "2.60.0", **dict.fromkeys(probing.RAYS_DASHBOARD, "1.0")}
+    whole = Facts("/usr/bin/python3", "3.11.7", packages)
+    lacking = Facts(whole.program, whole.python, {name: version for name, version in packages.items() if name != probing.RAYS_DASHBOARD[0]})
+    assert {"--include-dashboard=true", "--dashboard-host=10.0.0.1"} <= set(ray.head(live, Engine("ray"), whole).command)
+    assert "--include-dashboard=false" in ray.head(live, Engine("ray"), lacking).command
+    # What an earlier kernel started is read by the same names, whether it has one or not.
+    assert list(ray.head(live, Engine("ray")).ports) == list(ray.head(live, Engine("ray"), whole).ports)
+
+
 def test_several_machines_without_a_private_network_are_refused_and_one_is_its_own() -> None:
     with pytest.raises(EngineFailed) as error:
         dask.scheduler(cluster(2, private=False))
