@@ -16,7 +16,7 @@ from nbprov.spec import fill_paths
 
 from .cells import agent_of
 from .engines.starting import ensure_engine
-from .jobs import JobRequest, submit_parts
+from .job_submitting import JobRequest, submit_parts
 from .masking import masker
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
