@@ -284,11 +284,13 @@ class Takings:
 
     def _was_tried(self, row: ClusterRow) -> bool:
         """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        from nbprov.provisioning.second_clock import is_start
+
         ledger, stopped = self._engine.ledger, None
         for at, kind, text in reversed(ledger.events(row.run_id)):
             if kind == OUTPUTS:
                 return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
-            if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
+            if is_start(kind, text):
                 return False
             if kind == "cluster" and text.startswith("stopped") and "its start failed" not in text and stopped is None:
                 stopped = at
