@@ -110,7 +110,7 @@ class SettingUp(Done):
         """The envs and secrets that were given for it."""
         return self.given.everything()
 
-    def hidden(self) -> Masker:
+    def masker(self) -> Masker:
         """What blots out the secrets of this setup and run."""
         from nbprov.machines.masking import masker
 

@@ -16,8 +16,8 @@ from .carrying import Carrying
 from .engines import EngineClients
 from .errors import OtherCluster, readably
 from .given import Ask, nobody
+from .giving import Giving
 from .reaching import Reachable
-from .taking import Giving
 from .working import Working
 
 if TYPE_CHECKING:

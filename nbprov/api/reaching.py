@@ -19,7 +19,7 @@ from nbprov.runtime.waiting import wait_for
 from .before_leaving import BeforeLeaving
 from .errors import readable, readably
 from .planner import Planner
-from .replaced import Bringer
+from .replacement_setup import Bringer
 from .taking import Takings
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         """How many attempts may be under way, and on the bill, at once."""
         return self._driver.machine.race
 
-    def hidden(self) -> Masker:
+    def masker(self) -> Masker:
         """What blots out the secrets of this run's setup and run."""
         from nbprov.machines.masking import masker
 

@@ -258,8 +258,8 @@ class Session(JobDesk, Keeping, Engined):
 
     def hidden(self) -> tuple[str, ...]:
         """The secrets that this session was given, for blotting them out."""
-        given = [x.hidden() for x in list(self.runs.values())] + [x.hidden() for x in list(self.setting_up.values())]
-        return (*super().hidden(), *(value for masker in given for value in masker.values))
+        maskers = [x.masker() for x in list(self.runs.values())] + [x.masker() for x in list(self.setting_up.values())]
+        return (*super().hidden(), *(value for masker in maskers for value in masker.values))
 
     def start_remote(
         self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], *, say: Say = quietly

@@ -16,7 +16,6 @@ from .errors import readable
 
 if TYPE_CHECKING:
     from nbprov.machines.steps import Report
-    from nbprov.provisioning.ledger import ClusterRow
 
     from .session import Session
 
@@ -51,8 +50,11 @@ async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseEx
     if spec.on_setup_failure != DOWN or row is None or was_set_up:
         return told
     report("setting up failed: ending the machines, as on_setup_failure: down asks")
+    lifecycle = engine.lifecycle
+    # Written down first: a kernel that dies in between leaves it to the next.
+    lifecycle.ask(row, ASKED_BARE, REASON)
     try:
-        await _end(session, row)
+        await session.with_logs_kept(row, lifecycle.down(row, REASON))
     except Exception as trouble:
         log.exception("%s: ended after its setup failed", row.name)
         hint = f"its guards are on, and %clusters shows it; %nbprov down {row.name} tries again"
@@ -65,18 +67,3 @@ async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseEx
     ended = SetupEnded(f"{said}\n{row.name}: {fate}", hint=hint)
     ended.__cause__ = told
     return ended
-
-
-async def _end(session: Session, row: ClusterRow) -> None:
-    """End it after the log of what failed was kept. That it is to end is written down first: a kernel that dies in between leaves it to the next."""
-    lifecycle = session.engine.lifecycle
-    lifecycle.ask(row, ASKED_BARE, REASON)
-    try:
-        async with lifecycle.leased(row):
-            try:
-                await session.keeper.before_the_end(row)
-            except Exception:
-                log.exception("%s: logs of its jobs, after its setup failed", row.name)
-            await lifecycle.down(row, REASON)
-    finally:
-        lifecycle.asked.discard(row.cluster_id)

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
-from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP, intent_of
-from nbprov.runtime.waiting import wait_for
 
-from .errors import readable, readably
+from .errors import readable
 
 if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live import LiveCluster
 
-    from .cluster import Cluster
     from .session import Session
 
 log = logging.getLogger("nbprov.api")
@@ -286,11 +284,13 @@ class Takings:
 
     def _was_tried(self, row: ClusterRow) -> bool:
         """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
+        from nbprov.provisioning.second_clock import is_start
+
         ledger, stopped = self._engine.ledger, None
         for at, kind, text in reversed(ledger.events(row.run_id)):
             if kind == OUTPUTS:
                 return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
-            if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
+            if is_start(kind, text):
                 return False
             if kind == "cluster" and text.startswith("stopped") and "its start failed" not in text and stopped is None:
                 stopped = at
@@ -400,66 +400,4 @@ def _kept(row: ClusterRow, why: str) -> NbprovError:
     return OutputsNotPulled(f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}", hint=_ways(row.name))
 
 
-class Giving:
-    """What a cluster's handle has of outputs."""
-
-    def outputs(self: Cluster) -> Taking:  # type: ignore[misc]
-        """Bring the spec's `outputs` here now; the machine goes on. Blocks.
-
-        Only what is missing here or was changed there is moved. A file that was changed here is left alone: the machine's comes beside it.
-
-        Returns
-        -------
-        Taking
-            What came: `files`, `bytes`, and `lines` that say it.
-
-        Raises
-        ------
-        OutputsNotPulled
-            If some could not be brought.
-        NotReached
-            If the machines do not answer.
-        UsageError
-            If its spec names no outputs.
-        Interrupted
-            On Ctrl-C; the pull goes on behind it.
-        """
-        return _pulled_now(self._session, self._row())
-
-
-def begin_pull(session: Session, row: ClusterRow) -> Any:
-    """A future of a pull of outputs that begins now, or goes on.
-
-    Raises
-    ------
-    UsageError
-        If the spec names none.
-    """
-    if not session.takings.wanted(row.run_id):
-        raise UsageError(f"the spec of {row.name} names no outputs", hint="add outputs: [results] to the cell, and run it again")
-
-    async def pulled() -> Taking:
-        from nbprov.machines.outputs import OutputsNotPulled
-
-        taking = await session.takings.take(row)
-        if not taking.is_whole:
-            raise OutputsNotPulled(
-                f"not all outputs of {row.name} could be pulled: {taking.left_words()}",
-                hint="the machine runs on; mend it and say it again: it goes on from here",
-            )
-        return taking
-
-    return session.engine.thread.call(readably(pulled()))
-
-
-def _pulled_now(session: Session, row: ClusterRow) -> Taking:
-    from nbprov.model.errors import Interrupted
-
-    try:
-        taking: Taking = wait_for(begin_pull(session, row))
-    except KeyboardInterrupt:
-        raise Interrupted(f"the pull of the outputs of {row.name} goes on in the background; %clusters shows how far it is") from None
-    return taking
-
-
-__all__ = ["Giving", "NotReached", "Takings", "UsedAgain", "begin_pull"]
+__all__ = ["NotReached", "Takings", "UsedAgain"]

@@ -124,7 +124,7 @@ class Working:
         NotFound
             If it comes after a job that there is not.
         """
-        from nbprov.machines.jobs import JobRequest, submit_job
+        from nbprov.machines.job_submitting import JobRequest, submit_job
 
         row, session = self._row(), self._session
         env = dict(env or {})

@@ -16,13 +16,12 @@ from nbprov.spec import fill_paths
 
 from .cells import agent_of
 from .engines.starting import ensure_engine
-from .jobs import JobRequest, submit_parts
-from .masking import masker
+from .job_submitting import JobRequest, submit_parts
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
 from .steps import LAST_LINES, Report, SetupFailed, Steps, free_id
 
-__all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up", "masker"]
+__all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up"]
 
 WORKDIR = "sky_workdir"
 """Where `workdir` goes below the home; the name that pasted task files rely on."""

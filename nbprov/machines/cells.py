@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any
 
 from nbprov.model.clock import Seconds
@@ -18,6 +18,7 @@ from nbprov.remote.agent.values import Environment
 from .cell_output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
 from .cell_watch import watching
 from .chosen_nodes import chosen_nodes
+from .keep_awake import awake
 from .variables import node_environment
 
 __all__ = [
@@ -32,9 +33,6 @@ __all__ = [
     "own_cell",
     "python_cell",
 ]
-
-TOUCH_EVERY: Seconds = 60.0
-"""A node that looks on while another one works, and does not hear of it by itself, is told so this often: its idle guard must not end it."""
 
 INTERRUPT_SECONDS: Seconds = 3.0
 """How long a remote interrupt may take to be delivered before the local wait ends; where the line is down it is tried on behind it."""
@@ -262,21 +260,6 @@ def agent_of(node: Node) -> AgentClient:
     return node.agent
 
 
-@asynccontextmanager
-async def _others_awake(live: LiveCluster, chosen: list[Node]) -> AsyncIterator[None]:
+def _others_awake(live: LiveCluster, chosen: list[Node]) -> AbstractAsyncContextManager[None]:
     # Agents that hear of each other need nobody for this, nor does it end with this kernel.
-    others = [node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen and not node.missing]
-
-    async def touch() -> None:
-        while True:
-            # One that cannot be reached now is told the next time; the cell itself goes on.
-            touches = (agent_of(node).shell(":", name="touch", id=f"{OWN_PREFIX}{uuid.uuid4().hex}") for node in others)
-            await asyncio.gather(*touches, return_exceptions=True)
-            await asyncio.sleep(TOUCH_EVERY)
-
-    task = asyncio.create_task(touch()) if others else None
-    try:
-        yield
-    finally:
-        if task is not None:
-            task.cancel()
+    return awake([node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen])

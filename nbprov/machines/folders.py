@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import shutil
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,8 +19,9 @@ from nbprov.remote.sync_errors import shown
 from nbprov.remote.sync_plan import SyncPlan
 from nbprov.remote.syncing import Direction, Synced, Wanted, sync
 
+from . import keep_awake
 from .bringup import WORKDIR
-from .cells import TOUCH_EVERY, agent_of
+from .cells import agent_of
 from .chosen_nodes import one_node
 from .ssh_config import CannotSay, options_for, write_known_hosts
 
@@ -36,8 +35,6 @@ NAMED = 3
 """Names that stand for many in a summary."""
 LISTED = 50
 """Names of what would be deleted; the rest is counted."""
-_telling: set[asyncio.Task[None]] = set()
-"""What goes on by itself; the loop alone would let go of it."""
 WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
 
 
@@ -91,36 +88,9 @@ async def sync_folder(
         return await sync(connection, full, on_plan=on_plan, progress=progress)
 
 
-@asynccontextmanager
-async def awake(live: LiveCluster, first: Seconds = 0.0) -> AsyncIterator[None]:
-    """Keep the nodes' idle guards from ending them under a long sync: our own connection is no activity to them, and a slow line needs no CPU.
-
-    They hear of it `first` seconds after the beginning. Where the work is over by then they hear of it after its end, and nobody waits for that.
-    """
-    is_told = False
-
-    async def tell() -> None:
-        # One that cannot be reached now is told the next time.
-        await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in live.present), return_exceptions=True)
-
-    async def touch() -> None:
-        nonlocal is_told
-        await asyncio.sleep(first)
-        end = time.monotonic() + MOST_AWAKE
-        while time.monotonic() < end:
-            is_told = True
-            await tell()
-            await asyncio.sleep(TOUCH_EVERY)
-
-    task = asyncio.create_task(touch())
-    try:
-        yield
-    finally:
-        task.cancel()
-        if first and not is_told:
-            late = asyncio.create_task(tell())
-            _telling.add(late)
-            late.add_done_callback(_telling.discard)
+def awake(live: LiveCluster, first: Seconds = 0.0) -> AbstractAsyncContextManager[None]:
+    """Keep the nodes from being ended as idle under a long copy; `first` as of `keep_awake.awake`."""
+    return keep_awake.awake(live.nodes, MOST_AWAKE, first)
 
 
 async def open_line(node: Node) -> Connection:

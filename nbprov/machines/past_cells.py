@@ -10,6 +10,7 @@ from nbprov.remote.agent.values import TaskInfo
 from .cell_output import Budget, CellResult, Gathered, OnOutput
 from .cells import OWN_PREFIX, agent_of
 from .chosen_nodes import one_node
+from .keep_awake import TOUCH
 
 
 def _agent(live: LiveCluster, node: int) -> AgentClient:
@@ -19,7 +20,7 @@ def _agent(live: LiveCluster, node: int) -> AgentClient:
 async def list_cells(live: LiveCluster, node: int = 0) -> list[TaskInfo]:
     """The cells and shell scripts of a node that people ran, oldest first; the machine keeps the last few hundred."""
     tasks = await _agent(live, node).tasks()
-    return [task for task in tasks if task.kind in ("cell", "shell") and not task.id.startswith(OWN_PREFIX) and task.name != "touch"]
+    return [task for task in tasks if task.kind in ("cell", "shell") and not task.id.startswith(OWN_PREFIX) and task.name != TOUCH]
 
 
 async def find_cell(live: LiveCluster, wanted: str, node: int = 0) -> TaskInfo:

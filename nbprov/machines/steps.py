@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,8 @@ from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.values import Environment, TaskInfo
 
-from .cells import TOUCH_EVERY, agent_of
+from . import keep_awake
+from .cells import agent_of
 from .masking import Masker, StreamMasker, masker
 from .variables import node_environment
 
@@ -119,23 +120,9 @@ class Steps:
         task = await agent.task(id)
         return (-1 if task.exit_code is None else task.exit_code), list(tail)
 
-    @asynccontextmanager
-    async def awake(self) -> AsyncIterator[None]:
-        """Keep the idle guards of nodes that wait for others from ending them: a step on one node may take longer than they allow."""
-
-        async def touch() -> None:
-            end = asyncio.get_running_loop().time() + MOST_AWAKE
-            while asyncio.get_running_loop().time() < end:
-                # One that cannot be reached now is told the next time.
-                await asyncio.gather(*(agent_of(node).shell(":", name="touch") for node in self.live.present), return_exceptions=True)
-                await asyncio.sleep(TOUCH_EVERY)
-
-        task = asyncio.create_task(touch()) if len(self.live.nodes) > 1 else None
-        try:
-            yield
-        finally:
-            if task is not None:
-                task.cancel()
+    def awake(self) -> AbstractAsyncContextManager[None]:
+        """Keep nodes that wait for others from being ended as idle: a step on one node may take longer than their guards allow."""
+        return keep_awake.awake(self.live.nodes if len(self.live.nodes) > 1 else (), MOST_AWAKE)
 
     async def on_each(self, nodes: Sequence[Node], work: Callable[[Node], Awaitable[tuple[int, list[str]]]], kind: str) -> None:
         """Do a step on some nodes at once and see all of them out.

@@ -39,7 +39,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C; the pull goes on.
     """
-    from nbprov.api.taking import begin_pull
+    from nbprov.api.giving import begin_pull
 
     here, name = session(), arguments.name
     row = here.engine.cluster(name)

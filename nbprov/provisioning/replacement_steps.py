@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Protocol
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState
-from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.errors import NbprovError
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
-from nbprov.model.offers import Candidate, block_for
-from nbprov.model.spec import Spec
+from nbprov.model.offers import block_for
 from nbprov.remote.agent.values import GuardConfig
 from nbprov.remote.errors import RemoteError
 
 from .absence import Absences
-from .asked_price import beyond_agreed, quoted
-from .async_cloud import AsyncCloud, is_passing
+from .async_cloud import is_passing
 from .door import Door
 from .errands import AGENT_SECONDS, WATCH_SECONDS
-from .guards import LEAST_BUDGET_SECONDS, NODE, check_budget, guards_known
+from .guards import NODE
 from .health import check_health, health_seconds
 from .ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
 from .live import LiveCluster, Node
+from .replacement_asking import Asking, NotNow
 from .tying import tie
 
 if TYPE_CHECKING:
-    from .engine import Engine
+    pass
 
 log = logging.getLogger("nbprov.lifecycle")
 
@@ -40,8 +39,6 @@ MOST_PAUSE: Seconds = 10.0
 """Between two tries of something that must not be given up."""
 BRING_SECONDS: Seconds = 6 * 3600.0
 """How long files, Python, setup and engine of one machine may take: as long as a step holds off the idle guards of the others."""
-STATUS_SECONDS: Seconds = 20.0
-"""How long an agent may take to say whether it is about to end its machine: it answers from memory."""
 HEALTH_LEAST: Seconds = 60.0
 
 SURE = frozenset(
@@ -63,20 +60,12 @@ class Bringing(Protocol):
         """Bring files, Python, setup and engine to a node; the others are left alone. Raises where one fails."""
 
 
-class NotNow(Exception):
-    """Nothing is asked for now; its words say why."""
-
-
 class Unwanted(Exception):
     """The cluster does not run any more: what is under way is left to whoever stops or ends it."""
 
 
-class Replacement:
+class Replacement(Asking):
     """One replacement, from the question whether there may be one to its end. On the engine thread, under the run's lease."""
-
-    def __init__(self, engine: Engine, cloud: AsyncCloud, row: ClusterRow, spec: Spec) -> None:
-        self._engine, self._cloud, self._cluster, self._spec = engine, cloud, row, spec
-        self._ledger, self._clock = engine.ledger, engine.clock
 
     async def go(self) -> None:
         """Go on with the one that is open, else ask for a machine and see it through.
@@ -102,91 +91,6 @@ class Replacement:
         if row is not None:
             with contextlib.suppress(Unwanted):
                 await self._end(row, Failure(Cause.CANCELLED, "the cluster is stopped"))
-
-    # ------------------------------------------------------------ asking
-
-    async def _intend(self) -> ReplacementRow:
-        cluster, ledger, token = self._cluster, self._ledger, self._cluster.token
-        if self._engine.bringing is not None and (why := self._engine.bringing.why_not(cluster)):
-            raise NotNow(why)
-        if not await self._cloud.is_of(cluster.candidate.account):
-            raise NotNow(f"the credentials in use are not those of {cluster.candidate.account}, with which it was launched")
-        head = await self._look()
-        await self._agents_stay()
-        candidate = await self._candidate(head)
-        stored = next(r for r in ledger.launches(cluster.run_id) if r.token == token)
-        known, there = ledger.replacements(token), {i.node for i in ledger.members(token)}
-        number = max((r.number for r in known), default=0) + 1
-        node = min(n for n in range(stored.launch.count) if n not in there)
-        now, after = self._clock.now(), stored.launch.terminate_after
-        launch = replace(
-            stored.launch,
-            candidate=candidate,
-            count=1,
-            nodes=(node,),
-            part=number,
-            answer_by=now + self._cloud.capabilities.submit_seconds,
-            terminate_after=None if after is None else max(1.0, after - (now - stored.created)),
-        )
-        row = ReplacementRow(
-            *(token, number, cluster.run_id, node, AttemptState.INTENT, launch, None, "", None),
-            *(ledger.cost(cluster.run_id), launch.answer_by, now, None),
-        )
-        if not ledger.intend_replacement(row):
-            raise NotNow("the cluster does not run, or another kernel sees to it")
-        if self._cloud.leaves_side_objects:
-            self._engine.tidying.told(self._cloud.name, False)
-        return row
-
-    async def _look(self) -> Instance:
-        """The head, once a listing shows it running, and no more machines than the cluster counts."""
-        ours, ids = await self._listed(), set(self._ledger.ids_of(self._cluster.token))
-        left = [i for i in ours if i.id not in ids and i.state is not InstanceState.GONE]
-        if left:
-            raise NotNow(f"{', '.join(i.id for i in left)} is not gone yet")
-        head = next((i for i in ours if i.id in ids and i.node == 0), None)
-        if head is None or head.state is not InstanceState.RUNNING:
-            raise NotNow("its head is not listed as running")
-        return head
-
-    async def _agents_stay(self) -> None:
-        """See that no agent is about to end its machine: the idle clocks of a gang are due at one instant, and a lost machine may be the first."""
-        from nbprov.remote.agent.client import AgentClient
-
-        async def one(agent: AgentClient | None) -> bool:
-            if agent is None:
-                return False
-            async with asyncio.timeout(STATUS_SECONDS):
-                return (await agent.status()).ending is None
-
-        try:
-            live = await self._engine.attach(self._cluster.name)
-            stays = await asyncio.gather(*(one(node.agent) for node in live.present))
-        except (CloudError, NbprovError, TimeoutError, OSError) as error:
-            raise NotNow(f"its machines do not answer ({error})") from error
-        if not all(stays):
-            raise NotNow("a guard is about to end its machines")
-
-    async def _candidate(self, head: Instance) -> Candidate:
-        """What is asked for, at the price of now, where that may be paid and is worth it."""
-        cluster, ledger = self._cluster, self._ledger
-        mine = cluster.candidate
-        # In the zone of the others: the first create may have left the choice to the cloud.
-        zone = mine.offer.zone or head.place.zone
-        candidate = quoted(mine, await self._cloud.quote(mine))
-        run, guards = ledger.run(cluster.run_id), guards_known(ledger, cluster.run_id)
-        if beyond := beyond_agreed(candidate, max(run.consent if run is not None else 0, mine.hourly)):
-            raise NotNow(beyond)
-        if guards is not None:
-            try:
-                check_budget(guards, candidate, spent=ledger.cost(cluster.run_id))
-            except UsageError as error:
-                raise NotNow(error.message) from error
-            began = next(r for r in ledger.launches(cluster.run_id) if r.token == cluster.token).created
-            left = None if guards.max_lifetime is None else guards.max_lifetime - (self._clock.now() - began)
-            if left is not None and left < LEAST_BUDGET_SECONDS:
-                raise NotNow(f"its lifetime is over in {short_duration(max(0.0, left))}")
-        return replace(candidate, offer=replace(candidate.offer, zone=zone))
 
     async def _see_others(self, error: Exception) -> None:
         """Raise `NotNow` where another machine is on its way out: what failed since may have failed for want of that one."""

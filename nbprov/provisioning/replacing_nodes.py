@@ -22,7 +22,8 @@ from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import NODE
 from .ledger import ClusterRow, LeaseLost, ReplacementRow
 from .live import LiveCluster, Node
-from .replacement_steps import GOING, NotNow, Replacement, say
+from .replacement_asking import NotNow
+from .replacement_steps import GOING, Replacement, say
 from .tying import tie
 
 if TYPE_CHECKING:

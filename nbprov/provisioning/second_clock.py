@@ -74,12 +74,17 @@ class SecondClock(Intents):
             self.asked.discard(row.cluster_id)
 
 
+def is_start(kind: str, text: str) -> bool:
+    """Whether an event says that a stopped cluster ran again."""
+    return kind == "cluster" and (text == "started" or text.startswith("it runs again"))
+
+
 def was_tried(ledger: Ledger, row: ClusterRow) -> bool:
     """Whether a cluster could not be started for its outputs, and did not run since."""
     for _, kind, text in reversed(ledger.events(row.run_id)):
         if kind == LEFT.kind and text.startswith(NOT_BROUGHT):
             return True
-        if kind == "cluster" and (text == "started" or text.startswith("it runs again")):
+        if is_start(kind, text):
             return False
     return False
 

@@ -8,9 +8,9 @@ from importlib.resources import files
 
 _READ = "import os,sys\nn=int(sys.argv[1]);d=b''\nwhile len(d)<n:\n c=os.read(0,n-len(d))\n if not c:sys.exit(1)\n d+=c\nexec(compile(d,'nbprov','exec'))"
 _LOAD = """
-import sys, types
+import sys
 for name, text in {sources!r}:
-    module = types.ModuleType("nbprov_there." + name)
+    module = type(sys)("nbprov_there." + name)
     module.__package__ = "nbprov_there"
     sys.modules[module.__name__] = module
     exec(compile(text, name + ".py", "exec"), module.__dict__)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, cast
 
 from nbprov.model.clock import Seconds
 
 from .copying import remote_path
+from .programs import loading, reading_command
 from .sync_errors import MOST_WORDS, SyncError, shown
 from .sync_plan import Entry, Listing, Stamp, checked_entry, taken_here
 from .sync_receiver import Receiver
@@ -47,18 +46,6 @@ READ = 1024 * 1024
 """Bytes taken off the line at once, where there are so many: each time costs two hops between threads."""
 
 Progress = Callable[[int], None]
-
-_BOOT = "import os,sys\nn=int(sys.argv[1]);d=b''\nwhile len(d)<n:\n c=os.read(0,n-len(d))\n if not c:sys.exit(1)\n d+=c\nexec(compile(d,'nbprov','exec'))"
-_LOAD = """
-import os, sys
-for name, text in {sources!r}:
-    module = type(sys)("nbprov_sync." + name)
-    module.__package__ = "nbprov_sync"
-    sys.modules[module.__name__] = module
-    exec(compile(text, name + ".py", "exec"), module.__dict__)
-module.main()
-os._exit(0)
-"""
 
 
 @dataclass(slots=True)
@@ -96,10 +83,8 @@ class Moved:
 
 @cache
 def program() -> bytes:
-    """What the machine is to run."""
-    folder = files("nbprov.remote")
-    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in PROGRAM]
-    return _LOAD.format(sources=sources).encode()
+    """What the machine is to run. It ends at once: what Python tidies up at its end takes time, and nothing here needs it."""
+    return f"{loading(PROGRAM)}module.main()\nimport os\nos._exit(0)\n".encode()
 
 
 @asynccontextmanager
@@ -114,8 +99,7 @@ async def folder_there(connection: Connection, target: str, python: str = "pytho
         If it is a file, or the machine has no Python.
     """
     remote_path(target)
-    command = f"exec {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)} {len(program())}"
-    async with connection.channel(command, WINDOW) as process:
+    async with connection.channel(reading_command(python, len(program())), WINDOW) as process:
         noise = asyncio.create_task(_drain(process.stderr))
         try:
             made = There(process, connection.host)

@@ -97,7 +97,7 @@ def _check_git(name: str, value: Scalar, findings: Findings, *, final: bool = Fa
 
 
 def read_mounts(node: Node, envs: Map[str, str], secrets: frozenset[str], findings: Findings) -> tuple[Mount, ...] | None:
-    """Read `file_mounts`: local paths, `s3://`, `gs://`, `https://`, and maps with mode COPY; mounted buckets are reported.
+    """Read `file_mounts`: local paths, `s3://`, `gs://`, `r2://`, `https://`, and maps with mode COPY; mounted buckets are reported.
 
     Parameters
     ----------

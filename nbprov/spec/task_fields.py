@@ -14,7 +14,7 @@ TASK_FIELDS = (
     Field("envs", _T, "variables for setup and run; null = given when the cell is run"),
     Field("num_nodes", _T, "equal machines in one region; the first is the head"),
     Field("workdir", _T, "a local folder copied to ~/sky_workdir, or a git repository cloned there: {url: https://…, ref: main}"),
-    Field("file_mounts", _T, "target on the machine: local file or folder, `s3://`, `gs://` or `https://`"),
+    Field("file_mounts", _T, "target on the machine: local file or folder, `s3://`, `gs://`, `r2://` or `https://`"),
     Field("secrets", _T, "hidden variables; null = taken from the kernel's environment or asked for"),
     Field("max_lifetime", _T, "terminates whatever runs: `8h` from the first billed second", example=("8h",)),
     Field(

@@ -91,8 +91,9 @@ CLIENT_SILENCE_SECONDS = 180.0
 """A client pings every 20 s; one that is silent this long lost its connection without a word."""
 KERNEL_START_SECONDS = 90.0
 COMPLETE_SECONDS = 1.0
-INSPECT_CHARACTERS = 1000000  # of what is told of a name: more than a long source file
 """How long a kernel may take to say what fits at a cursor: somebody types."""
+INSPECT_CHARACTERS = 1000000
+"""Of what is told of a name: more than a long source file."""
 INSTALL_SECONDS = 900.0
 QUIET_LINES = ("Downloading", "Using cached", "Requirement already")
 GPU_SECONDS = 10.0

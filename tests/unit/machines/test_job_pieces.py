@@ -165,7 +165,7 @@ class Told:
 
 def told(*agents: Told) -> Any:
     return SimpleNamespace(
-        name="dev", nodes=[SimpleNamespace(agent=agent, instance=SimpleNamespace(node=n)) for n, agent in enumerate(agents)]
+        name="dev", nodes=[SimpleNamespace(agent=agent, missing=False, instance=SimpleNamespace(node=n)) for n, agent in enumerate(agents)]
     )
 
 
