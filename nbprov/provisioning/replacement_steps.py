@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +16,7 @@ from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.offers import Candidate, block_for
 from nbprov.model.spec import Spec
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.values import AgentStatus, GuardConfig
 from nbprov.remote.errors import RemoteError
 
 from .absence import Absences
@@ -25,6 +26,7 @@ from .door import Door
 from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import LEAST_BUDGET_SECONDS, NODE, check_budget, guards_known
 from .health import check_health, health_seconds
+from .intents import intent_of
 from .ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
 from .live import LiveCluster, Node
 from .tying import tie
@@ -43,6 +45,8 @@ BRING_SECONDS: Seconds = 6 * 3600.0
 STATUS_SECONDS: Seconds = 20.0
 """How long an agent may take to say whether it is about to end its machine: it answers from memory."""
 HEALTH_LEAST: Seconds = 60.0
+JOIN_GRACE: Seconds = 120.0
+"""After a machine joined: so long its engine starts up, which is nobody's work."""
 
 SURE = frozenset(
     {
@@ -68,7 +72,7 @@ class NotNow(Exception):
 
 
 class Unwanted(Exception):
-    """The cluster does not run any more: what is under way is left to whoever stops or ends it."""
+    """The cluster does not run any more, or is to be ended or stopped: what is under way is left to whoever does so."""
 
 
 class Replacement:
@@ -101,7 +105,7 @@ class Replacement:
         row = self._ledger.open_replacement(self._cluster.token)
         if row is not None:
             with contextlib.suppress(Unwanted):
-                await self._end(row, Failure(Cause.CANCELLED, "the cluster is stopped"))
+                await self._end(row, Failure(Cause.CANCELLED, "the cluster is to be stopped or ended"))
 
     # ------------------------------------------------------------ asking
 
@@ -153,19 +157,31 @@ class Replacement:
         """See that no agent is about to end its machine: the idle clocks of a gang are due at one instant, and a lost machine may be the first."""
         from nbprov.remote.agent.client import AgentClient
 
-        async def one(agent: AgentClient | None) -> bool:
+        async def one(agent: AgentClient | None) -> AgentStatus | None:
             if agent is None:
-                return False
+                return None
             async with asyncio.timeout(STATUS_SECONDS):
-                return (await agent.status()).ending is None
+                return await agent.status()
 
         try:
             live = await self._engine.attach(self._cluster.name)
-            stays = await asyncio.gather(*(one(node.agent) for node in live.present))
+            told = await asyncio.gather(*(one(node.agent) for node in live.present))
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
             raise NotNow(f"its machines do not answer ({error})") from error
-        if not all(stays):
+        if any(status is None or status.ending is not None for status in told):
             raise NotNow("a guard is about to end its machines")
+        self._check_used([status for status in told if status is not None])
+
+    def _check_used(self, told: Sequence[AgentStatus]) -> None:
+        """Raise `NotNow` where nothing was at work since the last one joined: each one begins the idle clocks anew, and the bill would have no end."""
+        ledger, token = self._ledger, self._cluster.token
+        guards = guards_known(ledger, self._cluster.run_id)
+        joined = max((r.ended or 0.0 for r in ledger.replacements(token) if r.state is AttemptState.READY), default=None)
+        if joined is None or guards is None or guards.autostop is None or any(status.active for status in told):
+            return
+        worked = self._clock.now() - min((status.idle for status in told), default=0.0)
+        if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
+            raise NotNow("nothing was at work since the last one was replaced; it is asked for once something is")
 
     async def _candidate(self, head: Instance) -> Candidate:
         """What is asked for, at the price of now, where that may be paid and is worth it."""
@@ -373,13 +389,11 @@ class Replacement:
             ledger.end_replacement(row, AttemptState.ENDING, failure)
         absences, pause, known = Absences(), cloud.capabilities.poll_every, {row.instance_id} - {""}
         while True:
-            current = ledger.cluster_by_id(self._cluster.cluster_id)
-            if current is None or current.state in (ClusterState.ENDING, ClusterState.ENDED):
-                raise Unwanted  # its end takes this along
+            self._check_not_ended()
             asked, now = self._clock.elapsed(), self._clock.now()
             decided = bool(known) or await self._is_decided(row, known)
             ids = ledger.ids_of(row.token)
-            ours = [i for i in await self._listed() if i.id not in ids]
+            ours = [i for i in await self._listed(self._check_not_ended) if i.id not in ids]
             rest = [i for i in ours if i.state is not InstanceState.GONE]
             _, unsure = absences.look(
                 *(row.token, known, [i.id for i in ours]),
@@ -433,13 +447,19 @@ class Replacement:
         return f"{len(self._ledger.ids_of(token))} of {self._cluster.candidate.count} machines"
 
     def _check_wanted(self) -> None:
-        """Raise `Unwanted` where the cluster does not run any more, and keep the lease."""
+        """Raise `Unwanted` where the cluster does not run any more, or is to be ended or stopped."""
         row = self._ledger.cluster_by_id(self._cluster.cluster_id)
-        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
+        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or intent_of(row.reason):
             raise Unwanted
 
-    async def _listed(self) -> list[Instance]:
-        """The machines of the token; passing faults are waited out, since no answer is not an empty answer."""
+    def _check_not_ended(self) -> None:
+        """Raise `Unwanted` where the cluster is being ended, which takes along what is under way."""
+        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        if row is None or row.state in (ClusterState.ENDING, ClusterState.ENDED):
+            raise Unwanted
+
+    async def _listed(self, check: Callable[[], None] | None = None) -> list[Instance]:
+        """The machines of the token; faults are waited out, since no answer is not an empty answer, for as long as `check` lets them be."""
         pause = self._cloud.capabilities.poll_every
         while True:
             try:
@@ -447,7 +467,7 @@ class Replacement:
             except CloudError as error:
                 if not is_passing(error.failure):
                     log.warning("%s: %s", self._cluster.name, error.failure.sentence())
-                self._check_wanted()
+                (check or self._check_wanted)()
                 await asyncio.sleep(pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:
