@@ -254,7 +254,12 @@ class Session(JobDesk, Keeping, Engined):
     def spec_of(self, run_id: str) -> Spec:
         """The spec that a run was launched from, as the ledger has it; an empty one where it cannot be read."""
         run = self.engine.ledger.run(run_id)
-        return _spec_of(run.spec) if run is not None else Spec()
+        return (_spec_of(run.spec) or Spec()) if run is not None else Spec()
+
+    def can_read_spec(self, run_id: str) -> bool:
+        """Whether the ledger's spec of a run is one of this release."""
+        run = self.engine.ledger.run(run_id)
+        return run is not None and _spec_of(run.spec) is not None
 
     def hidden(self) -> tuple[str, ...]:
         """The secrets that this session was given, for blotting them out."""
@@ -382,11 +387,11 @@ class Session(JobDesk, Keeping, Engined):
 
 
 @lru_cache(maxsize=256)
-def _spec_of(source: str) -> Spec:
+def _spec_of(source: str) -> Spec | None:
     # Every change of a cluster asks for its guards again; reading YAML each time would keep the engine's thread busy.
     from nbprov.spec import parse
 
     try:
         return parse(source)
     except NbprovError:
-        return Spec()
+        return None

@@ -69,8 +69,12 @@ class Takings:
         return self._views.get(cluster_id)
 
     def wanted(self, run_id: str) -> bool:
-        """Whether a run's spec names outputs. Any thread."""
-        return bool(self._session.spec_of(run_id).outputs)
+        """Whether a run's spec names outputs, or cannot be read here and its machines wait for some. Any thread."""
+        from nbprov.provisioning.guards import hold_known
+
+        return bool(self._session.spec_of(run_id).outputs) or (
+            not self._session.can_read_spec(run_id) and hold_known(self._engine.ledger, run_id) > 0.0
+        )
 
     def words(self, row: ClusterRow) -> list[str]:
         """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
@@ -115,6 +119,8 @@ class Takings:
         run = engine.ledger.run(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
+            if not self._session.can_read_spec(row.run_id):
+                raise NbprovError("its spec is of another release, so which outputs it has is not known here", code="outputs.unknown")
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
                 answers = Answers(REACH_SECONDS, lambda: self._can_be_asked(row))

@@ -181,6 +181,7 @@ async def pull_outputs(
             home / MEMORY_FOLDER / (hashlib.sha256(f"{live.run_id}\0{key}".encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
         )
 
+    taking.lines += [f"node {node.instance.node}: it was lost, and what it had with it" for node in live.nodes if node.missing]
     async with awake(live):
         wanted = [(node, wishes(spec, folder, live.name, number, memory)) for number, node in enumerate(live.nodes) if not node.missing]
         work = [_while_heard(node, its, taking, tell, answers) for node, its in wanted]

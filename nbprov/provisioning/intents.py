@@ -92,6 +92,8 @@ class Intents(Enforcing):
         super().__init__(engine)
         self.asked: set[str] = set()
         """Clusters whose end or stop this kernel sees to, their logs and outputs first."""
+        self.wanted_again: set[str] = set()
+        """Clusters that were used again in this kernel while it was about to end them, before it had written that down."""
 
     def ask(self, row: ClusterRow, intent: str, reason: str) -> bool:
         """Write down what is to become of a cluster that runs; whether that stands in the ledger now. Any thread; never raises.
@@ -120,6 +122,7 @@ class Intents(Enforcing):
     def take_back(self, row: ClusterRow) -> None:
         """A cluster that was to be ended or stopped is used again, or cannot be. Any thread."""
         ledger = self._engine.ledger
+        self.wanted_again.add(row.cluster_id)
         now = ledger.cluster_by_id(row.cluster_id)
         if now is not None and (intent := intent_of(now.reason)):
             verb = "stopped" if intent == TO_STOP else "ended"

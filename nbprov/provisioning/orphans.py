@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from nbprov.model.causes import CloudError
-from nbprov.model.clock import Seconds
+from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 ORPHAN_SECONDS: Seconds = 600.0
 """A machine that bears our owner id and stands in no row of the ledger is ended once it is this old: younger ones may be another kernel's, mid-write."""
+
+REFUSED_AGAIN: Seconds = 600.0
+"""After a machine that is nobody's could not be ended: it is billed, and permissions and credentials are mended while a kernel runs."""
 
 LOOK_SECONDS: Seconds = 45.0
 """How long a cloud may take to be listed at load: twice its own limit, since the watcher's listing may come first."""
@@ -72,8 +75,8 @@ async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_
     young = [engine.clock.now() - i.launched_at for i in orphans if i.id not in doomed]
     if young:  # who loads next may do so in a week
         engine.tidying.look_again(cloud_name, ORPHAN_SECONDS - min(young))
-    if doomed:
-        await _end_confirmed(engine, cloud, doomed, report)
+    if doomed and not await _end_confirmed(engine, cloud, doomed, report):
+        engine.tidying.look_again(cloud_name, REFUSED_AGAIN)
     return orphans
 
 
@@ -82,7 +85,8 @@ def _orphan(instance: Instance, known: set[str]) -> str:
     return f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
 
 
-async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report) -> None:
+async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report) -> bool:
+    """Whether all are confirmed gone."""
     end = engine.clock.elapsed() + CONFIRM_SECONDS
     pause, left, told = cloud.capabilities.poll_every, dict(doomed), set[str]()
     while left:
@@ -96,10 +100,10 @@ async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, st
             for instance_id, what in left.items():
                 report.say(
                     instance_id,
-                    f"{what}: could not be ended: {error.failure.sentence()}; {'left for the next load' if given_up else 'tried again'}",
+                    f"{what}: could not be ended: {error.failure.sentence()}; tried again{f' in {short_duration(REFUSED_AGAIN)}' if given_up else ''}",
                 )
             if given_up:
-                return
+                return False
             pause = min(MOST_WATCH, pause * 2)
         else:
             for instance_id in [i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE]:
@@ -108,6 +112,7 @@ async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, st
             if left and engine.clock.elapsed() > end:
                 for instance_id, what in left.items():
                     report.say(instance_id, f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s")
-                return
+                return False
         if left:
             await asyncio.sleep(pause)
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,8 +21,12 @@ from .guards import LEAST_BUDGET_SECONDS, check_budget, guards_known
 from .ledger import ClusterRow, ReplacementRow
 
 if TYPE_CHECKING:
+    from nbprov.remote.agent.values import AgentStatus
+
     from .engine import Engine
 
+JOIN_GRACE: Seconds = 120.0
+"""After a machine joined: so long its engine starts up, which is nobody's work."""
 STATUS_SECONDS: Seconds = 20.0
 """How long an agent may take to say whether it is about to end its machine: it answers from memory."""
 
@@ -85,19 +90,31 @@ class Asking:
         """See that no agent is about to end its machine: the idle clocks of a gang are due at one instant, and a lost machine may be the first."""
         from nbprov.remote.agent.client import AgentClient
 
-        async def one(agent: AgentClient | None) -> bool:
+        async def one(agent: AgentClient | None) -> AgentStatus | None:
             if agent is None:
-                return False
+                return None
             async with asyncio.timeout(STATUS_SECONDS):
-                return (await agent.status()).ending is None
+                return await agent.status()
 
         try:
             live = await self._engine.attach(self._cluster.name)
-            stays = await asyncio.gather(*(one(node.agent) for node in live.present))
+            told = await asyncio.gather(*(one(node.agent) for node in live.present))
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
             raise NotNow(f"its machines do not answer ({error})") from error
-        if not all(stays):
+        if any(status is None or status.ending is not None for status in told):
             raise NotNow("a guard is about to end its machines")
+        self._check_used([status for status in told if status is not None])
+
+    def _check_used(self, told: Sequence[AgentStatus]) -> None:
+        """Raise `NotNow` where nothing was at work since the last one joined: each one begins the idle clocks anew, and the bill would have no end."""
+        ledger, token = self._ledger, self._cluster.token
+        guards = guards_known(ledger, self._cluster.run_id)
+        joined = max((r.ended or 0.0 for r in ledger.replacements(token) if r.state is AttemptState.READY), default=None)
+        if joined is None or guards is None or guards.autostop is None or any(status.active for status in told):
+            return
+        worked = self._clock.now() - min((status.idle for status in told), default=0.0)
+        if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
+            raise NotNow("nothing was at work since the last one was replaced; it is asked for once something is")
 
     async def _candidate(self, head: Instance) -> Candidate:
         """What is asked for, at the price of now, where that may be paid and is worth it."""

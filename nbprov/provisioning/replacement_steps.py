@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -23,6 +24,7 @@ from .door import Door
 from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import NODE
 from .health import check_health, health_seconds
+from .intents import intent_of
 from .ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
 from .live import LiveCluster, Node
 from .replacement_asking import Asking, NotNow
@@ -61,7 +63,7 @@ class Bringing(Protocol):
 
 
 class Unwanted(Exception):
-    """The cluster does not run any more: what is under way is left to whoever stops or ends it."""
+    """The cluster does not run any more, or is to be ended or stopped: what is under way is left to whoever does so."""
 
 
 class Replacement(Asking):
@@ -90,7 +92,7 @@ class Replacement(Asking):
         row = self._ledger.open_replacement(self._cluster.token)
         if row is not None:
             with contextlib.suppress(Unwanted):
-                await self._end(row, Failure(Cause.CANCELLED, "the cluster is stopped"))
+                await self._end(row, Failure(Cause.CANCELLED, "the cluster is to be stopped or ended"))
 
     async def _see_others(self, error: Exception) -> None:
         """Raise `NotNow` where another machine is on its way out: what failed since may have failed for want of that one."""
@@ -277,13 +279,11 @@ class Replacement(Asking):
             ledger.end_replacement(row, AttemptState.ENDING, failure)
         absences, pause, known = Absences(), cloud.capabilities.poll_every, {row.instance_id} - {""}
         while True:
-            current = ledger.cluster_by_id(self._cluster.cluster_id)
-            if current is None or current.state in (ClusterState.ENDING, ClusterState.ENDED):
-                raise Unwanted  # its end takes this along
+            self._check_not_ended()
             asked, now = self._clock.elapsed(), self._clock.now()
             decided = bool(known) or await self._is_decided(row, known)
             ids = ledger.ids_of(row.token)
-            ours = [i for i in await self._listed() if i.id not in ids]
+            ours = [i for i in await self._listed(self._check_not_ended) if i.id not in ids]
             rest = [i for i in ours if i.state is not InstanceState.GONE]
             _, unsure = absences.look(
                 *(row.token, known, [i.id for i in ours]),
@@ -337,13 +337,19 @@ class Replacement(Asking):
         return f"{len(self._ledger.ids_of(token))} of {self._cluster.candidate.count} machines"
 
     def _check_wanted(self) -> None:
-        """Raise `Unwanted` where the cluster does not run any more, and keep the lease."""
+        """Raise `Unwanted` where the cluster does not run any more, or is to be ended or stopped."""
         row = self._ledger.cluster_by_id(self._cluster.cluster_id)
-        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN):
+        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or intent_of(row.reason):
             raise Unwanted
 
-    async def _listed(self) -> list[Instance]:
-        """The machines of the token; passing faults are waited out, since no answer is not an empty answer."""
+    def _check_not_ended(self) -> None:
+        """Raise `Unwanted` where the cluster is being ended, which takes along what is under way."""
+        row = self._ledger.cluster_by_id(self._cluster.cluster_id)
+        if row is None or row.state in (ClusterState.ENDING, ClusterState.ENDED):
+            raise Unwanted
+
+    async def _listed(self, check: Callable[[], None] | None = None) -> list[Instance]:
+        """The machines of the token; faults are waited out, since no answer is not an empty answer, for as long as `check` lets them be."""
         pause = self._cloud.capabilities.poll_every
         while True:
             try:
@@ -351,7 +357,7 @@ class Replacement(Asking):
             except CloudError as error:
                 if not is_passing(error.failure):
                     log.warning("%s: %s", self._cluster.name, error.failure.sentence())
-                self._check_wanted()
+                (check or self._check_wanted)()
                 await asyncio.sleep(pause)
                 pause = min(MOST_PAUSE, pause * 2)
             else:

@@ -12,7 +12,7 @@ from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError, NotFound
-from nbprov.model.launches import Instance, InstanceState, Pending
+from nbprov.model.launches import Accepted, Instance, InstanceState, Pending
 from nbprov.model.spec import Spec
 from nbprov.spec import parse
 
@@ -20,6 +20,7 @@ from .async_cloud import AsyncCloud
 from .enforcing import BILLED, Enforcing
 from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import NODE
+from .intents import intent_of
 from .ledger import ClusterRow, LeaseLost, ReplacementRow
 from .live import LiveCluster, Node
 from .replacement_asking import NotNow
@@ -69,6 +70,7 @@ class Replacing(Enforcing):
         self._replace_at: dict[str, Seconds] = {}
         self._asked_to_end: dict[str, Seconds] = {}
         self._renewing: set[str] = set()
+        self._came: dict[str, set[str]] = {}
         self._specs: dict[str, Spec] = {}
 
     # ------------------------------------------------------------ noticing
@@ -156,7 +158,9 @@ class Replacing(Enforcing):
         if key in self._replacing or self._busy[key] or row.state not in (*BILLED, ClusterState.STOPPED):
             return
         is_open, lacks = ledger.open_replacement(row.token) is not None, len(ledger.ids_of(row.token)) < row.candidate.count
-        if not is_open and not (lacks and row.state is ClusterState.RUNNING and self._is_due(row)):
+        # What is to be ended or stopped, once its outputs are here, needs no more machines.
+        is_kept = not intent_of(row.reason)
+        if not is_open and not (lacks and is_kept and row.state is ClusterState.RUNNING and self._is_due(row)):
             return
         if self._engine.clock.elapsed() >= self._replace_at.get(key, 0.0) and self._try_lease(row.run_id):
             self._replacing[key] = self._begin(self._replace(row))
@@ -179,7 +183,7 @@ class Replacing(Enforcing):
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         work = Replacement(self._engine, cloud, row, self._spec(row.run_id))
         try:
-            await (work.undo() if row.state is ClusterState.STOPPED else work.go())
+            await (work.undo() if row.state is ClusterState.STOPPED or intent_of(row.reason) else work.go())
         except NotNow as why:
             self._replace_at[row.cluster_id] = self._engine.clock.elapsed() + NOT_NOW_PAUSE
             if say(self._engine.ledger, row, f"no machine is asked for in the place of a lost one now: {why}"):
@@ -232,16 +236,21 @@ class Replacing(Enforcing):
         now = self._engine.clock.now()
         if found.operation is not None and now <= found.deadline + WATCH_SECONDS:
             try:
-                if isinstance(await cloud.poll(found.operation), Pending):
-                    return True
+                result = await cloud.poll(found.operation)
             except CloudError:
                 return True
+            if isinstance(result, Pending):
+                return True
+            if isinstance(result, Accepted):
+                self._came[row.cluster_id] = set(result.ids)
         return now <= found.deadline + cloud.capabilities.settle
 
     def _half_made(self, row: ClusterRow) -> set[str]:
         """The machine that is to replace one and is not the cluster's yet: a listing without it does not mean that it is gone."""
         found = self._engine.ledger.open_replacement(row.token)
-        return {found.instance_id} if found is not None and found.instance_id else set()
+        if found is None:
+            return set()
+        return {found.instance_id} - {""} or self._came.get(row.cluster_id, set())
 
     # ------------------------------------------------------------ connections
 

@@ -58,11 +58,13 @@ class SecondClock(Intents):
     async def _bring_and_end(self, row: ClusterRow, reason: str) -> None:
         """Start a cluster for its outputs alone, at what was agreed to; then end it. Where it does not start it stays for one more while."""
         ledger = self._engine.ledger
+        self.wanted_again.discard(row.cluster_id)
         try:
             async with self.leased(row):
                 await self.start(row)
                 now = ledger.cluster_by_id(row.cluster_id)
-                if now is not None and self.ask(now, ASKED, reason):
+                # Whoever started it meanwhile joined this start; other kernels were told that it is in use.
+                if now is not None and row.cluster_id not in self.wanted_again and self.ask(now, ASKED, reason):
                     await self._go_on_ending(now, outputs=True)
         except (CloudError, NbprovError) as error:
             told = error.message if isinstance(error, NbprovError) else error.failure.sentence()

@@ -219,7 +219,7 @@ class Tidying:
         self.soon(name)
 
     def look_again(self, name: str, seconds: Seconds) -> None:
-        """Look for machines of a cloud that stand in no row once more, when those that are too young to tell are old enough."""
+        """Look for machines of a cloud that are nobody's once more: when those that are too young to tell are old enough, or after an end was refused."""
         running = self._young.get(name)
         if running is None or running.done():
             self._young[name] = asyncio.create_task(self._when_old(name, seconds))
@@ -233,13 +233,14 @@ class Tidying:
             pause = LATE_PAUSES[-1]
 
     async def _end_nobodys(self, name: str) -> bool:
-        """Whether a cloud could be looked at for machines that are nobody's, which are ended."""
+        """End machines of a cloud that are nobody's; whether it could be looked at, and there were none."""
         from .orphans import end_orphans  # which knows of side objects
         from .report import Report
 
         report = Report()
         try:
-            if await end_orphans(self._engine, name, report):
+            found = await end_orphans(self._engine, name, report)
+            if found:
                 log.warning("%s: machines that no launch is known to have made: %s", name, report)
                 self._engine.changed()
         except (CloudError, NbprovError) as error:
@@ -247,7 +248,7 @@ class Tidying:
         except Exception:
             log.exception("%s: whether there are machines that are nobody's; looked at again", name)
         else:
-            return True
+            return not found
         return False
 
     async def _found(self, name: str) -> Tidied | None:

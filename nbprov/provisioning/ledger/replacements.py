@@ -165,6 +165,16 @@ class Replacements(Clusters):
         """Of each node that was replaced, how long after `began` that was, and what the run had cost by then."""
         return {r.node: (max(0.0, r.created - began), r.spent) for r in self.replacements(token) if r.state is AttemptState.READY}
 
+    def last_loss(self, token: str) -> Instant:
+        """When the last of a launch's machines was lost; 0 where none was. Those that did not come up in their places do not count."""
+        row = self.store.row(
+            "SELECT coalesce(max(ended), 0) FROM instances WHERE token = ?"
+            " AND id NOT IN (SELECT instance_id FROM replacements WHERE token = ? AND state = 'gone')",
+            token,
+            token,
+        )
+        return 0.0 if row is None else float(row[0])
+
     def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> None:
         self._hold(db, row.run_id)
         db.execute(

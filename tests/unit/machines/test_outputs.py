@@ -190,6 +190,13 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
     assert listed(notebook) == ["results/ok"]
     assert any(note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes)
     assert cluster.view().reason == "it was to be ended, and is kept"
+    # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
+    row = world.session.engine.ledger.cluster("dev")
+    assert row is not None
+    world.session.engine.ledger.store._connection.execute("UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,))
+    with pytest.raises(OutputsNotPulled, match="of another release"):
+        cluster.down().wait(WAIT_SECONDS)
+    assert state(world, cluster) is ClusterState.RUNNING
     cluster.down(outputs=False).wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
 

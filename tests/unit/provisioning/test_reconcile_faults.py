@@ -157,7 +157,9 @@ def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(world: E
     assert said == ["its launch counts as over: being ended", "its launch counts as over: ended, confirmed by the cloud's list"]
 
 
-def test_an_orphan_that_cannot_be_ended_is_said(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbprov.provisioning.orphans.REFUSED_AGAIN", 0.0)
+    monkeypatch.setattr("nbprov.provisioning.side_objects.YOUNG_GRACE", 0.3)
     _cluster_left(world)
     engine = world.engine()
     engine.ledger.set_cluster(engine.cluster("dev").cluster_id, ClusterState.ENDED)
@@ -172,8 +174,7 @@ def test_an_orphan_that_cannot_be_ended_is_said(world: EngineWorld, monkeypatch:
     assert "could not be ended" in str(report)
     assert "you may not" in str(report)
     assert len(world.alive()) == 1
-    world.do(engine, end_orphans(engine, "local", report))
-    assert "ended, confirmed" in str(report)
+    world.until(lambda: world.alive() == [], "the same kernel ends it once that is allowed")
 
 
 def test_a_launch_that_is_concluded_while_the_list_is_made_is_no_orphan(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:

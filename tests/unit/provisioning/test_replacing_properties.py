@@ -20,6 +20,7 @@ from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
 from nbprov.model.places import Place
+from nbprov.model.spec import Spec
 from nbprov.provisioning import lifecycle, replacement_steps
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
 from nbprov.provisioning.lifecycle import Lifecycle
@@ -43,7 +44,7 @@ class World:
         self.late: list[tuple[float, Launch]] = []
         self.made: dict[str, str] = {}
         self.hidden: dict[str, float] = {}
-        self.points, self.most, self.broken, self.kernels = 0, NODES, broken, 0
+        self.points, self.most, self.broken, self.kernels, self.sent = 0, NODES, broken, 0, 0
         self.name, self.leaves_side_objects = "aws", False
         self.capabilities = Capabilities(
             replaces_nodes=True, replayable=replayable, settle=SETTLE, submit_seconds=SENDING, poll_every=1.0, boot_deadline=60.0
@@ -129,6 +130,7 @@ class World:
         self.tick()
         if self.clock.now() > launch.answer_by:
             raise CloudError(Failure(Cause.TIMEOUT, "too late"))
+        self.sent += 1
         outcome = "ok" if launch.key in self.made else "late" if launch in [x for _, x in self.late] else self._next()
         if outcome == "refused":
             raise CloudError(Failure(Cause.CAPACITY, "none left"))
@@ -243,15 +245,21 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> dict[str, World]:
     return now
 
 
-EVENTS = st.lists(st.sampled_from(["round", "lose 1", "lose 2", "lose new", "wait", "down"]), max_size=10)
+EVENTS = st.lists(st.sampled_from(["round", "lose 1", "lose 2", "lose new", "wait", "down", "ask", "keep"]), max_size=10)
 OUTCOMES = st.lists(st.sampled_from(["ok", "refused", "lost", "void", "late"]), max_size=5)
 
 
 async def tell(world: World, events: Sequence[str]) -> None:
-    wanted_down = False
+    wanted_down, asked_at = False, -1
     for event in ["lose 1", *events, *["wait"] * 8]:
         try:
             match event.split():
+                case ["ask"] if world.row().state is ClusterState.RUNNING:
+                    if world.ledger.set_cluster(RUN, ClusterState.RUNNING, "to be ended: you ended it", was=ClusterState.RUNNING):
+                        asked_at = world.sent
+                case ["keep"]:
+                    world.lifecycle.take_back(world.row())
+                    asked_at = -1
                 case ["lose", which]:
                     alive = [i for i in world.machines.values() if i.state.is_billed and i.node == (1 if which == "new" else int(which))]
                     for i in alive[-1:]:
@@ -265,7 +273,11 @@ async def tell(world: World, events: Sequence[str]) -> None:
         except Killed:
             world.start_kernel()
         assert world.most <= NODES, "more machines were billed than the cluster has"
+        assert asked_at in (-1, world.sent), "nothing is asked for on account of a cluster that is to be ended"
+    if asked_at >= 0 and world.row().state is ClusterState.RUNNING:
+        assert sorted(world.billed()) == sorted(world.ledger.ids_of(TOKEN)) or world.kills, "what was on its way is ended meanwhile"
     world.kills.clear()
+    world.lifecycle.take_back(world.row())
     for _ in range(12):
         world.clock.advance(700.0)
         if wanted_down and world.row().state is not ClusterState.ENDED:
@@ -302,3 +314,33 @@ def test_never_more_are_billed_than_there_should_be_and_none_is_left(
             assert world.ledger.hourly_now(TOKEN) == len(billed) * row.candidate.offer.hourly
         assert world.ledger.open_replacement(TOKEN) is None
         world.ledger.close()
+
+
+def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again_and_again(
+    patched: dict[str, World], tmp_path: Path
+) -> None:
+    world = patched["world"] = World(tmp_path, [], [], 0, True)
+    launched(world)
+    world.ledger.take(RUN)
+    world.ledger.set_guard(RUN, 0, {"poweroff": ":", "idle_seconds": 3600.0, "mode": "terminate"}, {})
+    world.ledger.release(RUN)
+
+    def check(*, idle: float, active: tuple[str, ...] = ()) -> None:
+        status = cast("Any", SimpleNamespace(idle=idle, active=active))
+        work = replacement_steps.Replacement(cast("Any", world.engine), cast("Any", world), world.row(), Spec())
+        work._check_used([status, status])
+
+    check(idle=3000.0)
+    asyncio.run(tell(world, []))
+    world.clock.advance(1500.0)
+    check(idle=1500.0 + 12 * 701.0)  # two that were lost at once are both replaced
+    (machine,) = [i for i in world.machines.values() if i.state.is_billed and i.node == 1]
+    world.machines[machine.id] = replace(machine, state=InstanceState.GONE)
+    asyncio.run(world.lifecycle.observe(cast("Any", world)))
+    joined = max(r.ended or 0.0 for r in world.ledger.replacements(TOKEN))
+    since = world.clock.now() - joined
+    with pytest.raises(replacement_steps.NotNow, match="nothing was at work since"):
+        check(idle=since)
+    check(idle=since - 600.0)
+    check(idle=since, active=("cell",))
+    world.ledger.close()
