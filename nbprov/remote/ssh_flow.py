@@ -17,6 +17,8 @@ TOGETHER = 256 * 1024
 """Bytes handed to the system at once: eight of ssh's largest packets."""
 LEAST_GRANT = 4
 """A machine may go on once this part of a window is free."""
+MOST_PIECES = 1024
+"""Packets that wait for a reader, above which nothing is granted: a machine that sends single bytes must not have them counted over and over."""
 
 
 class Together:
@@ -85,7 +87,8 @@ def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
         if channel._recv_window >= window / 2:
             deliver(data, datatype)  # it grants nothing yet
             return
-        waiting = sum(len(piece) for piece, _ in channel._recv_buf)
+        is_many = len(channel._recv_buf) > MOST_PIECES
+        waiting = window if is_many else sum(len(piece) for piece, _ in channel._recv_buf)
         room = window - waiting
         # What is granted goes up to this figure; with 0 nothing is, as each grant is a message of its own.
         channel._init_recv_window = room if not waiting or room - channel._recv_window >= window // LEAST_GRANT else 0

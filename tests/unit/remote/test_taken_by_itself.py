@@ -16,6 +16,9 @@ HELD = {
     ("*.p*", "json.py"): "*.py",
     ("**/*", "a/b.pyc"): "**/*.pyc",
     ("*", "Makefile"): "Makefile",
+    ("*", "matplotlibrc"): "matplotlibrc",
+    ("*", "x.dist-info/entry_points.txt"): "x.dist-info",
+    ("*", "numpy.p\u200cy"): "*.py",
     ("*.toml", "pyproject.toml"): "pyproject.toml",
     (".*", ".env"): ".env",
     ("[.]*", ".vscode/tasks.json"): ".vscode",
@@ -49,5 +52,7 @@ def test_a_link_could_lead_an_import_into_a_folder_of_results() -> None:
 def test_the_notebooks_folder_and_those_of_imports_are_worked_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_worked_in(str(tmp_path / "x" / ".."), str(tmp_path))
     assert not is_worked_in(str(tmp_path / "results"), str(tmp_path))
+    assert is_worked_in(str(tmp_path), str(tmp_path / "book"))
+    assert not is_worked_in(str(tmp_path / "bo"), str(tmp_path / "book"))
     monkeypatch.setattr(sys, "path", [str(tmp_path / "lib"), ""])
     assert is_worked_in(str(tmp_path / "lib"), str(tmp_path))
