@@ -110,7 +110,7 @@ def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path,
         for number, opened in enumerate(pages):
             shot = tmp_path / f"failed-{number}.png"
             opened.page.screenshot(path=shot)
-            print(f"what the page looked like: {shot}")
+            print(f"what the page looked like: {shot}; what lay over it: {opened.dialogs() or 'nothing'}")
     context.close()
     lab.end_kernels()
     left = local_cloud.machines(nbprov_home)

@@ -56,6 +56,10 @@ class NotebookPage:
         """Wait until the kernel is idle."""
         self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(timeout=CELL_MS)
 
+    def dialogs(self) -> list[str]:
+        """What Lab asks or says in dialogs, which take every click."""
+        return self.page.locator(".jp-Dialog").all_inner_texts()
+
     def cell(self, starts: str, nth: int = 0) -> Locator:
         """The nth code cell whose source starts so."""
         pattern = re.compile(rf"^\s*{re.escape(starts)}")

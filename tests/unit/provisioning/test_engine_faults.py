@@ -28,7 +28,7 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.failover import Failover
 from nbprov.provisioning.guards import guard_config, on_shutdown
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live import GuardsOf, LiveCluster
 from nbprov.provisioning.stored import readable_text
 from nbprov.remote.agent.values import GuardConfig
 from nbprov.runtime.waiting import wait_for
@@ -320,8 +320,8 @@ def test_an_agent_that_is_started_again_is_told_its_guards_again(world: EngineWo
     world.finish(world.launch(engine, world.prepare(engine, text="budget: 20\nmax_lifetime: 5h\n")))
     start, told = LiveCluster.start_agents, list[GuardConfig | None]()
 
-    async def listening(self: LiveCluster, guards: GuardConfig | None, seconds: float) -> None:
-        told.append(guards)
+    async def listening(self: LiveCluster, guards: GuardsOf, seconds: float) -> None:
+        told.extend(guards(node) for node in self.present)
         await start(self, guards, seconds)
 
     monkeypatch.setattr(LiveCluster, "start_agents", listening)
