@@ -145,6 +145,10 @@ def _put(name: str, size: int, **more: Any) -> dict[str, Any]:
     return {"put": name, "size": size, "offset": 0, "mtime": 0, "mode": 0o6777, **more}
 
 
+def _pack(*rows: tuple[str, bytes]) -> dict[str, Any]:
+    return {"files": [[name, len(data), 0, 0o6777, _digest(data)] for name, data in rows]}
+
+
 def _digest(data: bytes) -> str:
     made = new_digest()
     made.update(data)
@@ -180,6 +184,17 @@ def inside(tmp_path: Path) -> Path:
         [{"link": "asked", "to": "/etc/passwd"}],
         [{"folder": "../x"}],
         [{"anything": 1}],
+        [{"files": []}],
+        [{"files": "asked"}],
+        [{"files": [["asked", True, 0, 0, ""]]}],
+        [{"files": [["asked", 3, 0, "x", ""]]}],
+        [_pack(("other", b"new")), b"new"],
+        [_pack(("asked", b"new"), ("asked", b"new")), b"newnew"],
+        [_pack(("asked", b"more")), b"more"],
+        [_pack(("asked", b"new")), b"ne"],
+        [_pack(("asked", b"new")), b"newer"],
+        [_pack(("asked", b"new")), _put("asked", 3)],
+        [_put("asked", 3), _pack(("asked", b"new"))],
     ],
     ids=str,
 )
@@ -197,6 +212,24 @@ def test_a_wrong_digest_leaves_the_old_file(inside: Path) -> None:
     answers = _fed(Receiver(Folder(str(inside)), {"asked": 3}), _put("asked", 3), b"new", {"end": "asked", "digest": _digest(b"neW")})
     assert answers == [{"failed": "asked", "code": "digest", "why": "arrived damaged"}]
     assert [(path.name, path.read_text()) for path in inside.iterdir()] == [("asked", "old")]
+
+
+def test_of_small_files_each_stands_for_itself(inside: Path, tmp_path: Path) -> None:
+    (inside / "old").write_text("old")
+    (inside / "full").mkdir()
+    (inside / "door").symlink_to(tmp_path)
+    (inside / "file").symlink_to(tmp_path / "outside")
+    names = ("a", "old", "full", "door/x", "file")
+    pack = _pack(*((name, b"new") for name in names))
+    pack["files"][1][4] = _digest(b"neW")
+    (answer,) = _fed(Receiver(Folder(str(inside)), dict.fromkeys(names, 3)), pack, b"new" * 5)
+    assert [row[0] for row in answer["took"]] == ["a", "file"]
+    assert [(name, code) for name, code, _ in answer["lost"]] == [("old", "digest"), ("full", "io"), ("door/x", "io")]
+    assert (inside / "old").read_text() == "old"
+    assert (tmp_path / "outside").read_text() == "safe"
+    assert not (tmp_path / "x").exists()
+    assert (inside / "a").stat().st_mode & 0o7022 == 0
+    assert sorted(path.name for path in inside.iterdir()) == ["a", "door", "file", "full", "old"]
 
 
 def test_no_link_on_the_way_is_followed(inside: Path, tmp_path: Path) -> None:
@@ -239,6 +272,7 @@ FRAMES = st.one_of(
     st.builds(lambda n, d: {"end": n, "digest": _digest(d)}, NAMES, st.binary(max_size=5)),
     st.builds(lambda n, t: {"link": n, "to": t}, NAMES, st.sampled_from(["a", "..", "../..", "b", ".", "b/..", "/"])),
     st.builds(lambda n: {"folder": n}, NAMES),
+    st.builds(lambda rows: _pack(*rows), st.lists(st.tuples(NAMES, st.binary(max_size=3)), min_size=1, max_size=3)),
 )
 
 
@@ -329,6 +363,11 @@ CONVERSATIONS = {
         "listed([row('a')])\n while True:\n  ask(); say(put='a', size=3, offset=0, mtime=0, mode=0); data(b'new'); say(end='a', digest='0'); say(sent=True)",
         "sync.failed",
     ),
+    "small files that were not asked for": (
+        "listed([row('a')]); ask(); say(files=[['../outside', 3, 0, 0, '0']]); data(b'new')",
+        "sync.foul",
+    ),
+    "small files whose rows are none": ("listed([row('a')]); ask(); say(files=[['a']]); data(b'new')", "sync.foul"),
     "a listing that ends early": ("say(rows=[row('a')]); say(listed=7)", "sync.foul"),
 }
 
