@@ -1,8 +1,8 @@
 """Run the whole suite as named stages and say plainly what passed, what failed and what could not run.
 
-A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, one by one: what passes then
-is named as unsteady. What could not run is named with its reason, and where CI=true it
-counts as failed. The last line is `N passed, N failed`.
+A stage that passes is one line; one that fails shows all it printed. A few tests that fail are run once more, one by one, when all stages
+have ended: what passes then is named as unsteady. What could not run is named with its reason, and where CI=true it counts as failed. The
+last line is `N passed, N failed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stages import STAGES
@@ -32,6 +32,7 @@ class Suite:
         self._strict = strict
         self._print = threading.Lock()
         self._working: dict[str, Work] = {}
+        self._undecided: list[Work] = []
         self._stopped = threading.Event()
         self._over: dict[str, threading.Event] = {}
 
@@ -44,10 +45,20 @@ class Suite:
         try:
             while any(lane.is_alive() for lane in lanes):
                 lanes[0 if lanes[0].is_alive() else 1].join(LOOK_SECONDS)
+            self._second_looks()
         except KeyboardInterrupt:
             self.stop()
             for lane in lanes:
                 lane.join()
+            self._second_looks()
+
+    def _second_looks(self) -> None:
+        while self._undecided:
+            work = self._undecided[0]
+            self._say(f"{work.stage.name:<10} …      a second look at what failed")
+            self._do(work, work.second_look)
+            self._report(work.stage, work.result)
+            del self._undecided[0]
 
     def _lane(self, stages: Sequence[Stage]) -> None:
         for stage in stages:
@@ -62,7 +73,7 @@ class Suite:
     def stop(self) -> None:
         """End what runs; stages not yet begun do not begin."""
         self._stopped.set()
-        for work in list(self._working.values()):
+        for work in [*self._working.values(), *self._undecided]:
             work.kill()
 
     def _one(self, stage: Stage) -> None:
@@ -71,19 +82,26 @@ class Suite:
         folder = self._scratch / stage.name
         folder.mkdir()
         work = Work(stage, folder)
-        self._working[stage.name] = work
         self._say(f"{stage.name:<10} …      {stage.what}")
+        self._do(work, lambda: stage.run(work))
+        if work.is_undecided:
+            self._undecided.append(work)
+            self._say(f"{stage.name:<10} …      {work.result.seconds:6.1f} s  a few tests failed: a second look when all stages have ended")
+        else:
+            self._report(stage, work.result)
+
+    def _do(self, work: Work, what: Callable[[], None]) -> None:
+        self._working[work.stage.name] = work
         started = time.monotonic()
         try:
-            stage.run(work)
+            what()
         except Exception as error:
             work.result.log.append(f"the stage itself broke: {type(error).__name__}: {error}\n")
             work.result.failed += 1
         finally:
-            work.result.seconds = time.monotonic() - started
-            self.results[stage.name] = work.result
-            del self._working[stage.name]
-            self._report(stage, work.result)
+            work.result.seconds += time.monotonic() - started
+            self.results[work.stage.name] = work.result
+            del self._working[work.stage.name]
 
     def _report(self, stage: Stage, result: Result) -> None:
         bad = result.failed or result.unsteady or (self._strict and result.absent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import signal
@@ -19,8 +20,11 @@ from tree import ROOT
 NO_TESTS_COLLECTED = 5
 TESTS_FAILED = 1
 SECOND_LOOK = 8
-"""So many failures of one run are tried again, one after another: on a busy machine a test that waits for another process can come too late.
-More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a fault to mend."""
+"""So many failures of one run are tried again, one after another, once no stage runs any more: on a busy machine a test that waits for another
+process can come too late. More at once are no accident. What passes alone is named in the summary, with all that the stage printed: it is a
+fault to mend."""
+SECOND_LOOK_SECONDS = 300.0
+"""Second looks of a stage may take so long: the longest test takes one minute."""
 
 
 @dataclass
@@ -88,6 +92,7 @@ class Work:
         self._end = time.monotonic() + stage.deadline
         self._process: subprocess.Popen[str] | None = None
         self._reports = 0
+        self._again: list[Callable[[], None]] = []
         self._parts: list[Work] = []
         self._is_over = False
 
@@ -111,7 +116,7 @@ class Work:
     ) -> None:
         """Run pytest on folders and files and take its counts; a run without a test is something that could not run.
 
-        A few failures are looked at a second time, without any other of these tests beside them.
+        A few failures are kept for `second_look`; until then they count as neither passed nor failed.
         """
         for place in places:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
@@ -124,12 +129,31 @@ class Work:
         if code == NO_TESTS_COLLECTED:
             self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
         elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
-            self.result.log.append("a second look at what failed, one after another:\n")
-            code, still = self._tests([*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"], env)
-            self.result.unsteady += sorted(failed - still)
-            self._failed(code, still)
+            alone = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
+            self._again.append(functools.partial(self._look_again, alone, env, failed))
         else:
             self._failed(code, failed)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether something failed that has its second look before it."""
+        return bool(self._again) or any(part.is_undecided for part in self._parts)
+
+    def second_look(self) -> None:
+        """Try again, one after another, the few tests that failed; the caller sees to it that nothing runs beside them."""
+        self._end = time.monotonic() + SECOND_LOOK_SECONDS
+        while self._again:
+            self._again[0]()
+            del self._again[0]
+        for part in self._parts:
+            part.second_look()
+            self._take(part)
+
+    def _look_again(self, command: Sequence[str], env: Mapping[str, str] | None, failed: set[str]) -> None:
+        self.result.log.append("a second look at what failed, one after another:\n")
+        code, still = self._tests(command, env)
+        self.result.unsteady += sorted(failed - still)
+        self._failed(code, still)
 
     def at_once(self, parts: Mapping[str, Callable[[Work], None]]) -> None:
         """Do several parts of the stage side by side, each named and with a log of its own; what they say follows in their order."""
@@ -140,11 +164,14 @@ class Work:
             thread.start()
         for part, thread in zip(self._parts, threads, strict=True):
             thread.join()
-            mine, its = self.result, part.result
-            mine.passed += its.passed
-            mine.failed += its.failed
-            for ours, theirs in ((mine.absent, its.absent), (mine.unsteady, its.unsteady), (mine.log, its.log), (mine.notes, its.notes)):
-                ours += theirs
+            self._take(part)
+
+    def _take(self, part: Work) -> None:
+        its, part.result = part.result, Result()
+        self.result.passed += its.passed
+        self.result.failed += its.failed
+        for name in ("absent", "unsteady", "log", "notes"):
+            getattr(self.result, name).extend(getattr(its, name))
 
     def absent(self, reason: str) -> None:
         """Note something that could not run."""

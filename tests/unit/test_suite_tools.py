@@ -64,6 +64,8 @@ def _ran(tmp_path: Path, run: Any, **changes: Any) -> Any:
     stage = dataclasses.replace(_stage(run), **changes)
     done = work.Work(stage, tmp_path)
     stage.run(done)
+    if done.is_undecided:
+        done.second_look()
     return done.result
 
 
@@ -106,6 +108,43 @@ def test_what_failed_once_and_passes_alone_is_named(tmp_path: Path) -> None:
     assert (result.passed, result.failed) == (2, 0)
     assert [name.rpartition("::")[2] for name in result.unsteady] == ["test_again"]
     assert "the first time" in "".join(result.log)
+
+
+def test_a_second_look_waits_until_all_stages_have_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import run_all
+
+    folder, scratch = tmp_path / "suite", tmp_path / "scratch"
+    folder.mkdir()
+    scratch.mkdir()
+    (folder / "test_one.py").write_text(
+        "from pathlib import Path\ndef test_after():\n    assert Path(__file__).with_name('mark').exists()\n", encoding="utf-8"
+    )
+    first = _stage(lambda work: work.at_once({"part": lambda part: part.pytest([folder])}), "first")
+    last = _stage(lambda work: (folder / "mark").touch(), "last")
+    suite = run_all.Suite(scratch, strict=True)
+    suite.run([first, last])
+    result = suite.results["first"]
+    assert (result.passed, result.failed) == (1, 0)
+    assert [name.rpartition("::")[2] for name in result.unsteady] == ["test_after"]
+    assert "a few tests failed" in capsys.readouterr().out
+
+
+def test_what_fails_in_its_second_look_too_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "test_one.py").write_text("def test_fine(): pass\ndef test_bad(): assert 0\n", encoding="utf-8")
+    result = _ran(tmp_path, lambda work: work.pytest([tmp_path]))
+    assert (result.passed, result.failed, result.unsteady) == (1, 1, [])
+
+
+def test_a_stopped_run_gives_no_second_look_and_is_not_well(tmp_path: Path) -> None:
+    import work
+
+    (tmp_path / "test_one.py").write_text("def test_bad(): assert 0\n", encoding="utf-8")
+    done = work.Work(_stage(lambda work: None), tmp_path)
+    done.pytest([tmp_path])
+    done.kill()
+    done.second_look()
+    assert done.result.failed == 1
+    assert "not begun" in "".join(done.result.log)
 
 
 def test_pytest_runs_by_this_repositorys_own_settings(tmp_path: Path) -> None:
