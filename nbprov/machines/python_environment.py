@@ -8,12 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
 
+from .far_file import read_far
 from .python_files import PythonSource
 from .steps import Steps
 
@@ -25,8 +25,6 @@ PROGRAM = ("uv_side", "python_side")
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
-READ_SECONDS: Seconds = 30.0
-"""How long reading one small file over an open connection may take."""
 NAMED = 5
 """Packages that an error names."""
 
@@ -85,7 +83,7 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
-        return not job.is_over and known is not None and known["command"] == source.key
+        return not job.is_over and known is not None and known["command"] == source.noted
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
@@ -102,7 +100,7 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         If the nodes differ after all; the message names how.
     """
     live, ledger = steps.live, steps.ledger
-    ledger.set_job(live.run_id, id, PYTHON, source.key, "running")
+    ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
     try:
         code, tail = await steps.follow(live.head, PYTHON, id)
         if code != 0:
@@ -117,9 +115,9 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
         check_same(made)
     except NbprovError:
-        ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 1)
+        ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 1)
         raise
-    ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 0)
+    ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 0)
     steps.report(same_words(made))
 
 
@@ -171,9 +169,4 @@ async def read_made(node: Node) -> Made:
     PythonDiffers
         If it does not say.
     """
-    assert node.connection is not None, "attach() opens every connection"
-    data = b""
-    async with asyncio.timeout(READ_SECONDS), node.connection.channel(f"cat {RECORD}") as process:
-        while len(data) <= MOST_RECORD and (part := await process.stdout.read(65536)):
-            data += part
-    return Made.of(node.instance.node, data.decode("utf-8", "replace") if len(data) <= MOST_RECORD else "")
+    return Made.of(node.instance.node, (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"))

@@ -15,6 +15,7 @@ from .bringup import SETUP, WORKDIR
 from .engines.starting import ensure_engine
 from .python_environment import PYTHON, check_same, read_made, start_python
 from .python_files import PythonSource
+from .python_there import read_there
 from .steps import Steps
 
 
@@ -49,6 +50,8 @@ async def set_up_node(
         await place_files(live, spec, Path(folder), home, report, report, only=number)
     async with steps.awake():
         if python is not None:
+            if python.there:
+                python = await read_there(live, python, WORKDIR)
             await _python(steps, node, python)
         if spec.setup:
             await _setup(steps, node, spec)

@@ -72,7 +72,11 @@ def serving(folder: Path) -> Iterator[Index]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        def do_HEAD(self) -> None:
+            self.do_GET()  # uv asks first whether a part of a file can be had
 
         def log_message(self, *args: object) -> None:
             """What was asked for is in the index."""
