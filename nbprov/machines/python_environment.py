@@ -23,6 +23,7 @@ PYTHON = "python"
 PROGRAM = ("uv_side", "python_side")
 """The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
+REQUEST = '"$HOME"/.nbprov/python/request.json'
 MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
 NAMED = 5
@@ -62,7 +63,7 @@ class Made:
             record = json.loads(text)
             words = [record[name] for name in ("key", "python", "implementation", "lock")]
             packages = tuple(sorted(record["packages"].items()))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             words, packages = [None], ()
         # What it says is shown: a word is a word.
         shown = [*words[1:3], *(word for package in packages for word in package)]
@@ -87,6 +88,23 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
+
+
+async def make_as_the_head(steps: Steps, node: Node) -> None:
+    """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
+
+    Raises
+    ------
+    SetupFailed
+        With its last lines.
+    PythonDiffers
+        If the head does not say what it has, or if the node has something else after all.
+    """
+    head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
+    code, tail = await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=head.lock, python=head.python))
+    if code != 0:
+        raise steps.failed(node, PYTHON, code, tail)
+    check_same([head, await read_made(node)])
 
 
 async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
@@ -170,3 +188,27 @@ async def read_made(node: Node) -> Made:
         If it does not say.
     """
     return Made.of(node.instance.node, (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"))
+
+
+async def read_asked(node: Node) -> PythonSource:
+    """What a node's environment was made from.
+
+    Raises
+    ------
+    PythonDiffers
+        If it does not say.
+    """
+    try:
+        said = json.loads(await read_far(node, REQUEST, MOST_RECORD) or b"")
+        files = {str(name): text for name, text in said["files"].items() if isinstance(text, str)}
+        found = PythonSource(str(said["kind"]), str(said["version"]), files)
+        is_whole = said["key"] == found.key
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise PythonDiffers(
+            f"node {node.instance.node} does not say what its Python was made from",
+            hint="%nbprov setup NAME writes it down anew",
+            code="python.no-record",
+        )
+    return found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
+from shell_machine import shell_node
 
-from nbprov.machines.python_environment import Made, PythonDiffers, check_same, job_script, same_words
+from nbprov.machines.python_environment import Made, PythonDiffers, check_same, job_script, read_asked, same_words
 from nbprov.machines.python_files import PythonSource
+from nbprov.remote import python_side
 
 
 def _record(**changes: object) -> str:
@@ -67,3 +71,23 @@ def test_the_job_is_one_text_that_holds_the_request_as_data() -> None:
     lines = script.splitlines()
     assert [n for n, line in enumerate(lines) if line == "NBPROV_END_OF_PROGRAM"] == [len(lines) - 1]
     compile("\n".join(lines[1:-1]), "job", "exec")
+
+
+def test_a_node_says_what_its_environment_was_made_from(tmp_path: Path) -> None:
+    source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\n"})
+    place = tmp_path / ".nbprov" / "python"
+    place.mkdir(parents=True)
+    python_side.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
+    assert asyncio.run(read_asked(shell_node(tmp_path))) == source
+
+
+@pytest.mark.parametrize("change", [{"key": "other"}, {"files": {"uv.lock": "another\n"}}, {"files": []}, {"files": {"uv.lock": 1}}, None])
+def test_a_node_that_does_not_say_it_is_not_believed(tmp_path: Path, change: dict[str, object] | None) -> None:
+    source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n"})
+    place = tmp_path / ".nbprov" / "python"
+    place.mkdir(parents=True)
+    if change is not None:
+        python_side.keep_request({**source.request(), **change}, str(place))
+    with pytest.raises(PythonDiffers, match="node 3 does not say") as caught:
+        asyncio.run(read_asked(shell_node(tmp_path, 3)))
+    assert caught.value.code == "python.no-record"

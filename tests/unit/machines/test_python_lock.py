@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from shell_machine import shell_node
 
 from nbprov.api.again import python_differs
 from nbprov.machines.python_files import MOST_BYTES, PythonFiles, PythonSource, read_source
 from nbprov.machines.python_lock import Unreadable, why_stale
 from nbprov.machines.python_there import read_there
-from nbprov.model.launches import Instance, InstanceState
-from nbprov.model.places import Place
 from nbprov.model.python import PythonEnvironment
 from nbprov.model.spec import Repository
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live import LiveCluster
 
 PROJECT = """
 [project]
@@ -147,28 +144,13 @@ def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
     return source
 
 
-class Machine:
-    """A machine as far as a shell on it goes: this computer's, with a home of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-
-    @contextlib.asynccontextmanager
-    async def channel(self, command: str) -> AsyncIterator[asyncio.subprocess.Process]:
-        env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
-        process = await asyncio.create_subprocess_exec("sh", "-c", command, env=env, stdout=asyncio.subprocess.PIPE)
-        yield process
-        await process.wait()
-
-
 def _read(home: Path, source: PythonSource, files: dict[str, bytes]) -> PythonSource:
     """Read a lock of a clone that holds these files."""
     for name, data in files.items():
         place = home / "sky_workdir" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    node = Node(Instance("local", "i", "t", "o", Place("local", "r", "z"), "small", InstanceState.RUNNING), Machine(home))  # type: ignore[arg-type]
-    live = LiveCluster("run", "dev", None, None, [node])  # type: ignore[arg-type]
+    live = LiveCluster("run", "dev", None, None, [shell_node(home)])  # type: ignore[arg-type]
     return asyncio.run(read_there(live, source, "sky_workdir"))
 
 
