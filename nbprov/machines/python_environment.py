@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
+from nbprov.remote.uv_side import STEP_SECONDS
 
+from .cells import agent_of
 from .far_file import read_far
 from .python_files import PythonSource
-from .steps import Steps
+from .steps import LAST_LINES, Steps
 
 PYTHON = "python"
 """The name of the step, and of its jobs."""
@@ -26,11 +31,21 @@ RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 REQUEST = '"$HOME"/.nbprov/python/request.json'
 MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
+MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
+"""How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
+TOO_LONG = 124
+"""The exit code of a making of which a step took too long; `python_side.py` has it, too, and cannot be imported on Windows."""
 NAMED = 5
 """Packages that an error names."""
 
 _WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
+
+
+class PythonTimeout(NbprovError):
+    """The making of an environment did not come to an end in time. The cluster is kept, as after any step that failed."""
+
+    code = "python.timeout"
 
 
 class PythonDiffers(NbprovError):
@@ -90,20 +105,52 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
 
 
+async def see_made(steps: Steps, node: Node, id: str) -> None:
+    """See the step on one node to its end; one that takes too long is ended.
+
+    Raises
+    ------
+    SetupFailed, PythonTimeout
+        With its last lines.
+    """
+    tail: deque[str] = deque(maxlen=LAST_LINES)
+    try:
+        async with asyncio.timeout(MAKING_SECONDS) as limit:
+            code, _ = await steps.follow(node, PYTHON, id, tail)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        with contextlib.suppress(NbprovError, TimeoutError):
+            await agent_of(node).cancel_job(id)
+        raise _too_long(steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended") from None
+    if code == TOO_LONG:
+        raise _too_long(steps, node, tail, "took too long")
+    if code != 0:
+        raise steps.failed(node, PYTHON, code, tail)
+
+
+def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
+    name = steps.live.name
+    where = f" on node {node.instance.node}" if len(steps.live.nodes) > 1 else ""
+    return PythonTimeout(
+        f"{name}: python{where} {said}; its last words:" + "".join(f"\n    {line.rstrip()}" for line in tail),
+        hint=f"what was downloaded is kept: run the cell again. If it stands still: does the machine reach its index (%%on {name} --bash)? Is"
+        " a package compiled there, of which another version has a wheel?",
+    )
+
+
 async def make_as_the_head(steps: Steps, node: Node) -> None:
     """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
 
     Raises
     ------
-    SetupFailed
+    SetupFailed, PythonTimeout
         With its last lines.
     PythonDiffers
         If the head does not say what it has, or if the node has something else after all.
     """
     head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
-    code, tail = await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=head.lock, python=head.python))
-    if code != 0:
-        raise steps.failed(node, PYTHON, code, tail)
+    await see_made(steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python))
     check_same([head, await read_made(node)])
 
 
@@ -114,22 +161,24 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
     ------
     SetupFailed
         With the last lines of the node where it failed.
+    PythonTimeout
+        If a node does not come to an end in time.
     PythonDiffers
         If the nodes differ after all; the message names how.
     """
     live, ledger = steps.live, steps.ledger
     ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
     try:
-        code, tail = await steps.follow(live.head, PYTHON, id)
-        if code != 0:
-            raise steps.failed(live.head, PYTHON, code, tail)
+        await see_made(steps, live.head, id)
         first = await read_made(live.head)
         others = live.nodes[1:]
 
-        async def as_the_head(node: Node) -> tuple[int, list[str]]:
-            return await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=first.lock, python=first.python))
+        async def as_the_head(node: Node) -> None:
+            await see_made(steps, node, await start_python(steps, node, source, lock=first.lock, python=first.python))
 
-        await steps.on_each(others, as_the_head, PYTHON)
+        ended = await asyncio.gather(*map(as_the_head, others), return_exceptions=True)
+        for error in filter(None, ended):
+            raise error
         made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
         check_same(made)
     except NbprovError:

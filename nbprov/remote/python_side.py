@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Iterator
 
-from .uv_side import STEP_SECONDS, Json, Machine, Trouble, get_uv, index_settings, output, run, say
+from .uv_side import STEP_SECONDS, Json, Machine, TooLong, Trouble, get_uv, index_settings, output, run, say
 
 assert sys.platform != "win32", "this runs on the machine, which is never Windows"
 
@@ -32,6 +32,8 @@ UNUSED_SECONDS = 30 * 86400.0
 """After so long without a bring-up nobody comes back for an environment."""
 LOCK_SECONDS = 2 * STEP_SECONDS
 """How long another making of an environment on this machine is waited for."""
+TOO_LONG = 124
+"""The exit code where a step was ended for that, as `timeout` has it."""
 ALWAYS = ("ipykernel", "pip")
 """In every environment: the kernel of `%%on`, and the pip that `setup` means when it says pip."""
 LIST = """
@@ -282,7 +284,7 @@ def alone(machine: Machine) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise Trouble("another making of an environment on this machine does not end") from None
+                    raise TooLong("another making of an environment on this machine does not end") from None
             if not is_told:
                 say("another making of an environment goes on here; waiting for it")
                 is_told = True
@@ -301,5 +303,5 @@ def main(request: Json) -> int:
             tidy(machine)
     except (Trouble, OSError) as error:
         say("nbprov: %s" % error)
-        return 1
+        return TOO_LONG if isinstance(error, TooLong) else 1
     return 0

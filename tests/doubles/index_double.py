@@ -41,6 +41,9 @@ class Index:
     folder: Path
     url: str = ""
     asked: list[str] = field(default_factory=list)
+    held: set[str] = field(default_factory=set)
+    """Packages of which it says nothing until it ends: whoever asks for them waits."""
+    ended: threading.Event = field(default_factory=threading.Event)
 
     def add(self, name: str, version: str, **more: Sequence[str]) -> None:
         """Have a package in a version, from now on."""
@@ -50,6 +53,8 @@ class Index:
         """The type and the body of what lies at a path; None where nothing does."""
         self.asked.append(path)
         parts = path.strip("/").split("/")
+        if parts[-1] in self.held:
+            self.ended.wait()
         if parts[0] == "files" and (self.folder / parts[-1]).is_file():
             return "application/octet-stream", (self.folder / parts[-1]).read_bytes()
         if parts[0] != "simple" or len(parts) != 2:
@@ -89,6 +94,7 @@ def serving(folder: Path) -> Iterator[Index]:
     try:
         yield index
     finally:
+        index.ended.set()
         server.shutdown()
         server.server_close()
         thread.join(30)

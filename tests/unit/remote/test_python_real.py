@@ -8,14 +8,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from index_double import Index, serving
 from shell_machine import shell_node
 
+from nbprov.machines import python_environment
 from nbprov.machines.python_environment import job_script, read_asked, read_made
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.model.python import PythonEnvironment
+from nbprov.remote import python_side, uv_side
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
@@ -151,3 +154,27 @@ def test_what_cannot_be_had_ends_with_uvs_last_lines_and_leaves_nothing(computer
     code, lines = computer.make(asked("letters", version="3.99"))
     assert code == 1
     assert "3.99" in " ".join(lines)
+
+
+def test_an_index_that_does_not_answer_is_not_waited_for_without_end(
+    computer: Computer, index: Index, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in computer.env.items():
+        monkeypatch.setenv(name, value)
+    index.add("silent", "1.0")
+    index.held.add("silent")
+    make = python_side.make_interpreter
+
+    def made(*words: Any) -> str:
+        found = make(*words)
+        # From here on: what comes before is as quick as this computer is just now.
+        monkeypatch.setattr(uv_side, "STEP_SECONDS", 0.5)
+        return found
+
+    monkeypatch.setattr(python_side, "make_interpreter", made)
+    assert python_side.main(asked("silent").request()) == python_environment.TOO_LONG == python_side.TOO_LONG
+    lines = capfd.readouterr().out.splitlines()
+    assert "uv pip compile" in lines
+    assert lines[-1] == "nbprov: uv pip compile took longer than 0 min, and was ended"
