@@ -124,8 +124,13 @@ def _project(path: Path) -> dict[str, str]:
     return {**files, CHOSEN: _text(chosen)} if chosen.is_file() else files
 
 
-def check_lock(files: Mapping[str, str], place: str) -> None:
+def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renews it") -> None:
     """See that a lock is of its project.
+
+    Parameters
+    ----------
+    renew
+        What to do where it is not.
 
     Raises
     ------
@@ -137,9 +142,7 @@ def check_lock(files: Mapping[str, str], place: str) -> None:
     except Unreadable as error:
         raise PythonFiles(f"{place}: {shown(str(error), MOST_WORDS)}", hint="uv lock says more", code="python.lock") from None
     if why:
-        raise PythonFiles(
-            f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}", hint="uv lock renews it", code="python.stale-lock"
-        )
+        raise PythonFiles(f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}", hint=renew, code="python.stale-lock")
 
 
 def _in_clone(lock: str) -> str:

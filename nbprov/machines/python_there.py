@@ -37,8 +37,10 @@ async def read_there(live: LiveCluster, source: PythonSource, clone: str) -> Pyt
                 hint=f"commit {LOCK} beside its pyproject.toml; a lock of this computer is named by its whole path",
                 code="python.missing",
             )
+    place = f"~/{clone}/{source.there}/{LOCK}".replace("/./", "/")
+    renew = f"uv lock renews it: commit and push it, then %nbprov setup {live.name}"
     # In a thread: a lock has megabytes.
-    await asyncio.to_thread(check_lock, files, f"~/{clone}/{source.there}/{LOCK}".replace("/./", "/"))
+    await asyncio.to_thread(check_lock, files, place, renew)
     return replace(source, files=files)
 
 

@@ -197,7 +197,8 @@ def test_it_moves_into_the_environment_of_another_python(gang: tuple[TunnelWorld
 
     client = cluster.dask()
     client.wait_for_workers(2, timeout=WAIT_SECONDS)
-    assert [client.submit(where, workers=[worker]).result() for worker in client.scheduler_info()["workers"]] == [("envs/0123", 1)] * 2
+    assert list(client.run(where).values()) == [("envs/0123", 1)] * 2
+    assert client.submit(where).result() == ("envs/0123", 1)
     # What runs where it should is left alone.
     before = set(client.run(os.getpid).values())
     cluster.start_engine()

@@ -179,6 +179,7 @@ def test_what_the_clone_lacks_is_named_and_harms_no_terminal(tmp_path: Path, fil
     with pytest.raises(PythonFiles, match="~/sky_workdir/") as caught:
         _read(tmp_path, _asked(), files)
     assert caught.value.code == code
+    assert ("%nbprov setup dev" in caught.value.hint) == (code == "python.stale-lock")
     assert "\x1b" not in caught.value.message
 
 
