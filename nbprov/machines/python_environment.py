@@ -99,7 +99,7 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
-        return not job.is_over and known is not None and known["command"] == source.noted
+        return not job.is_over and known is not None and str(known["command"]).rpartition(":")[2] == source.key
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)

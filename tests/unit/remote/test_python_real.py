@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from index_double import Index, serving
 from shell_machine import shell_node
 
 from nbprov.machines import python_environment
-from nbprov.machines.python_environment import job_script, read_asked, read_made
+from nbprov.machines.python_environment import job_script, make_as_the_head, read_made, see_python, start_python
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
+from nbprov.machines.steps import Steps
 from nbprov.model.python import PythonEnvironment
+from nbprov.provisioning.live import LiveCluster
 from nbprov.remote import python_side, uv_side
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
@@ -95,9 +98,7 @@ def asked(*requirements: str, version: str = "") -> PythonSource:
     return source
 
 
-def test_requirements_with_a_version_are_made_once_and_the_same_elsewhere(
-    computer: Computer, index: Index, cache: Path, tmp_path: Path
-) -> None:
+def test_requirements_with_a_version_are_made_once(computer: Computer, index: Index) -> None:
     source = asked("words", "letters<1.1", version=VERSION)
     code, lines = computer.make(source)
     assert code == 0, lines
@@ -111,15 +112,47 @@ def test_requirements_with_a_version_are_made_once_and_the_same_elsewhere(
     assert (code, index.asked) == (0, [])
     assert lines[-1].startswith(f"python: as before: Python {VERSION}")
 
-    # A node that comes later, from a kernel that knows nothing but the head, when the index has newer ones.
-    index.add("words", "4.0")
-    head = shell_node(computer.home)
-    made, kept = asyncio.run(read_made(head)), asyncio.run(read_asked(head))
-    later = Computer(tmp_path / "later", index, cache)
-    code, lines = later.make(kept, lock=made.lock, python=made.python)
-    assert code == 0, lines
-    assert later.packages() == computer.packages()
-    assert later.says("import sys; print(sys.version)") == computer.says("import sys; print(sys.version)")
+
+class Books:
+    """As much of a ledger as the step writes."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def jobs(self, run_id: str) -> list[dict[str, Any]]:
+        return self.rows
+
+    def set_job(self, run_id: str, id: str, kind: str, command: str, state: str, exit_code: int | None = None) -> None:
+        self.rows = [{"kind": kind, "command": command, "exit_code": exit_code}]
+
+
+def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(index: Index, cache: Path, tmp_path: Path) -> None:
+    offer = SimpleNamespace(accelerator_count=0, vcpus=2, cloud="local", region="r", zone="z")
+    computers = [Computer(tmp_path / f"node{number}", index, cache) for number in range(3)]
+    nodes = [shell_node(computer.home, number, computer.env) for number, computer in enumerate(computers)]
+    live = LiveCluster("run", "dev", SimpleNamespace(offer=offer), None, nodes[:2])  # type: ignore[arg-type]
+    told: list[str] = []
+    steps = Steps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
+
+    async def bring_up() -> None:
+        source = asked("words", "letters", version=VERSION)
+        await see_python(steps, source, await start_python(steps, nodes[0], source))
+
+    asyncio.run(bring_up())
+    assert told[-1].endswith("with 4 packages, the same on 2 nodes")
+    packages = {"words": "3.0", "letters": "1.1", "ipykernel": "7.0", "pip": "26.0"}
+    assert [computer.packages() for computer in computers[:2]] == [packages] * 2
+
+    # A third, from a kernel that knows nothing but the head, when the index has a newer one.
+    index.add("letters", "1.2")
+    live.nodes.append(nodes[2])
+    try:
+        asyncio.run(make_as_the_head(steps, nodes[2]))
+    finally:
+        next(index.folder.glob("letters-1.2-*")).unlink()
+    assert computers[2].packages() == packages
+    assert not any("compile" in line for line in told if "[2]" in line)
+    assert len({computer.says("import sys; print(sys.version)") for computer in computers}) == 1
 
 
 def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(computer: Computer, tmp_path: Path) -> None:
