@@ -62,7 +62,7 @@ def _wants(spec: Spec) -> bool:
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
     made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
-    return source is not None and (not made or made[-1]["command"] != source.key or made[-1]["exit_code"] != 0)
+    return source is not None and (not made or str(made[-1]["command"]).partition(":")[0] != source.wish or made[-1]["exit_code"] != 0)
 
 
 class SettingUp(Done):
@@ -222,7 +222,7 @@ def _left_to_do(session: Session, row: ClusterRow, spec: Spec, stored: Spec, giv
     if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
         failed = any(kind == EVENT for _, kind, _ in ledger.events(row.run_id))
         return SettingUp(session, row, spec, given(), folder, "setting it up failed before" if failed else "")
-    if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder))):
+    if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):
         return None
     # Setup may have put things into the old environment. It runs in workdir, which goes along; run is left alone.
     less = replace(spec, file_mounts=(), run="")
@@ -258,7 +258,7 @@ def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
     if not _wants(spec):
         raise UsageError(f"nothing of {row.name} is to be set up", hint="its cell names no workdir, file_mounts, python, setup or run")
     if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
-        given = replace(earlier.given, python=read_source(spec.python, Path(folder)))
+        given = replace(earlier.given, python=read_source(spec.python, Path(folder), spec.workdir))
     else:
         given = collect(spec, {}, ask, folder)
     session.setting_up[row.run_id] = SettingUp(session, row, spec, given, folder, "set up again, as you asked", again=True)

@@ -69,7 +69,7 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
     if unknown:
         known = ", ".join([*spec.envs, *spec.secrets]) or "none"
         raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
-    python = read_source(spec.python, Path(folder))
+    python = read_source(spec.python, Path(folder), spec.workdir)
     check_sources(spec, Path(folder))
     missing: list[str] = []
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbprov.machines.python_files import read_source
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 
@@ -60,7 +58,6 @@ class Bringer:
         await set_up_node(
             *(live, node, spec, given.everything(), folder, session.engine.ledger, report),
             home=session.engine.home,
-            python=given.python,
         )
 
     def _spec(self, run_id: str) -> tuple[Spec, str]:
@@ -68,14 +65,17 @@ class Bringer:
         return self._session.asked.get(run_id) or (self._session.spec_of(run_id), run.folder if run is not None else "")
 
     def _given(self, run_id: str) -> Given:
-        """The values that this kernel was given, else those of the spec and of the kernel's environment; the ledger has no secret."""
+        """The values that this kernel was given, else those of the spec and of the kernel's environment; the ledger has no secret.
+
+        What Python is made from is not among them: the head has it.
+        """
         spec, folder = self._spec(run_id)
         known = next((r for r in self._session.runs.values() if r.run_id == run_id), None) or self._session.setting_up.get(run_id)
         if known is not None:
             env = known.environment()
             envs = {name: value for name, value in env.items() if isinstance(value, str)}
             secrets = {name: value for name, value in env.items() if not isinstance(value, str)}
-            return Given(envs, secrets, read_source(spec.python, Path(folder)))
+            return Given(envs, secrets)
         if run_id not in self._session.asked:
             spec = replace(spec, secrets=dict.fromkeys(spec.secrets))
-        return collect(spec, {}, folder=folder)
+        return collect(replace(spec, python=None), {}, folder=folder)

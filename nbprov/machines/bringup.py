@@ -19,6 +19,7 @@ from .engines.starting import ensure_engine
 from .job_submitting import JobRequest, submit_parts
 from .python_environment import see_python, start_python
 from .python_files import PythonSource
+from .python_there import read_there
 from .steps import LAST_LINES, Report, SetupFailed, Steps, free_id
 
 __all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up"]
@@ -66,6 +67,8 @@ async def bring_up(
     ------
     SetupFailed
         With the last lines of the first node where a step failed.
+    PythonFiles
+        If the lock of a git workdir is not there, or not of its project any more.
     PythonDiffers
         If the nodes do not end up with the same Python and packages.
     """
@@ -76,6 +79,8 @@ async def bring_up(
 
         report("copying files")
         await place_files(live, spec, Path(folder), home, report, note or report)
+    if python is not None and python.there:
+        python = await read_there(live, python, WORKDIR)
     before: list[str] = []
     setup = _Setup(steps, spec, again=again)
     if python is not None:

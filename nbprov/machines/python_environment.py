@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from nbprov.model.clock import Seconds
@@ -13,9 +15,12 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
+from nbprov.remote.uv_side import STEP_SECONDS
 
+from .cells import agent_of
+from .far_file import read_far
 from .python_files import PythonSource
-from .steps import Steps
+from .steps import LAST_LINES, Steps
 
 PYTHON = "python"
 """The name of the step, and of its jobs."""
@@ -23,15 +28,24 @@ PYTHON = "python"
 PROGRAM = ("uv_side", "python_side")
 """The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
+REQUEST = '"$HOME"/.nbprov/python/request.json'
 MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
-READ_SECONDS: Seconds = 30.0
-"""How long reading one small file over an open connection may take."""
+MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
+"""How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
+TOO_LONG = 124
+"""The exit code of a making of which a step took too long; `python_side.py` has it, too, and cannot be imported on Windows."""
 NAMED = 5
 """Packages that an error names."""
 
 _WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
+
+
+class PythonTimeout(NbprovError):
+    """The making of an environment did not come to an end in time. The cluster is kept, as after any step that failed."""
+
+    code = "python.timeout"
 
 
 class PythonDiffers(NbprovError):
@@ -64,7 +78,7 @@ class Made:
             record = json.loads(text)
             words = [record[name] for name in ("key", "python", "implementation", "lock")]
             packages = tuple(sorted(record["packages"].items()))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             words, packages = [None], ()
         # What it says is shown: a word is a word.
         shown = [*words[1:3], *(word for package in packages for word in package)]
@@ -85,10 +99,59 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
-        return not job.is_over and known is not None and known["command"] == source.key
+        return not job.is_over and known is not None and str(known["command"]).rpartition(":")[2] == source.key
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
+
+
+async def see_made(steps: Steps, node: Node, id: str) -> None:
+    """See the step on one node to its end; one that takes too long is ended.
+
+    Raises
+    ------
+    SetupFailed, PythonTimeout
+        With its last lines.
+    """
+    tail: deque[str] = deque(maxlen=LAST_LINES)
+    try:
+        async with asyncio.timeout(MAKING_SECONDS) as limit:
+            code, _ = await steps.follow(node, PYTHON, id, tail)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        with contextlib.suppress(NbprovError, TimeoutError):
+            await agent_of(node).cancel_job(id)
+        raise _too_long(steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended") from None
+    if code == TOO_LONG:
+        raise _too_long(steps, node, tail, "took too long")
+    if code != 0:
+        raise steps.failed(node, PYTHON, code, tail)
+
+
+def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
+    name = steps.live.name
+    where = f" on node {node.instance.node}" if len(steps.live.nodes) > 1 else ""
+    return PythonTimeout(
+        f"{name}: python{where} {said}; its last words:" + "".join(f"\n    {line.rstrip()}" for line in tail),
+        hint=f"what was downloaded is kept: run the cell again. If it stands still: does the machine reach its index (%%on {name} --bash)? Is"
+        " a package compiled there, of which another version has a wheel?",
+    )
+
+
+async def make_as_the_head(steps: Steps, node: Node) -> None:
+    """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
+
+    Raises
+    ------
+    SetupFailed, PythonTimeout
+        With its last lines.
+    PythonDiffers
+        If the head does not say what it has, or if the node has something else after all.
+    """
+    head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
+    await see_made(steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python))
+    check_same([head, await read_made(node)])
 
 
 async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
@@ -98,28 +161,30 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
     ------
     SetupFailed
         With the last lines of the node where it failed.
+    PythonTimeout
+        If a node does not come to an end in time.
     PythonDiffers
         If the nodes differ after all; the message names how.
     """
     live, ledger = steps.live, steps.ledger
-    ledger.set_job(live.run_id, id, PYTHON, source.key, "running")
+    ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
     try:
-        code, tail = await steps.follow(live.head, PYTHON, id)
-        if code != 0:
-            raise steps.failed(live.head, PYTHON, code, tail)
+        await see_made(steps, live.head, id)
         first = await read_made(live.head)
         others = live.nodes[1:]
 
-        async def as_the_head(node: Node) -> tuple[int, list[str]]:
-            return await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=first.lock, python=first.python))
+        async def as_the_head(node: Node) -> None:
+            await see_made(steps, node, await start_python(steps, node, source, lock=first.lock, python=first.python))
 
-        await steps.on_each(others, as_the_head, PYTHON)
+        ended = await asyncio.gather(*map(as_the_head, others), return_exceptions=True)
+        for error in filter(None, ended):
+            raise error
         made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
         check_same(made)
     except NbprovError:
-        ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 1)
+        ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 1)
         raise
-    ledger.set_job(live.run_id, id, PYTHON, source.key, "ended", 0)
+    ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 0)
     steps.report(same_words(made))
 
 
@@ -171,9 +236,28 @@ async def read_made(node: Node) -> Made:
     PythonDiffers
         If it does not say.
     """
-    assert node.connection is not None, "attach() opens every connection"
-    data = b""
-    async with asyncio.timeout(READ_SECONDS), node.connection.channel(f"cat {RECORD}") as process:
-        while len(data) <= MOST_RECORD and (part := await process.stdout.read(65536)):
-            data += part
-    return Made.of(node.instance.node, data.decode("utf-8", "replace") if len(data) <= MOST_RECORD else "")
+    return Made.of(node.instance.node, (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"))
+
+
+async def read_asked(node: Node) -> PythonSource:
+    """What a node's environment was made from.
+
+    Raises
+    ------
+    PythonDiffers
+        If it does not say.
+    """
+    try:
+        said = json.loads(await read_far(node, REQUEST, MOST_RECORD) or b"")
+        files = {str(name): text for name, text in said["files"].items() if isinstance(text, str)}
+        found = PythonSource(str(said["kind"]), str(said["version"]), files)
+        is_whole = said["key"] == found.key
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        raise PythonDiffers(
+            f"node {node.instance.node} does not say what its Python was made from",
+            hint="%nbprov setup NAME writes it down anew",
+            code="python.no-record",
+        )
+    return found

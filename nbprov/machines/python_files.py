@@ -7,10 +7,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.python import PythonEnvironment
+from nbprov.model.spec import Repository
+from nbprov.remote.sync_errors import MOST_WORDS, shown
+
+from .python_lock import Unreadable, why_stale
 
 MOST_BYTES = 16_000_000
 """Of one file: the largest locks have a few MB."""
@@ -18,6 +22,10 @@ INCLUDED = (".txt", ".in")
 """How files end that others may include from elsewhere, links followed."""
 MOST_FILES = 50
 """That include each other."""
+
+LOCK, CHOSEN = "uv.lock", ".python-version"
+PROJECT = (LOCK, "pyproject.toml")
+"""The files of a lock that must be there."""
 
 _OPTION = re.compile(r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^#]+?)\s*(?:#.*)?")
 _LOCAL = re.compile(
@@ -43,12 +51,30 @@ class PythonSource:
         Their texts by the name they get on the machine. They may hold a log-in of an index, so they are shown nowhere.
     label
         What was asked for, in words.
+    there
+        Where the lock lies in the clone that `workdir` is; empty where the files are those of this computer.
+    clone
+        Of which repository, at which ref.
     """
 
     kind: str
     version: str = ""
     files: Mapping[str, str] = field(default_factory=dict, repr=False)
     label: str = ""
+    there: str = ""
+    clone: str = ""
+
+    @property
+    def wish(self) -> str:
+        """A digest of what a cell asks for: that of the files, or, where these are in a clone, of their place."""
+        if not self.there:
+            return self.key
+        return hashlib.sha256(json.dumps([self.version, self.there, self.clone]).encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def noted(self) -> str:
+        """What the ledger keeps of it: the wish first, and what it came to, where that is something else."""
+        return f"{self.wish}:{self.key}" if self.there else self.key
 
     @property
     def key(self) -> str:
@@ -61,16 +87,22 @@ class PythonSource:
         return {"key": self.key, "kind": self.kind, "version": self.version, "files": dict(self.files), "lock": lock, "python": python}
 
 
-def read_source(python: PythonEnvironment | None, folder: Path) -> PythonSource | None:
+def read_source(python: PythonEnvironment | None, folder: Path, workdir: str | Repository = "") -> PythonSource | None:
     """Read what `python` names, relative to a folder; None where the spec asks for no environment.
+
+    A lock beside a `workdir` that is a git repository is one of that repository, and is read on the machine (`python_there.py`).
 
     Raises
     ------
     PythonFiles
-        If a file is not there, or names something of this computer that no machine has.
+        If a file is not there, or names something of this computer that no machine has, or if a lock is not of its project any more.
     """
     if python is None:
         return None
+    if python.lock and isinstance(workdir, Repository) and not Path(python.lock).expanduser().is_absolute():
+        return PythonSource(
+            "project", python.version, label=str(python), there=_in_clone(python.lock), clone=f"{workdir.url}\n{workdir.ref}"
+        )
     if python.lock:
         return PythonSource("project", python.version, _project(folder / Path(python.lock).expanduser()), str(python))
     if not python.file:
@@ -86,9 +118,43 @@ def read_source(python: PythonEnvironment | None, folder: Path) -> PythonSource 
 
 def _project(path: Path) -> dict[str, str]:
     place = path if path.is_dir() else path.parent
-    files = {name: _text(place / name) for name in ("uv.lock", "pyproject.toml")}
-    chosen = place / ".python-version"
-    return {**files, chosen.name: _text(chosen)} if chosen.is_file() else files
+    files = {name: _text(place / name) for name in PROJECT}
+    check_lock(files, str(place / LOCK))
+    chosen = place / CHOSEN
+    return {**files, CHOSEN: _text(chosen)} if chosen.is_file() else files
+
+
+def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renews it") -> None:
+    """See that a lock is of its project.
+
+    Parameters
+    ----------
+    renew
+        What to do where it is not.
+
+    Raises
+    ------
+    PythonFiles
+        Naming what the lock does not know.
+    """
+    try:
+        why = why_stale(files[LOCK], files["pyproject.toml"])
+    except Unreadable as error:
+        raise PythonFiles(f"{place}: {shown(str(error), MOST_WORDS)}", hint="uv lock says more", code="python.lock") from None
+    if why:
+        raise PythonFiles(f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}", hint=renew, code="python.stale-lock")
+
+
+def _in_clone(lock: str) -> str:
+    """The folder of a lock below a clone, in POSIX form."""
+    path = PurePosixPath(lock.replace("\\", "/"))
+    if ".." in path.parts:
+        raise PythonFiles(
+            f"python: {lock} is outside of the git repository that workdir names",
+            hint="name a lock of the repository, or one of this computer by its whole path",
+            code="python.outside",
+        )
+    return str(path.parent if path.name == LOCK else path)
 
 
 def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:

@@ -13,8 +13,7 @@ from nbprov.spec import fill_paths
 
 from .bringup import SETUP, WORKDIR
 from .engines.starting import ensure_engine
-from .python_environment import PYTHON, check_same, read_made, start_python
-from .python_files import PythonSource
+from .python_environment import make_as_the_head
 from .steps import Steps
 
 
@@ -28,7 +27,6 @@ async def set_up_node(
     report: Callable[[str], None],
     *,
     home: Path,
-    python: PythonSource | None,
 ) -> None:
     """Do on one node what a bring-up does on all; `run` is not started, for it began once. Parameters are as of `bring_up`.
 
@@ -48,21 +46,12 @@ async def set_up_node(
 
         await place_files(live, spec, Path(folder), home, report, report, only=number)
     async with steps.awake():
-        if python is not None:
-            await _python(steps, node, python)
+        if spec.python is not None:
+            await make_as_the_head(steps, node)
         if spec.setup:
             await _setup(steps, node, spec)
     if spec.engine is not None:
         await ensure_engine(live, spec.engine, env, report)
-
-
-async def _python(steps: Steps, node: Node, source: PythonSource) -> None:
-    """The environment that the head has, to the last release."""
-    head = await read_made(steps.live.head)
-    code, tail = await steps.follow(node, PYTHON, await start_python(steps, node, source, lock=head.lock, python=head.python))
-    if code != 0:
-        raise steps.failed(node, PYTHON, code, tail)
-    check_same([head, await read_made(node)])
 
 
 async def _setup(steps: Steps, node: Node, spec: Spec) -> None:

@@ -101,11 +101,17 @@ class Steps:
         await agent.run_job(script, name=kind, env=variables, cwd=cwd, after=list(after), id=id)
         return id
 
-    async def follow(self, node: Node, kind: str, id: str) -> tuple[int, list[str]]:
-        """See a step to its end, its lines told as they come; its exit code (-1 where it never ran) and its last lines."""
+    async def follow(self, node: Node, kind: str, id: str, tail: deque[str] | None = None) -> tuple[int, list[str]]:
+        """See a step to its end, its lines told as they come; its exit code (-1 where it never ran) and its last lines.
+
+        Parameters
+        ----------
+        tail
+            Has the last lines so far, for whoever does not wait to the end.
+        """
         agent = agent_of(node)
         where = f"[{node.instance.node}] " if len(self.live.nodes) > 1 else ""
-        tail: deque[str] = deque(maxlen=LAST_LINES)
+        tail = deque(maxlen=LAST_LINES) if tail is None else tail
         hidden = StreamMasker(lambda: self.hide.values)
 
         def tell(shown: str) -> None:

@@ -21,7 +21,7 @@ class PythonEnvironment:
     file
         Path here of a requirements file or a `pyproject.toml`.
     lock
-        Path here of a `uv.lock`, or of the folder that holds it beside its `pyproject.toml`.
+        Path of a `uv.lock`, or of the folder that holds it beside its `pyproject.toml`: here, or in the git repository that `workdir` is.
     """
 
     version: str = ""

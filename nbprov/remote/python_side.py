@@ -1,7 +1,8 @@
 """Makes the Python environment of a spec on a machine, with uv. Sent there as text, it runs as a job of the agent.
 
 Standard library only, Python 3.8 or later. The request is a JSON object (see `make`); what goes on is printed for the job's log; what came
-of it stands in the record `nbprov.json` of the environment, which is written last: without it an environment counts as half made.
+of it stands in the record `nbprov.json` of the environment, which is written last: without it an environment counts as half made. Beside it is
+what was asked for, `request.json`: with both, whoever comes later can make the very same one elsewhere.
 """
 # Python 3.8 has its say: only annotations may use newer forms. Percent formats are as readable, and work there.
 # ruff: noqa: UP031, UP035
@@ -20,17 +21,19 @@ import sys
 import time
 from typing import Iterator
 
-from .uv_side import STEP_SECONDS, Json, Machine, Trouble, get_uv, index_settings, output, run, say
+from .uv_side import STEP_SECONDS, Json, Machine, TooLong, Trouble, get_uv, index_settings, output, run, say
 
 assert sys.platform != "win32", "this runs on the machine, which is never Windows"
 
-RECORD = "nbprov.json"
+RECORD, REQUEST = "nbprov.json", "request.json"
 KEPT = 5
 """Environments left on a machine beside the one in use: some go back to an earlier spec, and each may take gigabytes."""
 UNUSED_SECONDS = 30 * 86400.0
 """After so long without a bring-up nobody comes back for an environment."""
 LOCK_SECONDS = 2 * STEP_SECONDS
 """How long another making of an environment on this machine is waited for."""
+TOO_LONG = 124
+"""The exit code where a step was ended for that, as `timeout` has it."""
 ALWAYS = ("ipykernel", "pip")
 """In every environment: the kernel of `%%on`, and the pip that `setup` means when it says pip."""
 LIST = """
@@ -166,6 +169,8 @@ def make(request: Json, machine: Machine) -> None:
         record = {}
     differing = changed(record, packages_of(os.path.join(place, "bin", "python"), machine.env)) if record else []
     if record and not differing:
+        if not os.path.exists(os.path.join(place, REQUEST)):
+            keep_request(request, place)
         choose(machine, place)
         say("python: as before: %s" % words(record))
         return
@@ -203,11 +208,17 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
             raise Trouble("the new interpreter does not start: %s" % python)
         record = {"key": request["key"], "python": version, "implementation": implementation, "lock": lock, "made": time.time()}
         record["packages"] = packages_of(python, machine.env)
+        keep_request(request, place)
         write(os.path.join(place, RECORD + ".new"), json.dumps(record))
         os.rename(os.path.join(place, RECORD + ".new"), os.path.join(place, RECORD))
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
+
+
+def keep_request(request: Json, place: str) -> None:
+    """Write down what was asked for, without what another node had of it."""
+    write(os.path.join(place, REQUEST), json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}))
 
 
 def words(record: Json) -> str:
@@ -273,7 +284,7 @@ def alone(machine: Machine) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise Trouble("another making of an environment on this machine does not end") from None
+                    raise TooLong("another making of an environment on this machine does not end") from None
             if not is_told:
                 say("another making of an environment goes on here; waiting for it")
                 is_told = True
@@ -292,5 +303,5 @@ def main(request: Json) -> int:
             tidy(machine)
     except (Trouble, OSError) as error:
         say("nbprov: %s" % error)
-        return 1
+        return TOO_LONG if isinstance(error, TooLong) else 1
     return 0

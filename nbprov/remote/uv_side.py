@@ -25,7 +25,7 @@ LOOK_SECONDS = 60.0
 OLDEST_UV = (0, 5)
 """The first series with `uv python` and all of `uv sync --frozen` that is used here."""
 KILLED = -9
-"""The code of a process that was ended by SIGKILL: it took too long, or the memory ran out."""
+"""The code of a process that somebody else ended by SIGKILL: the memory ran out."""
 INSTALLER = "https://astral.sh/uv/install.sh"
 
 _LOGIN = re.compile(r"://[^/@\s]+@")
@@ -37,6 +37,10 @@ class Trouble(Exception):
     """What cannot be done, in a line."""
 
 
+class TooLong(Trouble):
+    """A step that was ended, since it took longer than it may."""
+
+
 def say(text: str) -> None:
     """A line of the job's log, log-ins of URLs blotted out."""
     print(_LOGIN.sub("://***@", text), flush=True)
@@ -46,18 +50,26 @@ def say(text: str) -> None:
 
 
 def run(command: list[str], env: dict[str, str], folder: str) -> None:
-    """Run a step, its output in the log.
+    """Run a step, its name and its output in the log.
 
     Raises
     ------
     Trouble
         If it ends with a code other than 0, or not in time.
     """
+    what = " ".join([os.path.basename(command[0]), *(word for word in command[1:4] if not word.startswith(("-", "/")))])
+    say(what)
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=folder, bufsize=0
     )
     assert process.stdout is not None
-    timer = threading.Timer(STEP_SECONDS, process.kill)
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        process.kill()
+
+    timer = threading.Timer(STEP_SECONDS, end)
     timer.start()
     try:
         for line in process.stdout:
@@ -67,9 +79,10 @@ def run(command: list[str], env: dict[str, str], folder: str) -> None:
         code = process.wait()
     finally:
         timer.cancel()
+    if late.is_set():
+        raise TooLong("%s took longer than %.0f min, and was ended" % (what, STEP_SECONDS / 60))
     if code:
-        what = " ".join([os.path.basename(command[0]), *(word for word in command[1:4] if not word.startswith("-"))])
-        raise Trouble("%s ended with code %d" % (what, code) if code != KILLED else "%s was killed" % what)
+        raise Trouble("%s ended with code %d" % (what, code) if code != KILLED else "%s was killed; is the memory full?" % what)
 
 
 def output(command: list[str], env: dict[str, str] | None = None, folder: str | None = None) -> str:

@@ -40,7 +40,7 @@ NOBODY = {"DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT": "10 minutes"}
 REST_CORES = 0.03
 """What a process and its nanny take so while they wait, measured and rounded up."""
 
-SCHEDULER = "dask-scheduler"
+SCHEDULER, JOBS = "dask-scheduler", "dask-"
 
 
 def workers_of(live: LiveCluster, engine: Engine) -> int:

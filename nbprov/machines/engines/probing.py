@@ -1,4 +1,4 @@
-"""Which Python of a machine has the engine; where none has, it is installed into an environment of our own."""
+"""Which Python of a machine has the engine; where none has, it is installed: beside the environment of `python`, or into one of our own."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import asyncio
 import json
 import shlex
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
+from importlib.resources import files
 
 from nbprov.machines.cells import agent_of
 from nbprov.model.clock import Seconds
@@ -41,9 +42,13 @@ LAST_LINES = 6
 """Of pip's that are shown where it fails."""
 PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
 """The environment of the spec's `python` comes before the machine's own."""
+OF_SPEC = '"$HOME/.nbprov/python/bin/python"'
+"""Its interpreter."""
+BESIDE = '"$HOME/.nbprov/python/engine/bin/python"'
+"""Where the engine is that was installed beside it; see `beside.py`."""
 
 _LOOK = """
-import json, platform, sys
+import json, os, platform, sys
 from importlib import metadata
 names, found = json.loads(sys.argv[1]), {}
 for name in names:
@@ -51,7 +56,10 @@ for name in names:
         found[name] = metadata.version(name)
     except Exception:
         pass
-print(sys.argv[2] + json.dumps({"program": sys.executable, "python": platform.python_version(), "packages": found}))
+# Not by way of a link, which may lead to another environment when the process is started again.
+folder, name = os.path.split(sys.executable)
+program = os.path.join(os.path.realpath(folder), name)
+print(sys.argv[2] + json.dumps({"program": program, "python": platform.python_version(), "packages": found}))
 """
 
 
@@ -98,11 +106,34 @@ async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> F
     return found
 
 
-async def _look(node: Node, kind: str) -> Facts:
+def look_script(kind: str) -> str:
+    """What a machine runs to say what its interpreters have of an engine, a line each."""
     look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
     own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
-    script = f'{PATH}\nfor p in python3 python {own}; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
+    # Where the spec has a `python`, what was installed without it is of another interpreter, and sees nothing of it.
+    script = f"{PATH}\nif [ -x {OF_SPEC} ]; then own={BESIDE}; else own={own}; fi\n"
+    script += f'for p in python3 python "$own"; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
+    return script
+
+
+async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
+    """Whether one of these processes runs in another environment than that of the node's `python` now; not where that is not known."""
+    states = " ".join(f'"$HOME"{FOLDER[1:]}/{shlex.quote(id)}.json' for id in ids)
+    script = f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\nfor s in {states}; do cat "$s" 2>/dev/null && echo; done; true'
     lines, _ = await _shell(node, script, "engine-look", lambda line: None)
+    place = lines[0] if lines else ""
+    return bool(place) and any(not program.startswith(f"{place}/") for program in map(_program, lines[1:]) if program)
+
+
+def _program(state: str) -> str:
+    try:
+        return Facts.of(json.loads(state)).program
+    except (ValueError, RecursionError, EngineFailed):
+        return ""
+
+
+async def _look(node: Node, kind: str) -> Facts:
+    lines, _ = await _shell(node, look_script(kind), "engine-look", lambda line: None)
     every = []
     for line in lines:
         if line.startswith(MARK):
@@ -117,19 +148,29 @@ async def _look(node: Node, kind: str) -> Facts:
 
 async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], None]) -> None:
     wanted = requirements(kind)
-    report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once, into {FOLDER}/venv")
-    place = f'"$HOME"{FOLDER[1:]}/venv'
-    make = f"{shlex.quote(found.program)} -m venv --clear --system-site-packages {place}"
-    # Debian and Ubuntu images come with a Python that cannot make virtual environments until this package is there.
-    root = '$([ "$(id -u)" = 0 ] || echo sudo -n)'
-    repair = f"command -v apt-get >/dev/null && {root} apt-get update -q && {root} apt-get install -y -q python3-venv"
-    pip = f"{place}/bin/python -m pip install --progress-bar off --disable-pip-version-check {shlex.join(wanted)}"
-    script = f'set -e\n{PATH}\nmkdir -p "$HOME"{FOLDER[1:]}\n{make} || {{ {repair} && {make}; }}\n{pip}\n'
+    report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once")
+    script = install_script(found.program, wanted)
     lines, code = await _shell(node, script, "engine-install", lambda line: report(f"{kind}: {line[:120]}"), INSTALL_SECONDS)
     if code != 0:
         last = "".join(f"\n    {line[:200]}" for line in lines[-LAST_LINES:])
         hint = f"let setup install it, or name it in python: {{requirements: [{wanted[0]}]}}; the Python there is {found.python}"
         raise EngineMissing(f"{kind} could not be installed on {_place(node)}{last}", hint=hint)
+
+
+def install_script(program: str, wanted: Sequence[str]) -> str:
+    """What a machine runs to install an engine: where the spec has a `python` in an environment that sees all of that one, else in one of its own."""
+    place = f'"$HOME"{FOLDER[1:]}/venv'
+    make = f"{shlex.quote(program)} -m venv --clear --system-site-packages {place}"
+    # Debian and Ubuntu images come with a Python that cannot make virtual environments until this package is there.
+    root = '$([ "$(id -u)" = 0 ] || echo sudo -n)'
+    repair = f"command -v apt-get >/dev/null && {root} apt-get update -q && {root} apt-get install -y -q python3-venv"
+    pip = f"{place}/bin/python -m pip install --progress-bar off --disable-pip-version-check {shlex.join(wanted)}"
+    beside = files(__package__).joinpath("beside.py").read_text(encoding="utf-8")
+    argument = shlex.quote(json.dumps(list(wanted)))
+    return (
+        f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\nexec {OF_SPEC} - {argument} <<'NBPROV_END'\n{beside}NBPROV_END\nfi\n"
+        f'mkdir -p "$HOME"{FOLDER[1:]}\n{make} || {{ {repair} && {make}; }}\n{pip}\n'
+    )
 
 
 async def _shell(

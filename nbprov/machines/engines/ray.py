@@ -24,7 +24,7 @@ log = logging.getLogger("nbprov.machines")
 
 GCS_PORT, CLIENT_PORT, DASHBOARD_PORT, AGENT_PORT = 6379, 10001, 8265, 52365
 """Where Ray itself has them; the next free one where they are taken."""
-HEAD, NODE = "ray-head", "ray-node-"
+HEAD, NODE, JOBS = "ray-head", "ray-node-", "ray-"
 TOKEN_FILE = "engine.token"
 PLACE_ON_NODE = "~/.ray/auth_token"
 """Where Ray looks for its token unless it is told otherwise."""

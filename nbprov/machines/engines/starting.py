@@ -23,7 +23,7 @@ from nbprov.remote.agent.values import Environment, TaskInfo
 
 from . import dask, ray
 from .certificates import certificate
-from .probing import PATH, interpreter
+from .probing import PATH, interpreter, is_elsewhere
 from .roles import Role, private_address
 from .values import FOLDER, PORTS_MARK, UP_MARK, EngineFailed, Facts, Running, ports_of, state_of
 
@@ -108,6 +108,7 @@ class _Starter:
     async def dask(self) -> Running:
         """A scheduler, then the workers."""
         await self._look()
+        await self._leave_old_environments(dask.JOBS)
         head = dask.scheduler(self.live)
         is_new = self._of(head.node, head.name) is None
         if is_new:
@@ -129,6 +130,7 @@ class _Starter:
     async def ray(self) -> Running:
         """A head, and the other nodes beside it: they wait for it."""
         await self._look()
+        await self._leave_old_environments(ray.JOBS)
         head = ray.head(self.live, self.engine)
         is_new = self._of(head.node, head.name) is None
         if is_new:
@@ -174,6 +176,21 @@ class _Starter:
             self.tasks[node.instance.node] = await agent_of(node).jobs()
 
         await all_of(*(one(node) for node in self.live.present))
+
+    async def _leave_old_environments(self, jobs: str) -> None:
+        """End an engine of which a part runs in another environment than its node has by now: its workers are to have the packages of `python`."""
+
+        older: list[Node] = []
+
+        async def look(node: Node) -> None:
+            begun = [task.id for task in self.tasks[node.instance.node] if task.name.startswith(jobs) and not task.is_over]
+            if begun and await is_elsewhere(node, begun):
+                older.append(node)
+
+        await all_of(*(look(node) for node in self.live.present))
+        if older:
+            self.report(f"{self.engine.kind} is started again: python is another one now")
+            await self._cancel(jobs)
 
     def _of(self, node: Node, name: str) -> TaskInfo | None:
         """The live job of this name."""

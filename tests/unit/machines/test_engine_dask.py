@@ -182,6 +182,30 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang
     assert not cluster.view().notes
 
 
+def test_it_moves_into_the_environment_of_another_python(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+    cluster = gang[1]
+    # As `python` makes one, with the Dask that is here among its packages.
+    make = f"{sys.executable} -m venv --without-pip ~/.nbprov/envs/0123 && ln -sfn envs/0123 ~/.nbprov/python"
+    packages = "cd ~/.nbprov/envs/0123/lib/python*/site-packages"
+    fill = f"echo wanted=1 >requirement.py; echo {Path(distributed.__file__).parents[1]} >here.pth"
+    cluster.bash(f"{make} && {packages} && {{ {fill}; }}", nodes="all")
+
+    def where() -> tuple[str, int]:
+        import requirement
+
+        return sys.prefix.rpartition(".nbprov/")[2], requirement.wanted
+
+    client = cluster.dask()
+    client.wait_for_workers(2, timeout=WAIT_SECONDS)
+    assert list(client.run(where).values()) == [("envs/0123", 1)] * 2
+    assert client.submit(where).result() == ("envs/0123", 1)
+    # What runs where it should is left alone.
+    before = set(client.run(os.getpid).values())
+    cluster.start_engine()
+    assert set(client.run(os.getpid).values()) == before
+    client.close()
+
+
 def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tuple[TunnelWorld, api.Cluster]) -> None:
     world, cluster = gang
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
+from shell_machine import shell_node
 
-from nbprov.machines.python_environment import Made, PythonDiffers, check_same, job_script, same_words
+from nbprov.machines import python_environment
+from nbprov.machines.python_environment import (
+    TOO_LONG,
+    Made,
+    PythonDiffers,
+    PythonTimeout,
+    check_same,
+    job_script,
+    read_asked,
+    same_words,
+    see_made,
+)
 from nbprov.machines.python_files import PythonSource
+from nbprov.machines.steps import SetupFailed, Steps
+from nbprov.model.errors import NbprovError
+from nbprov.provisioning.live import LiveCluster
+from nbprov.remote import python_side
+from nbprov.remote.agent.values import Output, TaskInfo
 
 
 def _record(**changes: object) -> str:
@@ -67,3 +87,69 @@ def test_the_job_is_one_text_that_holds_the_request_as_data() -> None:
     lines = script.splitlines()
     assert [n for n, line in enumerate(lines) if line == "NBPROV_END_OF_PROGRAM"] == [len(lines) - 1]
     compile("\n".join(lines[1:-1]), "job", "exec")
+
+
+class Agent:
+    """An agent whose job says a line and then no more, or ends."""
+
+    def __init__(self, exit_code: int | None) -> None:
+        self.exit_code, self.cancelled = exit_code, list[str]()
+
+    async def job_output(self, id: str) -> AsyncIterator[Output]:
+        yield Output(1, 0.0, "stdout", "uv pip sync\n")
+        if self.exit_code is None:
+            await asyncio.Event().wait()
+
+    async def task(self, id: str) -> TaskInfo:
+        return TaskInfo(id, "job", "python", "ended", exit_code=self.exit_code)
+
+    async def cancel_job(self, id: str) -> None:
+        self.cancelled.append(id)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "error", "words"),
+    [
+        (None, PythonTimeout, "python on node 1 is not made after 0 min, and was ended; its last words:\n    uv pip sync"),
+        (TOO_LONG, PythonTimeout, "python on node 1 took too long; its last words:\n    uv pip sync"),
+        (1, SetupFailed, "python ended with code 1 on node 1\n    uv pip sync"),
+    ],
+)
+def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exit_code: int | None, error: type[NbprovError], words: str
+) -> None:
+    if exit_code is None:  # what it says comes at once, without a wait in which the time could run out
+        monkeypatch.setattr(python_environment, "MAKING_SECONDS", 0.3)
+    agent, node = Agent(exit_code), shell_node(tmp_path, 1)
+    node.agent = agent  # type: ignore[assignment]
+    live = LiveCluster("run", "dev", None, None, [shell_node(tmp_path), node])  # type: ignore[arg-type]
+    told: list[str] = []
+    steps = Steps(live, {}, None, lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    with pytest.raises(error) as caught:
+        asyncio.run(see_made(steps, node, "python-2"))
+    assert words in caught.value.message
+    assert agent.cancelled == (["python-2"] if exit_code is None else [])
+    assert told == ["python: [1] uv pip sync"]
+    if error is PythonTimeout:
+        assert caught.value.code == "python.timeout"
+        assert "run the cell again" in caught.value.hint
+
+
+def test_a_node_says_what_its_environment_was_made_from(tmp_path: Path) -> None:
+    source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\n"})
+    place = tmp_path / ".nbprov" / "python"
+    place.mkdir(parents=True)
+    python_side.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
+    assert asyncio.run(read_asked(shell_node(tmp_path))) == source
+
+
+@pytest.mark.parametrize("change", [{"key": "other"}, {"files": {"uv.lock": "another\n"}}, {"files": []}, {"files": {"uv.lock": 1}}, None])
+def test_a_node_that_does_not_say_it_is_not_believed(tmp_path: Path, change: dict[str, object] | None) -> None:
+    source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n"})
+    place = tmp_path / ".nbprov" / "python"
+    place.mkdir(parents=True)
+    if change is not None:
+        python_side.keep_request({**source.request(), **change}, str(place))
+    with pytest.raises(PythonDiffers, match="node 3 does not say") as caught:
+        asyncio.run(read_asked(shell_node(tmp_path, 3)))
+    assert caught.value.code == "python.no-record"

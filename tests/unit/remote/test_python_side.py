@@ -1,6 +1,6 @@
 """Making a Python environment on a machine: which commands are composed, what is kept, put back, made anew and removed.
 
-uv is a stand-in here that notes its commands; `tests/kernel/test_environment_kernel.py` runs the real one.
+uv is a stand-in here that notes its commands; `test_python_real.py` runs the real one.
 """
 
 from __future__ import annotations
@@ -98,9 +98,12 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin")
+    # Without the folder of this interpreter: a real uv lies there.
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
-    return World(tmp_path)
+    made = World(tmp_path)
+    (tmp_path / "bin" / "python3").symlink_to(BASE)
+    return made
 
 
 def test_an_environment_is_made_and_found_again(world: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,6 +137,17 @@ def test_another_node_gets_the_exact_version_and_list(world: World) -> None:
     # The head has resolved anew since then: what is there is another list, and is replaced.
     (world.folder / "has-3.12.5").touch()
     assert world.make("six", version="3.12", python="3.12.5", lock="six==8\n")["packages"] == {"six": "8"}
+
+
+def test_what_was_asked_for_is_kept_beside_it(world: World) -> None:
+    request = {"key": "six", "kind": "requirements", "version": "", "files": {"requirements.in": "six\n"}}
+    world.make("six", lock="six==7\n")
+    kept = Path(world.place, python_side.REQUEST)
+    assert json.loads(kept.read_text()) == request
+    # One that an earlier release made gets it when it is found again.
+    kept.unlink()
+    world.make("six")
+    assert json.loads(kept.read_text()) == request
 
 
 def test_what_was_changed_is_put_back_and_what_was_added_stays(world: World) -> None:
@@ -170,8 +184,8 @@ def test_a_failure_leaves_the_old_one_in_use_and_nothing_half_made(world: World,
 def test_requirements_are_private_and_gone_afterwards(world: World) -> None:
     world.make("--index-url https://me:canary@index/simple", "six")
     left = [path for path in Path(world.machine.root).rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
-    assert [path.name for path in left] == [python_side.RECORD]
-    assert left[0].stat().st_mode & 0o077 == 0
+    assert {path.name for path in left} == {python_side.RECORD, python_side.REQUEST}
+    assert not any(path.stat().st_mode & 0o077 for path in left)
 
 
 def test_old_ones_go_and_those_in_use_stay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

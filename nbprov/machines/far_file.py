@@ -1,0 +1,28 @@
+"""Reading a small file of a machine."""
+
+from __future__ import annotations
+
+import asyncio
+
+from nbprov.model.clock import Seconds
+from nbprov.provisioning.live import Node
+
+READ_SECONDS: Seconds = 30.0
+"""How long reading one small file over an open connection may take."""
+_THERE = b"+"
+
+
+async def read_far(node: Node, path: str, most: int) -> bytes | None:
+    """The bytes of a file; None where there is none, or where it has more than `most`.
+
+    Parameters
+    ----------
+    path
+        As the machine's shell reads it: quoted.
+    """
+    assert node.connection is not None, "attach() opens every connection"
+    data = b""
+    async with asyncio.timeout(READ_SECONDS), node.connection.channel(f"[ -f {path} ] && printf + && cat {path}") as process:
+        while len(data) <= most + 1 and (part := await process.stdout.read(65536)):
+            data += part
+    return data[1:] if data[:1] == _THERE and len(data) <= most + 1 else None

@@ -1,0 +1,171 @@
+"""Whether a `uv.lock` is of the `pyproject.toml` beside it: seen from the two texts, without a resolver and without the net.
+
+Only what is certain counts: a requirement that one has and the other lacks, or another bound of it. What uv writes in words of its own (markers,
+sources, ranges of Python) is left to uv.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+NAMED = 3
+"""Differences that are told."""
+DEEPEST = 20
+"""Groups that include each other."""
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)")
+_BOUND = re.compile(r"(?:==|!=|~=|>=|<=|>|<)(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))*(?:\.\*)?")
+_PACKAGE = "\n[[package]]\n"
+
+Bounds = dict[str, set[frozenset[str]] | None]
+"""Name -> its bounds, one set for each place that names it; None where they cannot be compared."""
+
+
+class Unreadable(Exception):
+    """One of the two texts is not what it should be."""
+
+
+def why_stale(lock: str, project: str) -> str:
+    """What of a project its lock does not know, in words; empty where none is seen.
+
+    Raises
+    ------
+    Unreadable
+        Naming the file that is no TOML.
+
+    Examples
+    --------
+    >>> lock = 'version = 1\\n\\n[[package]]\\nname = "app"\\nsource = { virtual = "." }\\n'
+    >>> why_stale(lock, '[project]\\nname = "app"\\ndependencies = ["six>=1"]')
+    'six is not in the lock'
+    """
+    table = _toml(project, "pyproject.toml")
+    about = table.get("project")
+    name = about.get("name") if isinstance(about, dict) else None
+    if not isinstance(about, dict) or not isinstance(name, str):
+        return ""
+    name = plain(name)
+    package = _package(lock.replace("\r\n", "\n"), name)
+    if package is None:
+        return f"the lock does not have the project {name}"
+    known = _table(package.get("metadata"))
+    told = []
+    dynamic = about.get("dynamic")
+    if not (isinstance(dynamic, list) and {"dependencies", "optional-dependencies"} & set(map(str, dynamic))):
+        lists = [about.get("dependencies"), *_table(about.get("optional-dependencies")).values()]
+        told += _differences(_asked(lists), _locked(known.get("requires-dist")), name)
+    asked, locked = _groups(table), {plain(key): value for key, value in _table(known.get("requires-dev")).items()}
+    for group in sorted(asked.keys() | locked.keys()):
+        told += _differences(_asked([asked.get(group, [])]), _locked(locked.get(group)), name, f" (group {group})")
+    said = ", ".join(told[:NAMED]) + (f" and {len(told) - NAMED} more" if len(told) > NAMED else "")
+    return "".join(letter if letter.isprintable() else "?" for letter in said)
+
+
+def plain(name: str) -> str:
+    """A name as uv writes it.
+
+    Examples
+    --------
+    >>> plain("My_Package")
+    'my-package'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _toml(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable(f"{name} cannot be read: {str(error)[:200]}") from None
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _package(lock: str, name: str) -> Mapping[str, Any] | None:
+    """What a lock has of its own project. The whole is read only where it is not as uv writes it: it may have megabytes."""
+    for part in lock.split(_PACKAGE)[1:]:
+        if part.startswith(f'name = "{name}"\n'):
+            found = _own(_toml(_PACKAGE + part, "uv.lock"), name)
+            if found is not None:
+                return found
+    return _own(_toml(lock, "uv.lock"), name)
+
+
+def _own(table: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    packages = table.get("package")
+    for package in packages if isinstance(packages, list) else []:
+        source = _table(_table(package).get("source"))
+        if _table(package).get("name") == name and source.keys() & {"virtual", "editable", "directory"}:
+            return _table(package)
+    return None
+
+
+def _groups(table: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The dependency groups with what they include; `dev` also by its older name."""
+    groups = {plain(key): value for key, value in _table(table.get("dependency-groups")).items()}
+
+    def flat(group: str, depth: int = 0) -> list[str]:
+        found = []
+        for one in groups.get(group, []) if depth < DEEPEST and isinstance(groups.get(group, []), list) else []:
+            found += [one] if isinstance(one, str) else flat(plain(str(_table(one).get("include-group", ""))), depth + 1)
+        return found
+
+    made = {group: flat(group) for group in groups}
+    older = _table(_table(table.get("tool")).get("uv")).get("dev-dependencies")
+    if isinstance(older, list):
+        made["dev"] = made.get("dev", []) + [one for one in older if isinstance(one, str)]
+    return made
+
+
+def _asked(lists: Iterable[object]) -> Bounds:
+    found: Bounds = {}
+    for one in lists:
+        for text in one if isinstance(one, list) else []:
+            if isinstance(text, str) and (match := _REQUIREMENT.match(text)):
+                bounds = match[2].strip()
+                _add(found, plain(match[1]), bounds[1:-1] if bounds[:1] == "(" else bounds)
+    return found
+
+
+def _locked(entries: object) -> Bounds:
+    found: Bounds = {}
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(name := _table(entry).get("name"), str):
+            is_plain = entry.keys() <= {"name", "extras", "marker", "specifier", "index"}
+            _add(found, name, str(entry.get("specifier", "")) if is_plain else "@")
+    return found
+
+
+def _add(found: Bounds, name: str, bounds: str) -> None:
+    words = frozenset("".join(word.split()) for word in bounds.split(",") if word.strip())
+    before = found.setdefault(name, set())
+    if before is None or not all(_BOUND.fullmatch(word) for word in words):
+        found[name] = None
+    else:
+        before.add(words)
+
+
+def _differences(asked: Bounds, locked: Bounds, own: str, where: str = "") -> list[str]:
+    told = [f"{name} is not in the lock{where}" for name in sorted(asked.keys() - locked.keys() - {own})]
+    told += [f"{name} is in the lock alone{where}" for name in sorted(locked.keys() - asked.keys() - {own})]
+    for name in sorted(asked.keys() & locked.keys() - {own}):
+        wanted, held = asked[name], locked[name]
+        if wanted is None or held is None or wanted == held:
+            continue
+        more, less = _words(wanted - held), _words(held - wanted)
+        said = (
+            f"is {more} in pyproject.toml and {less} in the lock"
+            if more and less
+            else "has other bounds in pyproject.toml than in the lock"
+        )
+        told.append(f"{name} {said}{where}")
+    return told
+
+
+def _words(bounds: Iterable[frozenset[str]]) -> str:
+    return " and ".join(sorted(",".join(sorted(one)) or "of any version" for one in bounds))

@@ -1,0 +1,84 @@
+"""A machine as far as a shell on it goes: this computer's, with a home of its own. For what only reads a file there, or runs a job to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nbprov.model.launches import Instance, InstanceState
+from nbprov.model.places import Place
+from nbprov.provisioning.live import Node
+from nbprov.remote.agent.values import Output, TaskInfo
+
+
+class ShellMachine:
+    """Stands where a connection does."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    @contextlib.asynccontextmanager
+    async def channel(self, command: str) -> AsyncIterator[asyncio.subprocess.Process]:
+        """Run a command there."""
+        env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
+        process = await asyncio.create_subprocess_exec("sh", "-c", command, env=env, stdout=asyncio.subprocess.PIPE)
+        try:
+            yield process
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+class ShellAgent:
+    """Stands where an agent does: runs jobs, each when its output is asked for."""
+
+    def __init__(self, home: Path, env: Mapping[str, str]) -> None:
+        self.home, self.env = home, env
+        self.scripts: dict[str, tuple[str, Mapping[str, str]]] = {}
+        self.codes: dict[str, int | None] = {}
+
+    async def jobs(self) -> tuple[TaskInfo, ...]:
+        """All so far."""
+        return tuple([await self.task(id) for id in self.scripts])
+
+    async def task(self, id: str) -> TaskInfo:
+        """One of them."""
+        code = self.codes.get(id)
+        return TaskInfo(id, "job", id.partition("-")[0], "running" if code is None else "ended", exit_code=code)
+
+    async def run_job(self, script: str, *, id: str, env: Mapping[str, str], **more: Any) -> None:
+        """Take a job."""
+        self.scripts[id] = script, env
+
+    async def job_output(self, id: str) -> AsyncIterator[Output]:
+        """Run it, a line after the other."""
+        script, env = self.scripts[id]
+        process = await asyncio.create_subprocess_exec(
+            "bash",
+            "-c",
+            script,
+            env={**self.env, **env},
+            cwd=self.home,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        number = 0
+        async for line in process.stdout:
+            number += 1
+            yield Output(number, 0.0, "stdout", line.decode())
+        self.codes[id] = await process.wait()
+
+
+def shell_node(home: Path, number: int = 0, env: Mapping[str, str] | None = None) -> Node:
+    """A node that is such a machine; with the variables of its jobs it has an agent, too."""
+    instance = Instance("local", f"i{number}", "t", "o", Place("local", "r", "z"), "small", InstanceState.RUNNING, node=number)
+    instance = replace(instance, private_host=f"10.0.0.{number + 1}")
+    return Node(instance, ShellMachine(home), ShellAgent(home, env) if env is not None else None)  # type: ignore[arg-type]
