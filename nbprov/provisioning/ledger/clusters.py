@@ -189,6 +189,12 @@ class Clusters(Launches):
             found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
         return found
 
+    def last_prices(self, token: str) -> dict[str, Micros]:
+        """What an hour of each machine of a launch costs, or cost last, by its id."""
+        return {
+            r[0]: int(r[1]) for r in self.store.rows("SELECT instance_id, hourly FROM price_segments WHERE token = ? ORDER BY id", token)
+        }
+
     def hourly_now(self, token: str) -> Micros:
         """The price that runs now for a launch, an hour."""
         row = self.store.row("SELECT coalesce(sum(hourly), 0) FROM price_segments WHERE token = ? AND ended IS NULL", token)
