@@ -16,7 +16,7 @@ from nbprov.model.offers import Candidate
 
 from .codec import from_plain
 from .launches import Launches
-from .rows import ClusterRow, cluster_row, dump, storable
+from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
 from .runs import NameTaken
 
 log = logging.getLogger("nbprov.ledger")
@@ -95,7 +95,7 @@ class Clusters(Launches):
             if row is None:
                 return
             launch = db.execute("SELECT ids FROM launches WHERE token = ?", (row["token"],)).fetchone()
-            candidate = from_plain(Candidate, json.loads(row["candidate"]))
+            candidate = candidate_of(row["candidate"])
             self._open_segments(db, row["run_id"], row["token"], json.loads(launch["ids"]), candidate.offer.hourly, now)
 
     def cluster(self, name: str) -> ClusterRow | None:
