@@ -15,7 +15,7 @@ from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud
 from .guards import BUDGET, budget_words, guards_known
-from .intents import reason_then
+from .intents import REPLACED, reason_then
 from .ledger import ClusterRow
 from .replacing_nodes import Replacing
 from .second_clock import SecondClock
@@ -37,9 +37,6 @@ CONFIRM_SECONDS: Seconds = 600.0
 
 
 GOING = (InstanceState.GONE, InstanceState.ENDING)
-
-REPLACED = "replaced: "
-"""How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
 
 
 class Watching(SecondClock, TellingGuards, Replacing):
