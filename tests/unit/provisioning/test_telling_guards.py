@@ -37,6 +37,9 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(world:
     driver = world.launch(engine, world.prepare(engine, nodes=2, text="engine: dask\nmax_lifetime: 10h\nbudget: 100"))
     assert world.finish(driver) is RunState.READY
     row = engine.cluster("dev")
+    live = world.do(engine, engine.attach("dev"))
+    config = GuardConfig.from_json(engine.ledger.guard(row.run_id)[0]).to_json()
+    assert [node.told.to_json() for node in live.nodes] == [config] * 2, "who was told when it started is not told again"
     engine.ledger.store._connection.execute("UPDATE price_segments SET started = started - 7200")
     # Launch agreed to the dearest place, which is half as dear again.
     world.market("", base=MARKET.replace("hourly = 3.6", "hourly = 4.5"))
