@@ -100,11 +100,13 @@ export function makeClock(pace = () => performance.now() / 1000) {
 }
 
 /**
- * The address of a tunnel that a line begins with, and the rest of the line. No other address: lines may hold words of a machine.
+ * The address of a tunnel or of a public port that a line begins with, and the rest of the line. No other address: lines may hold words of a machine.
  * @param {string} line
  * @returns {[string, string]}
  */
 export function splitAddress(line) {
-  const address = /^http:\/\/127\.0\.0\.1:\d{1,5}(?:\/[A-Za-z0-9._/-]*)?(?= is )/.exec(line)?.[0] ?? "";
+  const tunnel = /^http:\/\/127\.0\.0\.1:\d{1,5}(?:\/[A-Za-z0-9._/-]*)?(?= is )/.exec(line);
+  const open = /^https?:\/\/(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-f:]{2,39}\]):\d{1,5}(?= is public port \d)/.exec(line);
+  const address = (tunnel ?? open)?.[0] ?? "";
   return [address, line.slice(address.length)];
 }

@@ -152,12 +152,15 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     """
     from nbprov.machines.cells import agent_of
     from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept, of_node
+    from nbprov.provisioning.telling_guards import price_whole
 
     if asked == Guards():
         return ""
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     hold = hold_known(ledger, row.run_id)
     config = guard_config(asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold)
+    # A machine that replaced a lost one may have another price.
+    config = replace(config, hourly=price_whole(ledger, row))
     stored = kept(config, asked)
     before, after = guards_of(ledger, row.run_id, spec), guards_from(stored)
     if _rules(before) == _rules(after):

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted
 from nbprov.model.spec import Expose
 from nbprov.runtime.loop import on_engine_thread
@@ -201,8 +201,14 @@ class Reaching(Planner):
 
         return in_words([view for view in self.tunnelling.views() if view.cluster_id == cluster_id])
 
+    def public_words(self, cluster: ClusterView, expose: Expose) -> list[str]:
+        """Where the ports are reached that a spec opens to the internet, a line each. Any thread."""
+        from nbprov.machines.spec_ports import public_words
+
+        return public_words(cluster, expose)
+
     def with_ports(self, found: Run | Cluster, expose: Expose) -> Run | Cluster:
-        """A cluster that was found running has the tunnels of its ports opened too, which its remarks tell; a run opens its own."""
+        """A cluster that was found running has the tunnels of its ports opened too, which its remarks tell, as where its public ones are; a run opens its own."""
         from .cluster import Cluster
 
         if not isinstance(found, Cluster) or found.state is not ClusterState.RUNNING or not found.view().candidate.request.ports:
@@ -216,7 +222,7 @@ class Reaching(Planner):
             remarks = wait_for(engine.thread.call(opened()), PORTS_SECONDS)
         except Exception as error:
             remarks = [f"its ports have no tunnels yet: {getattr(readable(error), 'message', None) or error}"]
-        found.remarks = (*found.remarks, *self.tunnel_words(found.cluster_id), *remarks)
+        found.remarks = (*found.remarks, *self.public_words(found.view(), expose), *self.tunnel_words(found.cluster_id), *remarks)
         return found
 
     async def with_tunnels(self, cluster_id: str, work: Coroutine[Any, Any, None]) -> None:

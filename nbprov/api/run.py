@@ -403,6 +403,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             cluster,
             notes=(
                 *cluster.notes,
+                *self._session.public_words(cluster, self.spec.expose),
                 *self._session.tunnel_words(cluster.cluster_id),
                 *self._ports,
                 *self._set_up,

@@ -1,11 +1,14 @@
-"""The `ports:` of a spec: a tunnel for each that is not open to the internet."""
+"""The `ports:` of a spec: a tunnel for each that is not open to the internet, and the address of each that is."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import NbprovError
+from nbprov.model.launches import InstanceState
 from nbprov.model.spec import Expose
 from nbprov.provisioning.launching import public_ports
 from nbprov.provisioning.live import LiveCluster
@@ -16,6 +19,12 @@ log = logging.getLogger("nbprov.machines")
 
 MOST_PORTS = 16
 """Of one range that are opened by themselves: as many as a server tries from its first port on; a hundred would be a hundred listeners for one that is used."""
+
+MOST_TOLD = 4
+"""Of the public ports whose addresses are told; the others are counted."""
+
+NOT_HTTP = frozenset({21, 22, 25, 53, 3306, 5432, 5672, 6379, 27017})
+"""Ports at which by custom something answers that no browser speaks to."""
 
 Range = tuple[int, int]
 
@@ -43,6 +52,39 @@ def _without(both: Range, low: int, high: int) -> Iterator[Range]:
         yield first, low - 1
     if high < last:
         yield high + 1, last
+
+
+def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
+    """Where the public ports of a running cluster are reached, a line each for the first ones; nothing while it has no address."""
+    ranges = public_ports(cluster.candidate.request.ports, expose)
+    head = next((i for i in cluster.instances if i.node == 0 and i.state is InstanceState.RUNNING and i.host), None)
+    if not ranges or head is None or cluster.state is not ClusterState.RUNNING:
+        return []
+    ports, outside = _numbers(ranges), {port: (host, number) for port, host, number in head.mapped}
+    said = []
+    for port in islice(ports, MOST_TOLD):
+        # Where numbers are mapped one that is not known yet is told once it is.
+        host, number = outside.get(port, ("", 0)) if outside else (head.host, port)
+        said.append(
+            f"{_address(host, number, port)} is public port {port} of {cluster.name}" if host else f"port {port} has no address yet"
+        )
+    more = sum(high - low + 1 for low, high in ranges) - len(said)
+    if more > 0:
+        said.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
+    if len(cluster.instances) > 1:
+        said.append(f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's")
+    return said
+
+
+def _numbers(ranges: Sequence[Range]) -> Iterator[int]:
+    return (port for low, high in ranges for port in range(low, high + 1))
+
+
+def _address(host: str, number: int, port: int) -> str:
+    place = f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+    if port in NOT_HTTP:
+        return place
+    return f"{'https' if port in (443, 8443) else 'http'}://{place}"
 
 
 async def open_ports(tunnels: Tunnels, live: LiveCluster, expose: Expose) -> list[str]:

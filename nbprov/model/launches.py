@@ -175,6 +175,8 @@ class Instance:
         Why it ended by itself, where its cloud says so and the adapter can name the cause: capacity that was gone after all, a spot machine taken back.
     by_itself
         It powered itself off, or its own timer ended it: a guard wanted that, or a person on it, and nobody took it away.
+    mapped
+        Where the cloud gives open ports other numbers outside: (port, host, number outside) of each. Empty where a port keeps its number at `host`.
     """
 
     cloud: str
@@ -196,6 +198,7 @@ class Instance:
     hourly: Micros | None = None
     failure: Failure | None = None
     by_itself: bool = False
+    mapped: tuple[tuple[int, str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

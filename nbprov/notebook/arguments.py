@@ -42,7 +42,7 @@ class MagicParser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
     def parse_line(self, line: str) -> argparse.Namespace:
-        """Parse a magic's line as a shell would split it.
+        """Parse a magic's line as a shell would split it; a remark at its end (`# the big one`) is none of its words.
 
         Raises
         ------
@@ -54,10 +54,12 @@ class MagicParser(argparse.ArgumentParser):
         script = None
         if self.takes_script:
             # What follows -- is a shell's line, quotes and all.
-            line, dashes, rest = f"{line} ".partition(" -- ")
-            script = rest.strip() if dashes else None
+            whole, dashes, rest = f"{line} ".partition(" -- ")
+            line = _without_remark(whole)
+            # In a remark dashes begin nothing; in the shell's line a remark is the shell's.
+            script = rest.strip() if dashes and line == whole else None
         try:
-            words = shlex.split(line)
+            words = shlex.split(_without_remark(line))
         except ValueError as error:
             raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
         return self.parse_args(words, argparse.Namespace(script=script) if self.takes_script else None)
@@ -70,6 +72,32 @@ class MagicParser(argparse.ArgumentParser):
     def flags(self) -> list[str]:
         """All long flags, for completion."""
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+
+
+def _without_remark(line: str) -> str:
+    """A line up to the `#` that begins a word outside quotes, as a shell's line ends.
+
+    Examples
+    --------
+    >>> _without_remark("gpu  # the big one")
+    'gpu  '
+    >>> _without_remark("a#b --env 'NOTE=x # y' https://x/#y")
+    "a#b --env 'NOTE=x # y' https://x/#y"
+    """
+    quote, is_escaped, begins = "", False, True
+    for at, sign in enumerate(line):
+        if is_escaped:
+            is_escaped = False
+        elif sign == "\\" and quote != "'":
+            is_escaped = True
+        elif quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "#" and begins:
+            return line[:at]
+        begins = sign.isspace() and not quote and not is_escaped
+    return line
 
 
 def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:

@@ -38,7 +38,7 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
     word, rest = [*line.split(maxsplit=1), "", ""][:2]
     if word == "help" and rest.strip() in COMMANDS:
         word, rest = rest.strip(), "--help"
-    if word in ("", "--help", "-h", "help"):
+    if word.startswith("#") or word in ("", "--help", "-h", "help"):
         print(overview())
         return None
     command = COMMANDS.get(word)

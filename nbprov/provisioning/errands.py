@@ -218,7 +218,7 @@ class Errands:
     async def recount(self) -> None:
         """Tell the winner's agents what was really spent: what the losers cost after its guards were set is of the same budget.
 
-        A machine that cannot be told now goes on with the guards it has, which know a little less.
+        A machine that cannot be told now is told by the watcher (`telling_guards.py`), for as long as it takes.
         """
         run, winner = self._run, self._run.machine.winner or ""
         live, costs = run.clusters.get(winner), run.costs()
@@ -231,8 +231,7 @@ class Errands:
             async with asyncio.timeout(RECOUNT_SECONDS):
                 await asyncio.gather(*(node.agent.set_guards(guards) for node in live.nodes if node.agent is not None))
         except (CloudError, RemoteError, TimeoutError) as error:
-            run.runlog.line(f"the agents were not told what the race cost: {error}")
-            return
+            run.runlog.line(f"the agents were not told what the race cost: {error}; they are told again")
         await run.books.persist(lambda: self._write_guards(candidate.count, guards))
 
     def _say_health(self, token: str, text: str) -> None:

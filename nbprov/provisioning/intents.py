@@ -28,6 +28,9 @@ ASKED_BARE = "to be ended without its outputs: "
 TO_STOP = "to be stopped: "
 """How the reason of a cluster begins that is to be stopped once its logs and outputs are here."""
 
+REPLACED = "replaced: "
+"""How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
+
 _ENDS = (ASKED, ASKED_BARE)
 
 KEPT = "its end was asked for, and it is kept: "
@@ -98,14 +101,16 @@ class Intents(Enforcing):
     def ask(self, row: ClusterRow, intent: str, reason: str) -> bool:
         """Write down what is to become of a cluster that runs; whether that stands in the ledger now. Any thread; never raises.
 
-        An end is not made a stop by a later word.
+        An end is not made a stop by a later word, nor is that of a cluster in whose place another one was put.
         """
         if row.state not in BILLED:
             return False
         ledger = self._engine.ledger
         try:
             now = ledger.cluster_by_id(row.cluster_id)
-            if now is None or now.state not in BILLED or (intent == TO_STOP and intent_of(now.reason) in _ENDS):
+            if now is None or now.state not in BILLED:
+                return False
+            if intent == TO_STOP and (intent_of(now.reason) in _ENDS or now.reason.startswith(REPLACED)):
                 return False
             self.asked.add(row.cluster_id)
             self._try_lease(row.run_id)  # or another kernel would take it up at once

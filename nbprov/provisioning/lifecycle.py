@@ -19,6 +19,7 @@ from nbprov.model.spec import Spec
 from .async_cloud import AsyncCloud, is_passing
 from .at_work import ClusterBusy
 from .failover import MOST_HEEDED
+from .intents import REPLACED
 from .ledger import ClusterRow
 from .naming import Naming
 from .starting import start_terms
@@ -200,11 +201,13 @@ class Lifecycle(Naming):
 
     async def _stop(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         async with self._at_work(row, alone=True):
+            self._check_place(row, InstanceState.STOPPED)
             await self._undo_replacement(cloud, row)
             await self._halt(cloud, row, reason)
 
     async def _halt(self, cloud: AsyncCloud, row: ClusterRow, reason: str) -> None:
         engine = self._engine
+        self._check_place(row, InstanceState.STOPPED)
         if not engine.ledger.set_cluster(row.cluster_id, ClusterState.STOPPING, reason):
             raise self._overtaken(row, InstanceState.STOPPED)
         engine.changed()
@@ -240,6 +243,7 @@ class Lifecycle(Naming):
     async def _start(self, cloud: AsyncCloud, row: ClusterRow, spec: Spec | None, agreed: bool) -> None:
         engine = self._engine
         async with self._at_work(row, alone=True):
+            self._check_place(row, InstanceState.RUNNING)
             if await self._runs(cloud, row):
                 await engine.attach(row.name)
                 return
@@ -356,10 +360,19 @@ class Lifecycle(Naming):
         if current is None or current.state not in allowed:
             raise self._overtaken(row, goal)
 
+    def _check_place(self, row: ClusterRow, goal: InstanceState) -> None:
+        """Raise where another cluster was put in the place of this one: its end is due, and with another reason nobody would know of that."""
+        current = self._engine.ledger.cluster_by_id(row.cluster_id)
+        if current is not None and current.reason.startswith(REPLACED):
+            self.watch()
+            raise self._overtaken(current, goal)
+
     def _overtaken(self, row: ClusterRow, goal: InstanceState) -> NbprovError:
         current = self._engine.ledger.cluster_of_run(row.run_id)
         words = {ClusterState.ENDING: "being ended", ClusterState.ENDED: "ended"}
         became = "gone" if current is None else words.get(current.state, current.state.value)
+        if current is not None and current.reason.startswith(REPLACED):
+            became = "to be ended"
         text = f"{row.name} is {became} meanwhile" + (f": {current.reason}" if current is not None and current.reason else "")
         if goal is InstanceState.STOPPED:
             return CannotStop(text, hint="%clusters shows what became of it")

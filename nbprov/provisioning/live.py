@@ -41,6 +41,8 @@ class Node:
         Where our files lie on it; empty until they are there.
     missing
         It was lost, and this is the place that another one gets; `instance` is the lost one.
+    told
+        The guards that this kernel has told its agent; None where it has told none.
     """
 
     instance: Instance
@@ -48,6 +50,7 @@ class Node:
     agent: AgentClient | None = None
     folder: str = ""
     missing: bool = False
+    told: GuardConfig | None = None
 
     async def close(self) -> None:
         """Close the connection; the machine and everything on it go on."""
@@ -172,6 +175,7 @@ class LiveCluster:
         assert node.connection is not None, "agents are started over an open connection"
         config = AgentConfig(guards=guards, start_seconds=seconds)
         node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
+        node.told = guards or node.told
 
     async def close(self) -> None:
         """Close every connection; the machines go on."""

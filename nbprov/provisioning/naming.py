@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .at_work import ClusterBusy
+from .intents import REPLACED
 from .ledger import ClusterRow
-from .watching import REPLACED, Watching
+from .watching import Watching
 
 _TRIES = 99
 

@@ -28,6 +28,7 @@ from .intents import intent_of
 from .ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
 from .live import LiveCluster, Node
 from .replacement_asking import Asking, NotNow
+from .telling_guards import count_price
 from .tying import tie
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ class Replacement(Asking):
                 self._close(row, AttemptState.ABSENT if found is None else AttemptState.REFUSED, found)
                 return
             self._ledger.replacement_made(row, found)
+            count_price(self._ledger, self._cluster)
             row = replace(row, state=AttemptState.ACCEPTED, instance_id=found)
         if row.state is AttemptState.ENDING:
             await self._end(row, row.failure)

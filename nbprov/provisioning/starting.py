@@ -54,7 +54,9 @@ def _write_guards(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate:
     # Before the start: an agent that comes up with a budget that was spent would end the machine before it could be told of another.
     hold = hold_known(ledger, row.run_id)
     stored = kept(guard_config(guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id), hold=hold), guards)
-    if candidate.hourly == row.candidate.hourly and guards_from(stored) == guards_known(ledger, row.run_id):
+    known = ledger.guard(row.run_id)
+    counted = known[0].get("budget", {}).get("hourly_micros", row.candidate.hourly) if known is not None else row.candidate.hourly
+    if candidate.hourly == row.candidate.hourly == counted and guards_from(stored) == guards_known(ledger, row.run_id):
         return
     with ledger.together():
         for node in range(candidate.count):

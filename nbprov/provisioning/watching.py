@@ -15,11 +15,12 @@ from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud
 from .guards import BUDGET, budget_words, guards_known
-from .intents import reason_then
+from .intents import REPLACED, reason_then
 from .ledger import ClusterRow
 from .replacing_nodes import Replacing
 from .second_clock import SecondClock
 from .silence import REFUSALS, SILENCE_AGAIN, UNASKED, Unasked, unasked_words
+from .telling_guards import TellingGuards
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -37,11 +38,8 @@ CONFIRM_SECONDS: Seconds = 600.0
 
 GOING = (InstanceState.GONE, InstanceState.ENDING)
 
-REPLACED = "replaced: "
-"""How the reason of a cluster begins in whose place another one was put: whoever sees it run still ends it."""
 
-
-class Watching(SecondClock, Replacing):
+class Watching(SecondClock, TellingGuards, Replacing):
     """The watcher: one listing of each cloud with live clusters, again and again."""
 
     def __init__(self, engine: Engine) -> None:
@@ -89,6 +87,7 @@ class Watching(SecondClock, Replacing):
         self._take_care(rows)
         for row in rows:
             self._keep_money(row)
+            self._tell_guards(row)
             self._enforce(row)
             self._mend(row)
         return min(pauses, default=MOST_WATCH)

@@ -238,6 +238,7 @@ def instance(pod: Mapping[str, Any], kinds: Kinds) -> Instance:
         launched_at=_instant(pod.get("startedAt")) or _instant(pod.get("createdAt")),
         reason=reason,
         hourly=price(pod.get("cost")),
+        mapped=_mapped(pod) if state is InstanceState.RUNNING else (),
     )
 
 
@@ -269,12 +270,16 @@ def _address(pod: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, int, 
     direct = ssh.get("direct") if isinstance(ssh, Mapping) else None
     if wanted == SSH_PORT and isinstance(direct, Mapping) and direct.get("host") and isinstance(direct.get("port"), int):
         return str(direct["host"]), int(direct["port"]), str(direct.get("username") or "")
+    return next(((host, outside, "") for port, host, outside in _mapped(pod) if port == wanted), ("", 0, ""))
+
+
+def _mapped(pod: Mapping[str, Any]) -> tuple[tuple[int, str, int], ...]:
+    """The ports that are open to the internet, with host and number outside. Those of type http are reached by RunPod's proxy alone."""
     runtime = pod.get("runtime")
-    mapped = runtime.get("ports") if isinstance(runtime, Mapping) else None
-    for one in mapped if isinstance(mapped, list) else ():
-        if isinstance(one, Mapping) and one.get("private") == wanted and one.get("type") == "tcp" and one.get("ip") and one.get("public"):
-            return str(one["ip"]), int(one["public"]), ""
-    return "", 0, ""
+    said = runtime.get("ports") if isinstance(runtime, Mapping) else None
+    open_ones = [one for one in said if isinstance(one, Mapping) and one.get("type") == "tcp"] if isinstance(said, list) else []
+    numbered = [one for one in open_ones if isinstance(one.get("private"), int) and isinstance(one.get("public"), int)]
+    return tuple(sorted((one["private"], str(one["ip"]), one["public"]) for one in numbered if one.get("ip") and one["public"]))
 
 
 def _private(pod: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from nbprov.model.offers import Candidate
 
 from .codec import from_plain
 from .launches import Launches
-from .rows import ClusterRow, cluster_row, dump, storable
+from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
 from .runs import NameTaken
 
 log = logging.getLogger("nbprov.ledger")
@@ -95,7 +95,7 @@ class Clusters(Launches):
             if row is None:
                 return
             launch = db.execute("SELECT ids FROM launches WHERE token = ?", (row["token"],)).fetchone()
-            candidate = from_plain(Candidate, json.loads(row["candidate"]))
+            candidate = candidate_of(row["candidate"])
             self._open_segments(db, row["run_id"], row["token"], json.loads(launch["ids"]), candidate.offer.hourly, now)
 
     def cluster(self, name: str) -> ClusterRow | None:
@@ -188,6 +188,12 @@ class Clusters(Launches):
             seconds = (r["ended"] if r["ended"] is not None else now) - max(since, r["started"])
             found[r["run_id"]] = found.get(r["run_id"], 0) + cost_of(r["hourly"], max(0.0, seconds))
         return found
+
+    def last_prices(self, token: str) -> dict[str, Micros]:
+        """What an hour of each machine of a launch costs, or cost last, by its id."""
+        return {
+            r[0]: int(r[1]) for r in self.store.rows("SELECT instance_id, hourly FROM price_segments WHERE token = ? ORDER BY id", token)
+        }
 
     def hourly_now(self, token: str) -> Micros:
         """The price that runs now for a launch, an hour."""

@@ -14,9 +14,8 @@ from nbprov.model.launches import Instance, Launch, Operation
 from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import Candidate
 
-from .codec import from_plain
 from .leases import Leases
-from .rows import LaunchRow, dump, launch_row, storable
+from .rows import LaunchRow, candidate_of, dump, launch_row, storable
 
 OBSERVATIONS_READ = 5_000
 """More answers than this tell a plan nothing new, and would slow it down."""
@@ -88,7 +87,7 @@ class Launches(Leases):
             db.execute("UPDATE launches SET state = 'accepted', ids = ? WHERE token = ?", (json.dumps(list(ids)), token))
             self._answer(db, token, "accepted", None)
             row = db.execute("SELECT * FROM launches WHERE token = ?", (token,)).fetchone()
-            candidate = from_plain(Candidate, json.loads(row["candidate"]))
+            candidate = candidate_of(row["candidate"])
             self._open_segments(db, run_id, token, ids, candidate.offer.hourly, now)
             self._observe(db, "attempt", candidate, "accepted", now - row["created"])
 
@@ -116,7 +115,7 @@ class Launches(Leases):
             if began < first["started"]:
                 db.execute("UPDATE price_segments SET started = ? WHERE id = ?", (began, first["id"]))
         elif instance.state.is_billed and not AttemptState(launch["state"]).is_final:
-            hourly = from_plain(Candidate, json.loads(launch["candidate"])).offer.hourly
+            hourly = candidate_of(launch["candidate"]).offer.hourly
             self._open_segments(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
 
     def failed(self, token: str, failure: Failure, state: AttemptState) -> None:
@@ -133,7 +132,7 @@ class Launches(Leases):
             outcome = {AttemptState.UNKNOWN: "unknown"}.get(state, "refused")
             self._answer(db, token, outcome, failure)
             row = db.execute("SELECT candidate, created FROM launches WHERE token = ?", (token,)).fetchone()
-            self._observe(db, "attempt", from_plain(Candidate, json.loads(row["candidate"])), failure.cause.value, now - row["created"])
+            self._observe(db, "attempt", candidate_of(row["candidate"]), failure.cause.value, now - row["created"])
 
     def _answer(self, db: sqlite3.Connection, token: str, outcome: str, failure: Failure | None) -> None:
         db.execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from nbprov.model.causes import Failure
@@ -85,6 +86,12 @@ def storable(value: str) -> str:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
+@lru_cache(maxsize=512)
+def candidate_of(text: str) -> Candidate:
+    """A candidate as a row holds it. Views read the same few again and again, and nobody changes one."""
+    return from_plain(Candidate, json.loads(text))
+
+
 def run_row(row: sqlite3.Row) -> RunRow:
     """A row of `runs` as a value."""
     return RunRow(
@@ -115,7 +122,7 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
         slot=row["slot"],
         cloud=row["cloud"],
         state=AttemptState(row["state"]),
-        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        candidate=candidate_of(row["candidate"]),
         launch=from_plain(Launch, json.loads(row["launch"])),
         keys=row["keys"],
         operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
@@ -135,7 +142,7 @@ def cluster_row(row: sqlite3.Row) -> ClusterRow:
         run_id=row["run_id"],
         token=row["token"],
         state=ClusterState(row["state"]),
-        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        candidate=candidate_of(row["candidate"]),
         reason=row["reason"],
         confirmed=row["confirmed"],
         started=row["started"],

@@ -1050,6 +1050,7 @@ class Guards:
         self.age: float = saved.get("age", 0.0)
         self.running: float = saved.get("running", 0.0)
         self.budget_base: float = saved.get("budget_base", 0.0)
+        self.carried: float = saved.get("carried", (self.config.get("budget") or {}).get("spent_micros", 0))
         self.warned: list[str] = saved.get("warned", [])
         self.held: float = saved.get("held", 0.0) if saved.get("identity") == identity else 0.0
         self.identity, self.now, self.wall, self.saved_at = identity, now, wall, now
@@ -1070,19 +1071,31 @@ class Guards:
         self.save()
 
     def save(self) -> None:
-        keys = ("config", "age", "running", "budget_base", "warned", "held", "identity", "now", "wall", "idle_since")
+        keys = ("config", "age", "running", "budget_base", "carried", "warned", "held", "identity", "now", "wall", "idle_since")
         write_json(self.path, {key: getattr(self, key) for key in keys})
         self.saved_at = self.now
 
     def set(self, config: Json) -> None:
-        """Take a new configuration. A changed idle rule starts the idle clock anew, a changed budget its count; the age goes on."""
+        """Take a new configuration. A changed idle rule starts the idle clock anew, a changed limit the budget's count; the age goes on.
+
+        A changed price takes along what was spent until now, counted here at the old one; who was told late counted too little, and is told more.
+        """
         watched = ("idle_seconds", "wait_for", "mode")
         if [config.get(key) for key in watched] != [self.config.get(key) for key in watched]:
             self.idle_since = self.now
-        if config.get("budget") != self.config.get("budget"):
+        before, budget = self.config.get("budget"), config.get("budget")
+        if budget and budget != before:
+            told = budget.get("spent_micros", 0)
+            is_same = before is not None and before["limit_micros"] == budget["limit_micros"]
+            self.carried = max(self.spent(), told) if is_same else told
             self.budget_base = self.running
         self.config, self.warned, self.spared = config, [], {}
         self.save()
+
+    def spent(self) -> float:
+        """What was spent of the budget: at earlier prices, and since then at the one of now."""
+        budget = self.config.get("budget")
+        return self.carried + budget["hourly_micros"] * (self.running - self.budget_base) / 3600.0 if budget else 0.0
 
     def tick(self, now: float, wall: float, active: list[str]) -> None:
         """Advance the clocks; `active` says what goes on."""
@@ -1110,10 +1123,10 @@ class Guards:
         idle, lifetime, budget = self.config.get("idle_seconds"), self.config.get("max_lifetime_seconds"), self.config.get("budget")
         if budget:
             hourly, limit = budget["hourly_micros"], budget["limit_micros"]
-            spent = budget.get("spent_micros", 0) + hourly * (self.running - self.budget_base) / 3600.0
+            spent = self.spent()
             keep_back = hourly * budget.get("reserve_seconds", 0) / 3600.0
             mode = budget.get("mode", "terminate")
-            buys = (limit - budget.get("spent_micros", 0)) * 3600.0 / hourly if hourly else 0.0
+            buys = (limit - self.carried) * 3600.0 / hourly if hourly else 0.0
             hold = self.hold(mode, max(0.0, buys))
             left: float | None = (limit - keep_back - spent) * 3600.0 / hourly - hold if hourly else None
             reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"

@@ -168,6 +168,14 @@ def test_pod_without_its_gpu_is_named(gpu: Any) -> None:
     assert (one.state, one.reason) == (InstanceState.RUNNING, pods.NO_GPU)
 
 
+def test_open_ports_are_told_with_their_numbers_outside() -> None:
+    mapped = [{"ip": "213.173.104.74", "private": 8000, "public": 41003, "type": "tcp"}, {"private": 9, "type": "tcp"}, "odd"]
+    one = seen(runtime={"uptime": 3, "ports": [*mapped, *RECORDED["runtime"]["ports"]]})
+    assert one.mapped == ((22, "213.173.104.74", 35558), (8000, "213.173.104.74", 41003)), (
+        "what RunPod's proxy alone reaches is none of them"
+    )
+
+
 def test_another_ssh_port_is_found_among_the_mapped_ones() -> None:
     env = {**RECORDED["env"], "NBPROV_SSH_PORT": "2222", "NBPROV_LOGIN": "ubuntu"}
     mapped = [{"ip": "213.173.104.74", "private": 2222, "public": 41111, "type": "tcp"}, *RECORDED["runtime"]["ports"]]

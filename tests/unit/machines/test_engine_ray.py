@@ -19,6 +19,7 @@ import pytest
 from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
+from nbprov.clouds.local.client import Client
 
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 grpc = pytest.importorskip("grpc", reason="the extra ray is not installed")
@@ -190,6 +191,16 @@ def test_a_node_whose_raylet_dies_is_there_again(connected: api.Cluster) -> None
     until(lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2, "a new node", WAIT_SECONDS)
     # Its first worker takes a while to start, and the other node is quick.
     until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
+
+
+def test_a_lost_machine_is_replaced_and_the_client_stays_connected(gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster) -> None:
+    before = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+    kept, lost = ray.put("kept"), connected.view().instances[1]
+    Client(gang[0].home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
+    until(lambda: [i.node for i in connected.view().instances if i.id != lost.id] == [0, 1], "another machine", WAIT_SECONDS)
+    until(lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2, "its node", WAIT_SECONDS)
+    until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
+    assert ray.get(kept, timeout=WAIT_SECONDS) == "kept"
 
 
 def test_it_is_there_again_after_a_stop_and_a_start_and_gone_with_its_cluster(

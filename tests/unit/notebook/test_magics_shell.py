@@ -140,6 +140,28 @@ def test_variables_of_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing.value.code == "env.missing"
 
 
+def test_a_remark_at_the_end_of_a_line_is_none_of_its_words() -> None:
+    assert arguments.on_parser().parse_line("gpu  # the big one").name == "gpu"
+    assert arguments.provision_parser().parse_line("dev --yes # don't ask").yes
+    assert arguments.prices_parser().parse_line("# what is there?").accelerator == ""
+    assert commands.parser_of("down").parse_line("gpu # bye").names == ["gpu"]
+    kept = arguments.on_parser().parse_line("a#b --env 'NOTE=x # y' --env AT=https://x/#y --env C=\\#d --env \"E=it's # z\"")
+    assert (kept.name, kept.env) == ("a#b", ["NOTE=x # y", "AT=https://x/#y", "C=#d", "E=it's # z"])
+    with pytest.raises(UsageError, match="No closing quotation"):
+        arguments.on_parser().parse_line("gpu 'open # quote")
+
+
+def test_a_shells_line_keeps_its_remarks_and_a_remark_begins_none() -> None:
+    job = commands.parser_of("jobs").parse_line("dev submit -- python train.py # epoch 3")
+    assert job.script == "python train.py # epoch 3"
+    assert commands.parser_of("jobs").parse_line("dev # as in -- python train.py").script is None
+
+
+def test_a_line_of_a_remark_alone_is_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+    commands.run_command(None, "# what can it do?", None)
+    assert capsys.readouterr().out.startswith("%nbprov COMMAND")
+
+
 def test_an_option_tells_whether_it_wants_a_value() -> None:
     parser: MagicParser = arguments.provision_parser()
     assert parser.option("--env") is not None

@@ -18,6 +18,7 @@ from nbprov.model.offers import Block, Candidate, block_for
 from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.codec import from_plain, to_plain
+from nbprov.provisioning.ledger.rows import candidate_of, dump
 from nbprov.runtime.clocks import ManualClock
 
 HOUR = 3600.0
@@ -332,3 +333,19 @@ def test_the_rows_of_a_dead_kernel_read_as_they_were_written(ledger: Ledger, tmp
     assert stored.launch.fills == {}
     assert stored.candidate == row.candidate
     assert stored.failure == Failure(Cause.UNKNOWN_OUTCOME, "no answer", retry_after=2.5)
+
+
+def test_a_job_keeps_its_command_when_it_is_told_again_without_one(ledger: Ledger) -> None:
+    _run(ledger)
+    ledger.set_job("run-1", "train-1", "train", "", "queued")
+    ledger.set_job("run-1", "train-1", "train", "python train.py", "running")
+    ledger.set_job("run-1", "train-1", "train", "", "done", 0)
+    (job,) = ledger.jobs("run-1")
+    assert (job["command"], job["state"], job["exit_code"]) == ("python train.py", "done", 0)
+
+
+def test_a_stored_candidate_is_decoded_once() -> None:
+    text = dump(candidate(count=2))
+    assert candidate_of(text) is candidate_of(str(text))
+    assert candidate_of(text) == candidate(count=2)
+    assert candidate_of(dump(candidate(count=3))).count == 3

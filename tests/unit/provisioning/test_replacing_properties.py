@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 from nbprov.clouds.base import Capabilities
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.errors import NotFound
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
 from nbprov.model.places import Place
 from nbprov.model.spec import Spec
 from nbprov.provisioning import lifecycle, replacement_steps
+from nbprov.provisioning.intents import REPLACED, TO_STOP
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
-from nbprov.provisioning.lifecycle import Lifecycle
+from nbprov.provisioning.lifecycle import CannotStop, Lifecycle
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.runtime.clocks import ManualClock
 
@@ -343,4 +345,68 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
         check(idle=since)
     check(idle=since - 600.0)
     check(idle=since, active=("cell",))
+    world.ledger.close()
+
+
+def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_keep_it_from_its_end(
+    patched: dict[str, World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = patched["world"] = World(tmp_path, [], [], 0, True)
+    launched(world)
+    world.capabilities = replace(world.capabilities, stop=True)
+    before = world.row()
+    world.ledger.set_cluster(RUN, ClusterState.RUNNING, f"{REPLACED}another cluster is called dev now")
+    monkeypatch.setattr(world.lifecycle, "watch", lambda: None)
+
+    async def all_at_once() -> None:
+        lifecycle = cast("Any", world.lifecycle)
+        with pytest.raises(CannotStop, match="dev is to be ended meanwhile: replaced: another cluster is called dev now"):
+            await lifecycle.stop(before)
+        with pytest.raises(NotFound, match="is to be ended meanwhile"):
+            await lifecycle.start(before)
+        assert not lifecycle.ask(before, TO_STOP, "you stopped it")
+        assert world.row().reason.startswith(REPLACED)
+        # As where the kernel that replaced it is gone: whoever looks ends it.
+        lifecycle._take_care([world.row()])
+        await asyncio.wait(lifecycle._tasks)
+
+    asyncio.run(all_at_once())
+    assert (world.row().state, world.billed()) == (ClusterState.ENDED, [])
+    world.ledger.close()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_down_that_comes_while_a_machine_is_being_asked_for_takes_it_along(
+    patched: dict[str, World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    world = patched["world"] = World(tmp_path, [], [], 0, True)
+    launched(world)
+    world.machines["i-1"] = replace(world.machines["i-1"], state=InstanceState.GONE)
+    submit = world.submit
+
+    async def all_at_once() -> None:
+        reached = asyncio.Event()
+
+        async def sent(launch: Launch) -> Operation:
+            reached.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                # The request is on its way in a thread of its own, whoever waits for its answer.
+                if is_late:
+                    world.late.append((launch.answer_by - 1.0, launch))
+                else:
+                    await submit(launch)
+                raise
+            raise AssertionError("it was not given up")
+
+        monkeypatch.setattr(world, "submit", sent)
+        await world.lifecycle.observe(cast("Any", world))
+        world.lifecycle._mend(world.row())
+        await reached.wait()
+        await world.lifecycle.down(world.row())
+
+    asyncio.run(all_at_once())
+    assert len(world.machines) == NODES + 1, "it was made"
+    assert (world.row().state, world.billed(), world.ledger.hourly_now(TOKEN)) == (ClusterState.ENDED, [], 0)
     world.ledger.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -98,6 +99,69 @@ def test_the_same_budget_sent_again_does_not_start_its_count_anew(tmp_path: Path
     assert _left(guards, "budget") == pytest.approx(900)
     guards.set(_config(budget={"hourly_micros": usd(6), "limit_micros": usd(3), "spent_micros": usd("1.5")}))
     assert _left(guards, "budget") == pytest.approx(900)
+
+
+def _priced(hourly: int, spent: int = 0, limit: int = usd(6)) -> dict[str, object]:
+    return _config(budget={"hourly_micros": hourly, "limit_micros": limit, "spent_micros": spent, "reserve_seconds": 0})
+
+
+def _spent(guards: Guards) -> float:
+    return next(state["spent_micros"] / 1e6 for state in guards.states() if state["guard"] == "budget")
+
+
+def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(tmp_path: Path) -> None:
+    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards.set(_priced(usd(2)))
+    guards.tick(HOUR, HOUR, [])
+    guards.set(_priced(usd(4)))
+    assert _spent(guards) == pytest.approx(2)
+    guards.tick(1.5 * HOUR, 1.5 * HOUR, [])
+    assert _spent(guards) == pytest.approx(4)
+    assert _left(guards, "budget") == pytest.approx(HOUR / 2)
+    guards.set(_priced(usd(1)))
+    guards.tick(2.5 * HOUR, 2.5 * HOUR, [])
+    assert _spent(guards) == pytest.approx(5)
+
+
+def test_who_is_told_of_a_price_late_counts_what_it_is_told_and_forgets_nothing_of_its_own(tmp_path: Path) -> None:
+    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards.set(_priced(usd(2)))
+    guards.tick(HOUR, HOUR, [])
+    guards.set(_priced(usd(4), spent=usd(3)))
+    assert _spent(guards) == pytest.approx(3)
+    guards.tick(1.25 * HOUR, 1.25 * HOUR, [])
+    guards.set(_priced(usd(4), spent=usd(1)))
+    assert _spent(guards) == pytest.approx(4), "a word from long ago takes nothing back"
+    guards.set(_priced(usd(4), spent=usd(1), limit=usd(9)))
+    assert _spent(guards) == pytest.approx(1), "another limit begins from what the person was shown"
+
+
+def test_what_was_carried_over_outlives_the_agent_and_a_stop_and_start(tmp_path: Path) -> None:
+    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards.set(_priced(usd(2)))
+    guards.tick(HOUR, HOUR, [])
+    guards.set(_priced(usd(4)))
+    guards.tick(1.25 * HOUR, 1.25 * HOUR, [])
+    guards.save()
+    agent = Guards(tmp_path, 1.5 * HOUR, 1.5 * HOUR, "boot", is_restart=True)
+    assert _spent(agent) == pytest.approx(4)
+    agent.save()
+    started = Guards(tmp_path, 10.0, 100 * HOUR, "second boot")
+    assert _spent(started) == pytest.approx(4)
+    started.set(_priced(usd(4)))
+    started.tick(10.0 + HOUR / 4, 100 * HOUR, [])
+    assert _spent(started) == pytest.approx(5)
+
+
+def test_a_count_that_an_earlier_agent_kept_goes_on(tmp_path: Path) -> None:
+    guards = Guards(tmp_path, 0.0, 0.0, "boot")
+    guards.set(_priced(usd(2), spent=usd(1)))
+    guards.tick(HOUR, HOUR, [])
+    guards.save()
+    kept = json.loads((tmp_path / "guards.json").read_text())
+    del kept["carried"]
+    (tmp_path / "guards.json").write_text(json.dumps(kept))
+    assert _spent(Guards(tmp_path, HOUR, HOUR, "boot", is_restart=True)) == pytest.approx(3)
 
 
 def test_free_machines_have_a_budget_that_never_ends(tmp_path: Path) -> None:

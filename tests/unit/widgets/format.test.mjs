@@ -19,7 +19,9 @@ for (const [name, pairs] of Object.entries(cases)) {
 test("only the address of a tunnel, where a line begins with it, is a link", () => {
   assert.deepEqual(splitAddress("http://127.0.0.1:6007 is port 6006 of dev"), ["http://127.0.0.1:6007", " is port 6006 of dev"]);
   assert.equal(splitAddress("http://127.0.0.1:8787/status is Dask's dashboard of gang")[0], "http://127.0.0.1:8787/status");
-  for (const line of ["see http://127.0.0.1:1 is x", "http://127.0.0.1.evil.org is x", "https://host is x", "http://127.0.0.1:1@host is x", "javascript:1 is x", "guards: none"]) {
+  assert.equal(splitAddress("http://203.0.113.7:41003 is public port 8000 of dev")[0], "http://203.0.113.7:41003");
+  assert.equal(splitAddress("https://[2001:db8::1]:8443 is public port 8443 of dev")[0], "https://[2001:db8::1]:8443");
+  for (const line of ["see http://127.0.0.1:1 is x", "http://127.0.0.1.evil.org is x", "https://host is x", "http://127.0.0.1:1@host is x", "http://a:1@host:2 is public port 1 of dev", "http://host:1/x is public port 1 of dev", "javascript:1 is x", "guards: none"]) {
     assert.deepEqual(splitAddress(line), ["", line]);
   }
 });
