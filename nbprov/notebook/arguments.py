@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NoReturn
 
 from nbprov.model.errors import UsageError
@@ -213,8 +214,9 @@ def prices_parser() -> MagicParser:
     return parser
 
 
+@cache
 def on_parser() -> MagicParser:
-    """The line of `%%on`."""
+    """The line of `%%on`. One for all cells: making it takes longer than reading a line by it."""
     parser = MagicParser(
         "%%on",
         "Run the cell on a cluster: Python in a kernel that lives there, or --bash. Waits until the cluster is set up.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from nbprov.model.causes import Failure
@@ -115,7 +116,7 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
         slot=row["slot"],
         cloud=row["cloud"],
         state=AttemptState(row["state"]),
-        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        candidate=_candidate(row["candidate"]),
         launch=from_plain(Launch, json.loads(row["launch"])),
         keys=row["keys"],
         operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
@@ -127,6 +128,12 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
     )
 
 
+@lru_cache(maxsize=256)
+def _candidate(text: str) -> Candidate:
+    # A cell looks at its cluster's row several times, and this is most of a look. What comes of it is frozen, so all may have the same one.
+    return from_plain(Candidate, json.loads(text))
+
+
 def cluster_row(row: sqlite3.Row) -> ClusterRow:
     """A row of `clusters` as a value."""
     return ClusterRow(
@@ -135,7 +142,7 @@ def cluster_row(row: sqlite3.Row) -> ClusterRow:
         run_id=row["run_id"],
         token=row["token"],
         state=ClusterState(row["state"]),
-        candidate=from_plain(Candidate, json.loads(row["candidate"])),
+        candidate=_candidate(row["candidate"]),
         reason=row["reason"],
         confirmed=row["confirmed"],
         started=row["started"],
