@@ -8,10 +8,12 @@ import re
 import shlex
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Secret
+
+if TYPE_CHECKING:
+    from nbprov.model.spec import Secret
 
 
 class HelpWanted(Exception):
@@ -81,6 +83,9 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
     UsageError
         If a name is none, or has no value here.
     """
+    # The words of a spec take longer to load than all the magics' lines, and few lines name a secret.
+    from nbprov.model.spec import Secret
+
     found: dict[str, str | Secret] = {}
     for item in items:
         name, sign, value = item.partition("=")
