@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from importlib import metadata
 
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import Output
