@@ -150,7 +150,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     CloudError
         If its machines cannot be reached.
     """
-    from nbprov.machines.cells import agent_of
+    from nbprov.machines.agents import agent_of
     from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept, of_node
     from nbprov.provisioning.telling_guards import price_whole
 

@@ -111,7 +111,8 @@ class Reaching(Planner):
 
     def __init__(self, home: Path | None, *, demo: bool) -> None:
         self._reaching = threading.Lock()
-        self._reached: tuple[Engine, Tunnels, SshConfig] | None = None
+        self._reached: tuple[Engine, SshConfig] | None = None
+        self._tunnels: Tunnels | None = None
         self._takings: Takings | None = None
         super().__init__(home, demo=demo)
 
@@ -122,19 +123,18 @@ class Reaching(Planner):
         self._reach(engine)
         return engine
 
-    def _reach(self, engine: Engine) -> tuple[Tunnels, SshConfig]:
+    def _reach(self, engine: Engine) -> SshConfig:
         with self._reaching:
             if self._reached is None or self._reached[0] is not engine:
                 from nbprov.machines.ssh_config import SshConfig
-                from nbprov.machines.tunnels import Tunnels
 
-                self._reached = (engine, Tunnels(engine), SshConfig(engine))
+                self._reached, self._tunnels = (engine, SshConfig(engine)), None
                 self._takings = Takings(cast("Session", self), engine)
                 engine.take_outputs = self._takings.for_guard
                 engine.leaving = BeforeLeaving(cast("Session", self))
                 engine.bringing = Bringer(cast("Session", self))
-                engine.thread.soon(self._reached[2].follow)
-            return self._reached[1:]
+                engine.thread.soon(self._reached[1].follow)
+            return self._reached[1]
 
     @property
     def takings(self) -> Takings:
@@ -146,12 +146,19 @@ class Reaching(Planner):
     @property
     def tunnelling(self) -> Tunnels:
         """The tunnels, for what runs on the engine's thread."""
-        return self._reach(self.engine)[0]
+        engine = self.engine
+        with self._reaching:
+            if self._tunnels is None:
+                # What carries them takes its time to load, and a table of prices needs none of it.
+                from nbprov.machines.tunnels import Tunnels
+
+                self._tunnels = Tunnels(engine)
+            return self._tunnels
 
     @property
     def ssh_file(self) -> SshConfig:
         """The ssh config file of our own."""
-        return self._reach(self.engine)[1]
+        return self._reach(self.engine)
 
     def tunnels(self) -> list[Tunnel]:
         """The tunnels of this kernel, in the order of their opening."""
@@ -240,11 +247,13 @@ class Reaching(Planner):
         """Close the tunnels, give up leases and stop the engine's thread. Machines go on."""
         with self._reaching:
             reached, self._reached = self._reached, None
+            tunnels, self._tunnels = self._tunnels, None
         if reached is not None:
-            _, tunnels, file = reached
+            file = reached[1]
 
             async def leave() -> None:
-                tunnels.close_all()
+                if tunnels is not None:
+                    tunnels.close_all()
                 file.leave()
 
             try:

@@ -143,7 +143,7 @@ def restored_lines(cluster: Cluster) -> list[str]:
 
 
 def _lost_jobs(cluster: Cluster) -> str:
-    from nbprov.machines.cells import agent_of
+    from nbprov.machines.agents import agent_of
 
     async def lost(live: LiveCluster) -> list[str]:
         told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.present]

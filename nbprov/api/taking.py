@@ -168,7 +168,7 @@ class Takings:
         return True
 
     async def _reached_once(self, row: ClusterRow) -> LiveCluster:
-        from nbprov.machines.cells import agent_of
+        from nbprov.machines.agents import agent_of
 
         engine = self._engine
         last: BaseException | None = None
@@ -354,7 +354,7 @@ class Takings:
 
     async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
-        from nbprov.machines.cells import agent_of
+        from nbprov.machines.agents import agent_of
         from nbprov.provisioning.guards import hold_known, hold_of, of_node
         from nbprov.remote.agent.values import GuardConfig
         from nbprov.spec import to_yaml

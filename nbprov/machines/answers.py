@@ -14,7 +14,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.errors import SshError
 
-from .cells import agent_of
+from .agents import agent_of
 
 T = TypeVar("T")
 

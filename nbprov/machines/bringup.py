@@ -14,7 +14,7 @@ from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
-from .cells import agent_of
+from .agents import agent_of
 from .engines.starting import ensure_engine
 from .job_submitting import JobRequest, submit_parts
 from .python_environment import see_python, start_python

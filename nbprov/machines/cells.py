@@ -11,10 +11,11 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import LiveCluster, Node, check_there
+from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
 from nbprov.remote.agent.values import Environment
 
+from .agents import agent_of
 from .cell_output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
 from .cell_watch import watching
 from .chosen_nodes import chosen_nodes
@@ -245,19 +246,6 @@ async def _deliver(agent: AgentClient, id: str) -> bool:
     with suppress(NbprovError):
         return not (await agent.cancel_job(id, deadline=RECONNECT_SECONDS)).is_over
     return False
-
-
-def agent_of(node: Node) -> AgentClient:
-    """The agent of a node of an attached cluster.
-
-    Raises
-    ------
-    NodeMissing
-        If its machine was lost.
-    """
-    check_there(node)
-    assert node.agent is not None, "attach() opens every agent"
-    return node.agent
 
 
 def _others_awake(live: LiveCluster, chosen: list[Node]) -> AbstractAsyncContextManager[None]:

@@ -20,8 +20,8 @@ from nbprov.remote.sync_plan import SyncPlan
 from nbprov.remote.syncing import Direction, Synced, Wanted, sync
 
 from . import keep_awake
+from .agents import agent_of
 from .bringup import WORKDIR
-from .cells import agent_of
 from .chosen_nodes import one_node
 from .ssh_config import CannotSay, options_for, write_known_hosts
 

@@ -7,7 +7,7 @@ from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.values import AgentStatus
 
-from .cells import agent_of
+from .agents import agent_of
 
 
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:

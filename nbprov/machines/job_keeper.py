@@ -15,7 +15,7 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live import LiveCluster
 from nbprov.runtime.workers import Workers
 
-from .cells import agent_of
+from .agents import agent_of
 from .job_logs import read_log
 from .jobs import LIVE, Job, cancel_parts, list_jobs
 from .kept_jobs import KeptJobs

@@ -6,17 +6,20 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Output
 
-from .cells import agent_of
+from .agents import agent_of
 from .chosen_nodes import one_node
 from .foreign_text import clean_text
 from .jobs import Job, no_job
+
+if TYPE_CHECKING:
+    from nbprov.remote.agent.client import AgentClient
 
 LOG_BYTES = 32 * 1024 * 1024
 """Of one job on one node: what its agent keeps. One that sends more is not believed, and its last so many bytes are taken."""

@@ -16,7 +16,7 @@ from nbprov.provisioning.live import LiveCluster, Node, check_there
 from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Environment, TaskInfo
 
-from .cells import agent_of
+from .agents import agent_of
 from .jobs import MOST_NAME, RESERVED, Job, JobError, all_done, list_jobs, named, no_job
 from .variables import node_environment
 

@@ -12,11 +12,10 @@ from typing import Any
 from nbprov.model.clock import Instant
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.client import END_ONLY
 from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import TaskInfo
 
-from .cells import agent_of
+from .agents import agent_of
 
 STEPS = ("python", "setup")
 """Jobs that make a machine ready: those that are submitted wait for them."""
@@ -216,6 +215,8 @@ async def job_end(live: LiveCluster, job: Job) -> Job:
 
 async def _part_end(node: Node, id: str) -> TaskInfo | None:
     try:
+        from nbprov.remote.agent.client import END_ONLY
+
         return await agent_of(node).job_output(id, END_ONLY).wait()
     except AgentError as error:
         if error.code != "agent.no-task" or not node.instance.node:

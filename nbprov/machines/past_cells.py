@@ -7,8 +7,9 @@ from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.values import TaskInfo
 
+from .agents import agent_of
 from .cell_output import Budget, CellResult, Gathered, OnOutput
-from .cells import OWN_PREFIX, agent_of
+from .cells import OWN_PREFIX
 from .chosen_nodes import one_node
 from .keep_awake import TOUCH
 

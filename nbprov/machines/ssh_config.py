@@ -18,7 +18,6 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.model.launches import Instance
-from nbprov.remote.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
 from nbprov.remote.keys import ClusterKeys
 
 if TYPE_CHECKING:
@@ -73,6 +72,9 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
     CannotSay
         If its address, its user or our folder cannot stand in an ssh config.
     """
+    # Not before there is a machine: every session has this module, most have none yet.
+    from nbprov.remote.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
+
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:
         raise CannotSay(f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command")

@@ -16,7 +16,7 @@ from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.values import Environment, TaskInfo
 
 from . import keep_awake
-from .cells import agent_of
+from .agents import agent_of
 from .masking import Masker, StreamMasker, masker
 from .variables import node_environment
 

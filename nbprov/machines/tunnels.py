@@ -15,7 +15,7 @@ from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.connection import Connection, is_here
 from nbprov.remote.forwarding import Far, Forward, PortRefused
 
-from .cells import agent_of
+from .agents import agent_of
 from .chosen_nodes import one_node
 from .local_ports import LAST_PORT, LOOPBACK, listen_near, listen_on
 

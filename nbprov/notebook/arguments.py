@@ -7,10 +7,13 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from nbprov.model.errors import UsageError
-from nbprov.model.spec import Secret
+
+if TYPE_CHECKING:
+    from nbprov.model.spec import Secret
 
 
 class HelpWanted(Exception):
@@ -108,6 +111,9 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
     UsageError
         If a name is none, or has no value here.
     """
+    # The words of a spec take longer to load than all the magics' lines, and few lines name a secret.
+    from nbprov.model.spec import Secret
+
     found: dict[str, str | Secret] = {}
     for item in items:
         name, sign, value = item.partition("=")
@@ -241,8 +247,9 @@ def prices_parser() -> MagicParser:
     return parser
 
 
+@cache
 def on_parser() -> MagicParser:
-    """The line of `%%on`."""
+    """The line of `%%on`. One for all cells: making it takes longer than reading a line by it."""
     parser = MagicParser(
         "%%on",
         "Run the cell on a cluster: Python in a kernel that lives there, or --bash. Waits until the cluster is set up.",

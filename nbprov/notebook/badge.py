@@ -42,8 +42,7 @@ def show_badge(shell: Any, name: str, seconds: float, *, nodes: str = "head", ho
 
 
 def _where(name: str, nodes: str) -> str:
-    view = session().cluster(name).view()
-    offer = view.candidate.offer
+    offer = session().engine.cluster(name).candidate.offer
     place = "/".join(filter(None, (offer.cloud, offer.region, offer.zone)))
     gpus = f"{offer.accelerator}:{offer.accelerator_count:g}" if offer.accelerator else offer.instance_type
     which = "" if nodes == "head" else f"nodes {nodes}" if not nodes.isdecimal() else f"node {nodes}"

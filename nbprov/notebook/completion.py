@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -92,7 +92,7 @@ def _parser(magic: str, previous: list[str]) -> MagicParser | None:
         from .commands import COMMANDS, parser_of
 
         return parser_of(previous[0]) if previous[0] in COMMANDS else None
-    parsers = {
+    parsers: dict[str, Callable[[], MagicParser]] = {
         "provision": arguments.provision_parser,
         "prices": arguments.prices_parser,
         "on": arguments.on_parser,

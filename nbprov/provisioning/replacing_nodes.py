@@ -14,7 +14,6 @@ from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import Accepted, Instance, InstanceState, Pending
 from nbprov.model.spec import Spec
-from nbprov.spec import parse
 
 from .async_cloud import AsyncCloud
 from .enforcing import BILLED, Enforcing
@@ -77,6 +76,9 @@ class Replacing(Enforcing):
 
     def _spec(self, run_id: str) -> Spec:
         if run_id not in self._specs:
+            # Reading specs takes as long to load as all the rest of a price table, and nothing was lost yet.
+            from nbprov.spec import parse
+
             run = self._engine.ledger.run(run_id)
             try:
                 self._specs[run_id] = parse(run.spec) if run is not None else Spec()

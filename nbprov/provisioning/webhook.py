@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
-import urllib.error
 import urllib.parse
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds, short_duration
@@ -27,13 +24,6 @@ def wait_words(wait: Wait) -> str:
         return ""
     told = "; its end is posted to your webhook" if wait.webhook else "; its end is told here" if wait.notify else ""
     return f"wait: where nothing is in stock it is watched for {short_duration(wait.seconds)} from Launch on{told}"
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A message that was sent on arrives as a question, or elsewhere: then it was not told."""
-
-    def redirect_request(self, *args: Any, **options: Any) -> None:
-        return None
 
 
 def announce(run: RunDriver) -> None:
@@ -63,10 +53,21 @@ def _is_web(address: str) -> bool:
 
 
 def _post(address: str, body: dict[str, str]) -> str:
+    # The way to the web takes as long to load as all of a launch's own rules, and few specs have a webhook.
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    class NoRedirects(urllib.request.HTTPRedirectHandler):
+        """A message that was sent on arrives as a question, or elsewhere: then it was not told."""
+
+        def redirect_request(self, *args: Any, **options: Any) -> None:
+            return None
+
     headers = {"Content-Type": "application/json", "User-Agent": "nbprov"}
     try:
         request = urllib.request.Request(address, data=json.dumps(body).encode(), headers=headers, method="POST")
-        with urllib.request.build_opener(_NoRedirects).open(request, timeout=POST_SECONDS) as answer:
+        with urllib.request.build_opener(NoRedirects).open(request, timeout=POST_SECONDS) as answer:
             return f"told ({answer.status})"
     except urllib.error.HTTPError as error:
         return f"could not be told: it answered {error.code}"

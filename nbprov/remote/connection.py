@@ -21,6 +21,7 @@ from .copying import Copied, CopyPlan, plan_copy, send
 from .errors import RemoteError, SshCode, SshError
 from .forwarding import open_channel
 from .keys import ClusterKeys
+from .spares import Spares
 from .ssh_flow import bound, send_together
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ CIPHERS = (
 """asyncssh's own choice with AES-GCM first, which processors do in hardware: folders of large files move 1.3 to 1.5 times as fast."""
 MAX_SESSIONS = 8
 """Channels at once on one connection: sshd's MaxSessions is 10 by default and refuses the eleventh; two stay free for the person's own use."""
+CROWDED = 6
+"""Channels in use from which on none is kept for a program that only waits."""
 RUN_SECONDS: Seconds = 60.0
 """How long `run` waits unless told otherwise: what takes longer belongs into a job."""
 FIRST_RETRY: Seconds = 0.05
@@ -114,6 +117,8 @@ class Connection:
         self._ssh: asyncssh.SSHClientConnection | None = None
         self._lost = asyncio.Event()
         self._sessions = asyncio.Semaphore(MAX_SESSIONS)
+        self._in_use = 0
+        self.spares = Spares()
 
     @classmethod
     async def open(
@@ -187,6 +192,11 @@ class Connection:
         """Whether the connection is up, as far as is known; a cut cable shows after the keepalives at the latest."""
         return self._ssh is not None and not self._lost.is_set()
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many channels are in use that none is to be kept for what only waits."""
+        return self._in_use >= CROWDED
+
     @asynccontextmanager
     async def channel(self, command: str, window: int = WINDOW) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
         """Run a command on a channel of its own, in bytes; the channel ends with the block. Waits while all channels are in use.
@@ -198,7 +208,9 @@ class Connection:
         """
         import asyncssh
 
-        async with self._sessions:
+        if self.is_crowded:
+            await self.spares.drop()
+        async with self._counted_session():
             if self._ssh is None or self._lost.is_set():
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
             # One that is given up while it is being opened would stay open at the machine's end for as long as the connection.
@@ -220,6 +232,15 @@ class Connection:
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await process.wait_closed()
 
+    @asynccontextmanager
+    async def _counted_session(self) -> AsyncIterator[None]:
+        async with self._sessions:
+            self._in_use += 1
+            try:
+                yield
+            finally:
+                self._in_use -= 1
+
     async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str, window: int) -> asyncssh.SSHClientProcess[bytes]:
         import asyncssh
 
@@ -232,6 +253,7 @@ class Connection:
                 # sshd counts a session until its process has gone, which is a little after its channel has.
                 if self._lost.is_set():
                     raise
+                await self.spares.drop()  # where sshd allows fewer sessions than by default, one that waits may be in the way
                 await asyncio.sleep(FIRST_RETRY)
 
     async def run(
@@ -361,6 +383,7 @@ class Connection:
         """Close the connection and its channels. What runs on the machine under the agent goes on."""
         if self._ssh is not None:
             self._ssh.close()
+            await self.spares.drop()
             try:
                 async with asyncio.timeout(2.0):
                     await self._ssh.wait_closed()

@@ -14,11 +14,12 @@ from nbprov.model.clock import Seconds
 
 from .copying import remote_path
 from .programs import loading, reading_command
+from .spares import Spare
 from .sync_errors import MOST_WORDS, SyncError, shown
 from .sync_plan import Entry, Listing, Stamp, checked_entry, taken_here
 from .sync_receiver import Receiver
-from .sync_side import CHUNK, MARKER, MOST_ENTRIES, MOST_SKIPPED, Folder, Frames, Rules, Trouble, message
-from .sync_there import gathered
+from .sync_side import MARKER, MOST_ENTRIES, MOST_SKIPPED, Folder, Frames, Rules, Trouble, message
+from .sync_there import STAYS_SECONDS, gathered
 
 if TYPE_CHECKING:
     import asyncssh
@@ -91,6 +92,8 @@ def program() -> bytes:
 async def folder_there(connection: Connection, target: str, python: str = "python3") -> AsyncIterator[There]:
     """Begin to talk about one folder of a machine, which need not exist.
 
+    The program that answers stays there for a moment after a talk that ended well, for the next talk over this connection.
+
     Raises
     ------
     CopyError
@@ -99,24 +102,63 @@ async def folder_there(connection: Connection, target: str, python: str = "pytho
         If it is a file, or the machine has no Python.
     """
     remote_path(target)
-    async with connection.channel(reading_command(python, len(program())), WINDOW) as process:
-        noise = asyncio.create_task(_drain(process.stderr))
+    runs = reading_command(python, len(program()))
+    running, made = await _waiting(connection, runs, target) or await _fresh(connection, runs, target)
+    is_over = False
+    try:
+        if made.refusal is not None:
+            is_over = True
+            raise made.refusal
+        yield made
+        is_over = True
+    finally:
+        if is_over and not connection.is_crowded and await made.rest():
+            await connection.spares.put(runs, running, STAYS_SECONDS)
+        else:
+            await running.end()
+
+
+async def _waiting(connection: Connection, runs: str, target: str) -> tuple[Spare, There] | None:
+    """The program of an earlier talk, asked of this folder; None where there is none, or it is there no more."""
+    running = connection.spares.take(runs)
+    if running is None:
+        return None
+    made = There(running.process, connection.host)
+    try:
+        await made.begin(target)
+    except SyncError as error:
+        await running.end()
+        if error.code != "sync.lost" or not connection.is_open:
+            raise
+        return None
+    except BaseException:
+        await running.end()
+        raise
+    return running, made
+
+
+async def _fresh(connection: Connection, runs: str, target: str) -> tuple[Spare, There]:
+    running = await Spare.start(connection, runs, WINDOW)
+    try:
+        made = There(running.process, connection.host)
         try:
-            made = There(process, connection.host)
-            await made.begin(connection, noise, target)
-            yield made
-        finally:
-            noise.cancel()
-
-
-async def _drain(stream: asyncssh.SSHReader[bytes]) -> str:
-    import asyncssh
-
-    kept = b""
-    with suppress(OSError, asyncssh.Error):
-        while data := await stream.read(CHUNK):
-            kept = (kept + data)[-2000:]
-    return kept.decode("utf-8", "replace")
+            await made.begin(target, is_fresh=True)
+        except SyncError as error:
+            if error.code != "sync.lost" or not connection.is_open:
+                raise
+            words = ""
+            with suppress(TimeoutError):
+                words = await asyncio.wait_for(asyncio.shield(running.noise), NOISE_SECONDS)
+            last = (words.strip().splitlines() or [""])[-1]
+            raise SyncError(
+                f"the machine could not begin a sync: {shown(last, MOST_WORDS) or 'its program ended at once'}",
+                hint="it needs Python 3.8 or later",
+                code="sync.no-python",
+            ) from None
+    except BaseException:
+        await running.end()
+        raise
+    return running, made
 
 
 class There:
@@ -128,6 +170,8 @@ class There:
         Absolute, as the machine tells it.
     free
         Bytes left on its disk.
+    refusal
+        Why it is none to talk about: it is a file.
     """
 
     def __init__(self, process: asyncssh.SSHClientProcess[bytes], host: str) -> None:
@@ -140,31 +184,36 @@ class There:
         self.path = ""
         self.exists = self.is_home = self.has_rsync = False
         self.free = 0
+        self.refusal: Trouble | None = None
 
     # ------------------------------------------------------------ talking
 
-    async def begin(self, connection: Connection, noise: asyncio.Task[str], target: str) -> None:
-        """Hand the program over with the name of the folder, and wait for what it says of that."""
-        try:
-            await self._write(program() + message(ask="open", folder=target))
+    async def begin(self, target: str, *, is_fresh: bool = False) -> None:
+        """Name the folder, and wait for what is said of it; to a fresh process the program is handed over first."""
+        await self._write((program() if is_fresh else b"") + message(ask="open", folder=target))
+        if is_fresh:
             await self._pass_greeting()
-        except SyncError as error:
-            if error.code != "sync.lost" or not connection.is_open:
-                raise
-            words = ""
-            with suppress(TimeoutError):
-                words = await asyncio.wait_for(asyncio.shield(noise), NOISE_SECONDS)
-            last = (words.strip().splitlines() or [""])[-1]
-            raise SyncError(
-                f"the machine could not begin a sync: {shown(last, MOST_WORDS) or 'its program ended at once'}",
-                hint="it needs Python 3.8 or later",
-                code="sync.no-python",
-            ) from None
         self._budget, self._patience = MOST_GREETING, LIST_SECONDS
-        told = await self._next()
+        try:
+            told = await self._next()
+        except Trouble as trouble:
+            if trouble.code != "file":
+                raise
+            self.refusal = trouble
+            return
         self.path, self.exists, self.is_home = str(told.get("path")), told.get("exists") is True, told.get("home") is True
         self.has_rsync, free = told.get("rsync") is True, told.get("free")
         self.free = free if isinstance(free, int) else 0
+
+    async def rest(self) -> bool:
+        """Let the program wait for the next talk, which gets a `There` of its own; False where it still has something to say, or has gone."""
+        if self._waiting or self._frames.has_begun:
+            return False
+        try:
+            await self._write(message(ask="rest"))
+        except SyncError:
+            return False
+        return True
 
     async def _pass_greeting(self) -> None:
         seen = b""

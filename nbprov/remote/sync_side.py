@@ -91,6 +91,11 @@ class Frames:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there are bytes of a frame that is not whole yet, or was not taken."""
+        return bool(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[Any]:
         """The frames that these bytes complete.
 

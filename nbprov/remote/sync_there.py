@@ -1,6 +1,7 @@
 """The machine's end of a sync: answers, over one ssh channel, what the notebook's side asks of one folder. Runs on the machine.
 
-It reads frames from stdin and writes frames to stdout, one question after another, until stdin ends. Nothing stays behind.
+It reads frames from stdin and writes frames to stdout, one question after another, until stdin ends, or nobody wants it again for a moment after a
+sync. Nothing stays behind.
 """
 # Python 3.8 has its say: only annotations may use newer forms.
 # ruff: noqa: UP035
@@ -23,10 +24,14 @@ GATHERED_FIRST, GATHERED = 64 * 1024, 1024 * 1024
 """Bytes sent at once: each piece costs a hop between threads at the notebook's end. The first are smaller: the other side begins while more is read."""
 WAIT_SECONDS = 0.2
 """Well below the time that either side waits for a byte, and what a progress line is renewed in."""
+STAYS_SECONDS = 15.0
+"""After a sync for the next one: a pull after a push, the next folder of a cell. Its start would be a third of what a folder of small files takes."""
+RESTING = b"nbprov-resting"
+"""What it is called meanwhile: the agent knows by that name that this session keeps no machine awake."""
 
 
 def main() -> None:
-    """Serve until the other side has gone."""
+    """Serve until the other side has gone, or leaves it waiting after a sync."""
     _write(MARKER)
     serving = Serving()
     frames = Frames()
@@ -37,6 +42,8 @@ def main() -> None:
                 return
             for answers in gathered(answer for frame in frames.feed(data) for answer in serving.answers(frame)):
                 _write(answers)
+            if serving.rests and not _is_wanted_again():
+                return
     except BrokenPipeError:
         return
     except Trouble as trouble:
@@ -51,10 +58,33 @@ def _write(data: bytes) -> None:
         view = view[os.write(STDOUT, view) :]
 
 
+def _is_wanted_again() -> bool:
+    """Wait for the next talk; False where none begins."""
+    import select
+
+    before = _renamed(RESTING)
+    is_wanted = bool(select.select([STDIN], [], [], STAYS_SECONDS)[0])
+    if is_wanted:
+        _renamed(before)
+    return is_wanted
+
+
+def _renamed(name: bytes) -> bytes:
+    """Give this process another name; its name before. Where there is no /proc nothing counts sessions by it either."""
+    try:
+        with open("/proc/self/comm", "r+b", buffering=0) as file:
+            before = file.read().strip()
+            file.write(name)
+        return before
+    except OSError:
+        return b""
+
+
 class Serving:
-    """One folder that is asked things."""
+    """One folder that is asked things. `rests` is set between two talks."""
 
     def __init__(self) -> None:
+        self.rests = False
         self._folder = Folder("~")
         self._receiver: Receiver | None = None
 
@@ -65,6 +95,7 @@ class Serving:
 
     def answers(self, frame: Any) -> Iterator[bytes]:
         """Do what a frame asks."""
+        self.rests = False
         if self._receiver is not None:
             if isinstance(frame, dict) and "stop" in frame:
                 self._receiver = None
@@ -97,6 +128,10 @@ class Serving:
             free=_free(near),
             rsync=any(os.access(os.path.join(folder, "rsync"), os.X_OK) for folder in os.get_exec_path()),
         )
+
+    def _rest(self, frame: dict[str, Any]) -> Iterator[bytes]:
+        self.rests = True
+        return iter(())
 
     def _list(self, frame: dict[str, Any]) -> Iterator[bytes]:
         found = self._folder.survey(Rules(frame["rules"]))
@@ -143,6 +178,7 @@ def _free(folder: str) -> int:
 
 _ASKS = {
     "open": Serving._open,
+    "rest": Serving._rest,
     "list": Serving._list,
     "digests": Serving._digests,
     "parts": Serving._parts,

@@ -15,7 +15,8 @@ def test_load_imports_nothing_heavy_and_starts_no_engine(home) -> None:
         kernel.run("%load_ext nbprov")
         kernel.run("_new = {name.partition('.')[0] for name in set(sys.modules) - _before}")
         assert kernel.value(f"sorted(_new & set({HEAVY!r}))") == []
-        assert kernel.value("[n for n in sys.modules if n.startswith(('nbprov.api', 'nbprov.provisioning.engine', 'nbprov.clouds'))]") == []
+        ours = ("nbprov.api", "nbprov.provisioning.engine", "nbprov.clouds", "nbprov.spec", "nbprov.model.spec")
+        assert kernel.value(f"[n for n in sys.modules if n.startswith({ours!r})]") == []
         assert kernel.value("[t.name for t in threading.enumerate() if 'nbprov' in t.name]") == []
         assert not (home / "ledger.sqlite3").exists()
 

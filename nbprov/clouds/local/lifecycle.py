@@ -17,6 +17,7 @@ from . import isolation, processes, sshd, system
 from .machine import Machine, Shape, remove_tree
 from .market import MarketFile, Timing
 from .store import Record, Store
+from .wire import POWERED_OFF, TIME_OVER
 
 log = logging.getLogger("nbprov.local")
 
@@ -28,11 +29,6 @@ SLOW_LOOK: Seconds = 1.0
 ACTIVE = frozenset({State.PENDING, State.RUNNING, State.STOPPING, State.ENDING})
 FINAL = {State.STOPPING: State.STOPPED, State.ENDING: State.GONE}
 """What a machine on its way out becomes; a stop keeps its disk however long its processes take to go."""
-
-
-POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
-BY_ITSELF = (POWERED_OFF, TIME_OVER)
-"""How the reasons of machines begin that ended as they were meant to, and were not taken away."""
 
 
 class Lifecycle:

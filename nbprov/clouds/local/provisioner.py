@@ -17,7 +17,6 @@ from nbprov.model.places import Place
 
 from . import errors, price_marks, system, wire
 from .client import Client
-from .lifecycle import BY_ITSELF
 
 NAME = "local"
 
@@ -179,7 +178,7 @@ class LocalCloud(Cloud):
             launched_at=row["launched_at"],
             reason=row["reason"],
             hourly=row["hourly"],
-            by_itself=row["reason"].startswith(BY_ITSELF),
+            by_itself=row["reason"].startswith(wire.BY_ITSELF),
         )
 
 

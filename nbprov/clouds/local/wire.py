@@ -26,6 +26,10 @@ PROTOCOL = 1
 STRANGER = "UnknownCaller"
 """Code of the answer to a caller who does not know the daemon's secret; nothing was done."""
 
+POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
+BY_ITSELF = (POWERED_OFF, TIME_OVER)
+"""How the reasons of machines begin that ended as they were meant to, and were not taken away."""
+
 SOCKET_PATH_BYTES = 100
 """macOS allows 104 bytes for the path of a unix socket, its final zero included; some room is left."""
 LINE_BYTES = 16 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from importlib.resources import files
 
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import Output

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.resources import files
 
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.machines.tunnels import Service
 from nbprov.machines.variables import node_environment
 from nbprov.model.clock import Seconds

@@ -958,6 +958,7 @@ class Activity:
     """
 
     SSH_SERVERS = ("sshd", "sshd-session", "dropbear")
+    RESTING = "nbprov-resting"  # a program of a sync that waits for the next one, and ends by itself
 
     def __init__(self) -> None:
         marker = os.environ.get("NBPROV_INSTANCE", "")
@@ -1000,7 +1001,7 @@ class Activity:
 
     def is_session(self, process: Process, every: dict[int, Process]) -> bool:
         parent = every.get(process.parent)
-        if parent is None or parent.name not in self.SSH_SERVERS or process.name in self.SSH_SERVERS:
+        if parent is None or parent.name not in self.SSH_SERVERS or process.name in (*self.SSH_SERVERS, self.RESTING):
             return False
         with contextlib.suppress(OSError), open("/proc/%d/cmdline" % process.pid, "rb") as file:
             return b"nbprov_agent.py" not in file.read()

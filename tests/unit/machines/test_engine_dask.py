@@ -21,7 +21,7 @@ from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.machines.engines import starting
 from nbprov.machines.engines.values import EngineFailed, NoEngine
 

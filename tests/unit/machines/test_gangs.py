@@ -14,7 +14,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines import keep_awake
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.frames import AgentError

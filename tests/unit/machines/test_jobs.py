@@ -14,7 +14,7 @@ from tunnel_world import MARKET, TunnelWorld, until
 from nbprov import api
 from nbprov.api.working import JobHandle
 from nbprov.machines import job_keeper
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.machines.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.spec import Secret

@@ -15,7 +15,7 @@ from test_outputs import listed, make, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning import guards, outputs_hold, watching
 from nbprov.provisioning.guards import NOTHING

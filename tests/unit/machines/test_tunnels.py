@@ -19,7 +19,7 @@ from tunnel_world import Served, TunnelWorld, get, listens, quiet_port, request,
 import nbprov
 from nbprov import api
 from nbprov.machines import tunnels
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.machines.local_ports import PortTaken
 from nbprov.model.errors import UsageError
 from nbprov.remote import forwarding

@@ -18,7 +18,7 @@ from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.clouds.local.wire import Unreachable
-from nbprov.machines.cells import agent_of
+from nbprov.machines.agents import agent_of
 from nbprov.provisioning.async_cloud import AsyncCloud
 
 WAIT_SECONDS = 60.0

@@ -31,6 +31,14 @@ from nbprov.notebook.provisioning import variable_of
 PARSERS = [arguments.provision_parser, arguments.prices_parser, arguments.on_parser, arguments.clusters_parser]
 
 
+def test_a_line_of_a_cell_keeps_nothing_of_the_line_before() -> None:
+    assert arguments.on_parser() is arguments.on_parser()
+    full = arguments.on_parser().parse_line("dev -i a -o b --bash --env X=1 --nodes all")
+    plain = arguments.on_parser().parse_line("dev")
+    assert (full.input, full.output, full.env, full.bash, full.nodes) == (["a"], ["b"], ["X=1"], True, "all")
+    assert (plain.input, plain.output, plain.env, plain.bash, plain.nodes) == ([], [], [], False, "head")
+
+
 @pytest.fixture
 def shell() -> Iterator[TestingShell]:
     made = TestingShell()

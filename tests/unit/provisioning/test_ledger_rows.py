@@ -117,6 +117,18 @@ def test_a_lease_that_was_given_up_is_free_at_once(ledger: Ledger, other: Ledger
 # ---------------------------------------------------------------- names and runs
 
 
+def test_what_a_cluster_is_is_read_out_once_and_a_new_price_is_seen(ledger: Ledger, other: Ledger) -> None:
+    _cluster(ledger)
+    first, again = ledger.cluster("dev"), other.cluster("dev")
+    assert first is not None
+    assert again is not None
+    assert first.candidate is again.candidate
+    ledger.reprice(first.cluster_id, candidate(hourly=usd(9)))
+    dearer = other.cluster("dev")
+    assert dearer is not None
+    assert (first.candidate.offer.hourly, dearer.candidate.offer.hourly) == (usd(2), usd(9))
+
+
 def test_a_name_is_free_again_once_its_cluster_has_ended(ledger: Ledger) -> None:
     _cluster(ledger)
     with pytest.raises(NameTaken, match="running"):

@@ -54,8 +54,8 @@ class Machine:
     def agent_folder(self) -> Path:
         return self.home / ".nbprov"
 
-    def start(self) -> None:
-        settings = {
+    def start(self, **more: object) -> None:
+        settings: dict[str, object] = {
             "ListenAddress": "127.0.0.1",
             "Port": self.port,
             "HostKey": self.folder / "host_key",
@@ -67,6 +67,7 @@ class Machine:
             "UseDNS": "no",
             "LogLevel": "ERROR",
             "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+            **more,
         }
         config = self.folder / "sshd_config"
         config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
