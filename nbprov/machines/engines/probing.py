@@ -102,7 +102,7 @@ async def _look(node: Node, kind: str) -> Facts:
     look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
     own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
     script = f'{PATH}\nfor p in python3 python {own}; do command -v "$p" >/dev/null 2>&1 && "$p" {look} 2>/dev/null; done; true'
-    lines, _ = await _shell(node, script, "engine-look", lambda line: None)
+    lines, _ = await _shell(node, script, "engine-look", lambda line: None, verbatim=True)
     every = []
     for line in lines:
         if line.startswith(MARK):
@@ -133,10 +133,10 @@ async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], 
 
 
 async def _shell(
-    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS
+    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS, *, verbatim: bool = False
 ) -> tuple[list[str], int]:
     agent = agent_of(node)
-    following = await agent.shell(script, name=name)
+    following = await agent.shell(script, name=name, verbatim=verbatim)
     lines: deque[str] = deque(maxlen=200)
     end: Output | None = None
     try:
