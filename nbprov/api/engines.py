@@ -13,12 +13,14 @@ from nbprov.model.spec import Engine
 from nbprov.runtime.waiting import wait_for
 
 from .errors import readable, readably
+from .given import found_again
 from .reaching import Reaching
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from nbprov.machines.engines.ray import Connection
+    from nbprov.machines.engines.starting import Values
     from nbprov.machines.engines.values import Running
     from nbprov.machines.tunnels import Kept
     from nbprov.provisioning.live import LiveCluster
@@ -52,13 +54,30 @@ class Engined(Reaching):
         return self._engine_words.get(run_id, ())
 
     def environment_of(self: Session, run_id: str) -> Environment:  # type: ignore[misc]
-        """The envs of a run, and its secrets where this session was given them."""
+        """The envs and secrets of a run: as this session was given them, else as they are found again.
+
+        Raises
+        ------
+        EngineFailed
+            If some are found nowhere; what is started without them would fail later, and without a word of why.
+        """
         known = next((run for run in self.runs.values() if run.run_id == run_id), None) or self.setting_up.get(run_id)
         if known is not None:
             return known.environment()
-        return {name: value for name, value in self.spec_of(run_id).envs.items() if value is not None}
+        spec, _ = self.asked.get(run_id) or (self.spec_of(run_id), "")
+        found, lacking = found_again(spec)
+        if lacking:
+            from nbprov.machines.engines.values import EngineFailed
 
-    async def engine_up(self, live: LiveCluster, engine: Engine, env: Environment, report: Callable[[str], None]) -> Running:
+            raise EngineFailed(
+                f"this kernel does not know {', '.join(lacking)}, which the engine is to be started with",
+                hint=f"set os.environ[{lacking[0]!r}] in this kernel, and try again",
+                code="engine.unknown-values",
+            )
+        self.add_job_secrets(found)
+        return found
+
+    async def engine_up(self, live: LiveCluster, engine: Engine, env: Values, report: Callable[[str], None]) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.starting import ensure_engine
 
@@ -106,7 +125,7 @@ class Engined(Reaching):
             return
         try:
             live = await self.engine.attach(cluster.name)
-            await self.engine_up(live, engine, self.environment_of(run_id), lambda text: None)
+            await self.engine_up(live, engine, lambda: self.environment_of(run_id), lambda text: None)
         except Exception as error:
             log.warning("%s of %s: %s", engine.kind, cluster.name, error)
             words = str(getattr(readable(error), "message", None) or error)
@@ -235,8 +254,7 @@ class EngineClients:
                 f"{self.name} has {'no engine' if engine is None else f'the engine {engine.kind}'}",
                 hint=f"write engine: {kind or 'dask'} into its spec; engines are started with a cluster",
             )
-        env = session.environment_of(run_id)
-        return self._call(lambda live: session.engine_up(live, engine, env, lambda text: None))
+        return self._call(lambda live: session.engine_up(live, engine, lambda: session.environment_of(run_id), lambda text: None))
 
     def _reach(self: Cluster, running: Running, port: str) -> tuple[Kept, Kept | None, Any]:  # type: ignore[misc]
         """The tunnels to a port of the engine and to its dashboard, and the folder of the cluster's keys."""

@@ -88,3 +88,20 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
         names = ", ".join(missing)
         raise UsageError(f"no value for {names}", hint=f"--env {missing[0]}=…, or set it in the kernel's environment", code="env.missing")
     return Given(envs, secrets, python)
+
+
+def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:
+    """The values of a spec that an earlier kernel launched: its own, else those of this kernel's environment; and the names that have none.
+
+    Of its secrets the ledger has the names alone.
+
+    Examples
+    --------
+    >>> found_again(Spec(envs={"MODE": "fast"}, secrets={"NOWHERE_TO_BE_FOUND": None}))
+    ({'MODE': 'fast'}, ('NOWHERE_TO_BE_FOUND',))
+    """
+    found: dict[str, str | Secret] = {name: value for name, value in spec.envs.items() if value is not None}
+    found |= {name: value for name, value in spec.secrets.items() if value is not None}
+    lacking = [name for name in (*spec.envs, *spec.secrets) if name not in found]
+    found |= {name: Secret(os.environ[name]) if name in spec.secrets else os.environ[name] for name in lacking if name in os.environ}
+    return found, tuple(name for name in lacking if name not in found)

@@ -130,7 +130,7 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
     """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
-        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True)
+        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True, verbatim=True)
 
     return await _on_nodes(live, "head", start, on_output, Underway())
 

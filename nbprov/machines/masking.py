@@ -76,12 +76,12 @@ class StreamMasker:
         """What may be shown once this piece has come."""
         values = Masker(self._values()).values
         text, skip = self._shown + self._held + piece, len(self._shown)
-        matches = _matches(values, text)
-        cut = min((_beginning(value, text) for value in values), default=len(text))
+        spans = spans_of(values, text)
+        cut = min((beginning_of(value, text) for value in values), default=len(text))
         # A secret that ends within the beginning of another one is shown whole, or not at all.
-        cut = next((start for start, end in matches if start < cut < end), cut)
+        cut = next((start for start, end in spans if start < cut < end), cut)
         self._shown, self._held = text[cut:skip], text[max(cut, skip) :]
-        return _blotted(text[:cut], [span for span in matches if span[1] <= cut], skip)
+        return blotted(text[:cut], [span for span in spans if span[1] <= cut], skip)
 
     def early(self) -> str:
         """Show what is held back, where it is brief. What was shown so is remembered: the rest of a secret is blotted out all the same."""
@@ -95,7 +95,7 @@ class StreamMasker:
         """What is left at the end."""
         text, skip = self._shown + self._held, len(self._shown)
         self._shown = self._held = ""
-        return _blotted(text, _matches(Masker(self._values()).values, text), skip)
+        return blotted(text, spans_of(Masker(self._values()).values, text), skip)
 
 
 @lru_cache(maxsize=4)
@@ -103,11 +103,13 @@ def _pattern(values: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, values)))
 
 
-def _matches(values: tuple[str, ...], text: str) -> list[tuple[int, int]]:
-    return [match.span() for match in _pattern(values).finditer(text)] if values else []
+def spans_of(values: tuple[str, ...], text: str) -> list[tuple[int, int]]:
+    """Where a text holds values, the longest of those that begin at a place; the agent has the same."""
+    there = tuple(value for value in values if value in text)
+    return [match.span() for match in _pattern(there).finditer(text)] if there else []
 
 
-def _beginning(value: str, text: str) -> int:
+def beginning_of(value: str, text: str) -> int:
     """Where the longest end of a text starts with which the value begins, and does not end; its length where there is none."""
     first, head = max(0, len(text) - len(value) + 1), value[:LEAST_SECRET]
     at = text.find(head, first)
@@ -118,7 +120,7 @@ def _beginning(value: str, text: str) -> int:
     return next((at for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text)) if value.startswith(text[at:])), len(text))
 
 
-def _blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
+def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
     """A text from `skip` on, blots in place of the spans."""
     found, place = [], skip
     for start, end in spans:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,9 @@ FOREIGN = {
 }
 """What a kernel's environment holds of a user's own; no spec names any of it."""
 
+KEPT = "written-by-the-users-own-code"
+"""A file on the machines that holds the spec's secret because its setup put it there."""
+
 PROVISION = f"""%%provision dev --yes --wait
 resources: {{cpus: 2, infra: local}}
 num_nodes: 2
@@ -34,11 +38,24 @@ secrets: {{TOKEN: {SECRET}}}
 outputs: [results]
 setup: |
   test ${{#TOKEN}} = {len(SECRET)} && echo it is there
+  echo setup has $TOKEN | tee {KEPT}
   sleep 0.3
 run: |
   echo the token is $TOKEN
+  echo and wrongly so: $TOKEN >&2
   sleep 0.3
 """
+
+PRINTING = """%%on dev --env CELL_TOKEN
+import os, sys, time
+token = os.environ["CELL_TOKEN"]
+print("the cell has", token)
+print("in two pieces", token[:12], end="", flush=True)
+time.sleep(0.3)
+print(token[12:], file=sys.stdout)
+print("wrongly so:", token, file=sys.stderr)
+display({"text/html": f"<b>{token}</b>", "text/plain": f"shown: {token}"}, raw=True)
+token"""
 
 STORY = (
     PROVISION,
@@ -54,7 +71,9 @@ STORY = (
     "%nbprov logs dev train -f",
     "nbprov.cluster('dev').job('train')",
     f"%%on dev --env CELL_TOKEN\nimport os\nassert len(os.environ['CELL_TOKEN']) == {len(CELL)}",
-    f"%%on dev --bash --env CELL_TOKEN\ntest ${{#CELL_TOKEN}} = {len(CELL)}",
+    PRINTING,
+    f"%%on dev --bash --env CELL_TOKEN\ntest ${{#CELL_TOKEN}} = {len(CELL)}; echo the script has $CELL_TOKEN; echo wrongly so: $CELL_TOKEN >&2",
+    f"%%on dev --bash\ncat {KEPT}",
     "sent = 5",
     "%%on dev -i sent -o back\nback = sent + 1",
     "%nbprov cells dev",
@@ -71,6 +90,21 @@ STORY = (
     "nbprov.cluster('dev').view()",
     "%nbprov attempts",
 )
+
+
+FAILING = ("%%on dev\nraise ValueError(f'refused: {token}')", "%%on dev --bash --env CELL_TOKEN\necho failed with $CELL_TOKEN >&2; exit 3")
+
+READING = (
+    "%nbprov cells dev",
+    *(f"%nbprov logs dev {job}" for job in ("setup", "run", "train")),
+    "%nbprov logs dev run --node 1",
+    "%nbprov logs dev train --save saved.log",
+    "print(nbprov.cluster('dev').logs('train'))",
+    f"%%on dev --bash\ncat {KEPT}",
+    "%%on dev\ntoken",
+    "%nbprov history",
+)
+"""What a kernel runs that was given no secret, and so knows none to blot out."""
 
 
 class CommandLines(threading.Thread):
@@ -99,9 +133,11 @@ class CommandLines(threading.Thread):
 class Played:
     """What a story left to be searched."""
 
-    def __init__(self, home: Path, kernel: Kernel, lines: CommandLines) -> None:
+    def __init__(self, home: Path, kernel: Kernel, reader: Kernel, lines: CommandLines) -> None:
         self.home, self.lines = home, lines
-        self.outputs = [m for m in kernel.messages if m["msg_type"] not in ("execute_input", "status")]
+        both = [*kernel.messages, *reader.messages]
+        self.outputs = [m for m in both if m["msg_type"] not in ("execute_input", "status")]
+        self.read_later = "".join(json.dumps(m["content"], default=str) for m in reader.messages)
         self.before_the_end = {path: path.read_bytes() for path in _files(home)}
         self.machines = sorted(path for path in home.glob("local/**/home") if path.is_dir())
 
@@ -126,9 +162,18 @@ def played() -> Iterator[Played]:
         try:
             for cell in STORY:
                 kernel.run(cell)
+            for cell in FAILING:
+                kernel.run(cell, ok=False)
+            with new_kernel(home) as reader:
+                for cell in ("import nbprov", *READING):
+                    reader.run(cell)
+                for id in dict.fromkeys(re.findall(r"\b(?:cell|bash)-[0-9a-f]{12}\b", reader.run("%nbprov cells dev").everything)):
+                    reader.finish(reader.send(f"%nbprov cells dev {id}"))  # as the cell itself, it may have failed
+                    reader.run(f"%nbprov cells dev {id} --save saved-{id}")
+                lines.end()
+                yield Played(home, kernel, reader, lines)
         finally:
             lines.end()
-        yield Played(home, kernel, lines)
         kernel.run("%nbprov down --all")
 
 
@@ -159,16 +204,33 @@ def test_a_secret_is_in_no_command_line(played: Played) -> None:
     assert played.lines.found == set()
 
 
-def test_a_secret_is_in_no_file_but_the_log_of_the_job_that_printed_it(played: Played) -> None:
-    found = where(played, SECRET)
-    assert all("/home/.nbprov/tasks/run/" in path for path in found), found
-    assert len(found) == 2, "each node's own journal of what its user printed"
+@pytest.mark.parametrize("value", [SECRET, JOB, CELL])
+def test_a_secret_is_in_no_file_but_the_one_that_its_users_own_code_wrote(played: Played, value: str) -> None:
+    found = where(played, value)
+    assert [path for path in found if not path.endswith(f"/home/{KEPT}")] == []
+    assert len(found) == (2 if value == SECRET else 0), "one on each node"
 
 
-def test_a_secret_of_a_job_is_in_its_journal_alone_and_that_of_a_cell_nowhere(played: Played) -> None:
-    assert all("/home/.nbprov/tasks/train-1/" in path for path in where(played, JOB)), where(played, JOB)
-    assert len(where(played, JOB)) == 1
-    assert where(played, CELL) == []
+def test_a_kernel_that_knows_no_secret_reads_of_all_that_was_printed_and_sees_none(played: Played) -> None:
+    words = (
+        "setup has",
+        "the token is",
+        "and wrongly so:",
+        "the job has",
+        "in two pieces",
+        "the cell has",
+        "wrongly so:",
+        "shown:",
+        "refused:",
+    )
+    for said in (*words, "the script has", "failed with"):
+        assert f"{said} ***" in played.read_later
+    assert "<b>***</b>" in played.read_later
+    assert "canary" not in played.read_later
+    assert "the job has ***" in (played.home.parent / "saved.log").read_text()
+    saved = [path.read_text() for path in played.home.parent.glob("saved-*")]
+    assert any("the cell has ***" in text for text in saved)
+    assert not [text for text in saved if "canary" in text]
 
 
 def test_what_is_kept_here_is_for_its_owner_alone(played: Played) -> None:

@@ -120,7 +120,7 @@ async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
     """Whether one of these processes runs in another environment than that of the node's `python` now; not where that is not known."""
     states = " ".join(f'"$HOME"{FOLDER[1:]}/{shlex.quote(id)}.json' for id in ids)
     script = f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\nfor s in {states}; do cat "$s" 2>/dev/null && echo; done; true'
-    lines, _ = await _shell(node, script, "engine-look", lambda line: None)
+    lines, _ = await _shell(node, script, "engine-look", lambda line: None, verbatim=True)
     place = lines[0] if lines else ""
     return bool(place) and any(not program.startswith(f"{place}/") for program in map(_program, lines[1:]) if program)
 
@@ -133,7 +133,7 @@ def _program(state: str) -> str:
 
 
 async def _look(node: Node, kind: str) -> Facts:
-    lines, _ = await _shell(node, look_script(kind), "engine-look", lambda line: None)
+    lines, _ = await _shell(node, look_script(kind), "engine-look", lambda line: None, verbatim=True)
     every = []
     for line in lines:
         if line.startswith(MARK):
@@ -174,10 +174,10 @@ def install_script(program: str, wanted: Sequence[str]) -> str:
 
 
 async def _shell(
-    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS
+    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS, *, verbatim: bool = False
 ) -> tuple[list[str], int]:
     agent = agent_of(node)
-    following = await agent.shell(script, name=name)
+    following = await agent.shell(script, name=name, verbatim=verbatim)
     lines: deque[str] = deque(maxlen=200)
     end: Output | None = None
     try:

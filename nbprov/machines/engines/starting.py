@@ -41,16 +41,17 @@ LAST_LINES = 12
 """Of a process that did not start, that are shown."""
 
 Report = Callable[[str], None]
+Values = Environment | Callable[[], Environment]
 _locks: dict[str, asyncio.Lock] = {}
 
 
-async def ensure_engine(live: LiveCluster, engine: Engine, env: Environment, report: Report) -> Running:
+async def ensure_engine(live: LiveCluster, engine: Engine, env: Values, report: Report) -> Running:
     """Start what of the engine does not run yet, and say where it listens. What runs is left alone.
 
     Parameters
     ----------
     env
-        Variables of the workers, as `run` has them.
+        Variables of the workers, as `run` has them. A function is called where something is to be started: what it raises ends that.
     report
         Told in a line what goes on.
 
@@ -100,8 +101,10 @@ def services(kind: str) -> dict[str, Service]:
 class _Starter:
     """One bringing up."""
 
-    def __init__(self, live: LiveCluster, engine: Engine, env: Environment, report: Report) -> None:
-        self.live, self.engine, self.env, self.report = live, engine, env, report
+    def __init__(self, live: LiveCluster, engine: Engine, env: Values, report: Report) -> None:
+        self.live, self.engine, self.report = live, engine, report
+        self.env: Environment = {}
+        self._values = env
         self.facts: dict[int, Facts] = {}
         self.tasks: dict[int, tuple[TaskInfo, ...]] = {}
 
@@ -197,7 +200,8 @@ class _Starter:
         return next((task for task in reversed(self.tasks[node.instance.node]) if task.name == name and not task.is_over), None)
 
     async def _prepare(self, nodes: Iterable[Node]) -> None:
-        """The interpreter, and the key, of machines where something is to be started."""
+        """The values, the interpreter, and the key, of machines where something is to be started."""
+        self.env = self._values() if callable(self._values) else self._values
         keys = self.live.keys.folder
         is_dask = self.engine.kind == "dask"
         place = f"{FOLDER}/engine.pem" if is_dask else ray.PLACE_ON_NODE
@@ -246,7 +250,10 @@ class _Starter:
         limit = START_SECONDS + MORE_SECONDS * (len(self.live.nodes) - 1)
         try:
             async with asyncio.timeout(limit):
-                text = await self._state(role.node, found.id) or await self._told(role, found.id, UP_MARK, tail)
+                text = await self._state(role.node, found.id)
+                if not text:
+                    told = await self._told(role, found.id, UP_MARK, tail)
+                    text = await self._state(role.node, found.id) or told  # of what is told, a secret `python` was blotted out
         except TimeoutError:
             raise EngineFailed(
                 f"{role.name} on node {role.node.instance.node} of {self.live.name} is not up after {limit:g} s{_lines(tail)}",
@@ -309,7 +316,7 @@ class _Starter:
     async def _state(self, node: Node, task_id: str) -> str:
         """What the keeper wrote, or nothing while the process is not up."""
         following = await agent_of(node).shell(
-            f'cat "$HOME"{FOLDER[1:]}/{shlex.quote(task_id)}.json 2>/dev/null || true', name="engine-state"
+            f'cat "$HOME"{FOLDER[1:]}/{shlex.quote(task_id)}.json 2>/dev/null || true', name="engine-state", verbatim=True
         )
         text = ""
         async for output in following:

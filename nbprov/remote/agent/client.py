@@ -25,9 +25,9 @@ from .values import (
     Output,
     PeerState,
     TaskInfo,
+    environment_fields,
     guard_states,
     peer_states,
-    plain_environment,
 )
 
 PROTOCOL = 1
@@ -302,7 +302,7 @@ class AgentClient:
                 tell()
 
     async def _start(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> dict[str, Any]:
-        return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, env=plain_environment(env), **more)
+        return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, **environment_fields(env), **more)
 
     async def _start_followed(
         self, kind: str, code: str, id: str, env: Environment | None, *, deadline: Seconds, follow: bool, **more: Any
@@ -317,7 +317,7 @@ class AgentClient:
                     at = _Subscription(await self._linked())
                     try:
                         answer = await at.link.ask(
-                            "start", task=id, kind=kind, code=code, env=plain_environment(env), follow=at.name, **more
+                            "start", task=id, kind=kind, code=code, **environment_fields(env), follow=at.name, **more
                         )
                         break
                     except LinkLost:
@@ -480,7 +480,7 @@ class AgentClient:
             task=id,
             nonce=nonce,
             code=script,
-            env=plain_environment(env),
+            **environment_fields(env),
             name=name,
             cwd=cwd,
             after=list(after),
@@ -545,9 +545,14 @@ class AgentClient:
         id: str | None = None,
         deadline: Seconds = REQUEST_SECONDS,
         follow: bool = False,
+        verbatim: bool = False,
     ) -> Following:
-        """Run a bash script as a cell does: its output streams, its exit code comes at the end."""
-        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd)
+        """Run a bash script as a cell does: its output streams, its exit code comes at the end.
+
+        With `verbatim` its stdout is left as it is: what nbprov itself asks for and reads, and a secret called `python` would spoil.
+        """
+        more = {"verbatim": True} if verbatim else {}
+        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, **more)
 
     # -- cells
 
@@ -562,6 +567,7 @@ class AgentClient:
         id: str | None = None,
         deadline: Seconds = REQUEST_SECONDS,
         follow: bool = False,
+        verbatim: bool = False,
     ) -> Following:
         """Run Python code in a kernel on the machine; the kernel is started with the first cell and keeps its variables.
 
@@ -579,9 +585,12 @@ class AgentClient:
             Seconds in which the agent must have taken it; the line may be made anew meanwhile.
         follow
             Its output is sent from the start, a round trip earlier; whoever asks for that must iterate over the result.
+        verbatim
+            It prints data, in which short secrets are not looked for.
         """
+        more = {"verbatim": True} if verbatim else {}
         return await self._begin(
-            "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent
+            "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent, **more
         )
 
     async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:

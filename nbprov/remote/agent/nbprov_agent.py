@@ -20,6 +20,7 @@ import codecs
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import hmac
 import ipaddress
@@ -41,7 +42,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, Dict, NoReturn
 
@@ -75,6 +76,16 @@ FLOOD_LINES = 500
 FLOOD_PIECE = 4096
 PARTIAL_SECONDS = 0.2
 """How long a line without an end waits for it before it is shown: progress bars have none."""
+LEAST_SECRET = 4
+"""Shorter values are not blotted out: a secret `1` would blot out half of every log."""
+LEAST_IN_BINARY = 8
+"""Shorter ones are not looked for in pictures: of 100 kB of base64 every hundredth holds any four letters, and would be spoilt."""
+BLOT = "***"
+HELD_SECONDS = 1.0
+"""So long what may be the first letters of a secret waits for the rest."""
+MOST_SECRETS = 1000
+"""Values that are kept for being blotted out; those that no task was given for longest go first."""
+MOST_SECRET_LETTERS = 8 * 1024 * 1024
 CANCEL_SECONDS = 5.0
 """Between SIGTERM and SIGKILL: time to write a checkpoint's last block, not a new one."""
 END_ONLY = 10**9
@@ -232,14 +243,165 @@ def be_killed_last() -> None:
         Path("/proc/self/oom_score_adj").write_text("-900")
 
 
+# ---------------------------------------------------------------- secrets
+
+
+class Hidden:
+    """The secret values that tasks were given here: in memory alone, and blotted out of whatever is journaled or sent.
+
+    `values` is replaced as a whole, the longest first, so that any thread may read it.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, None] = {}
+        self.values: tuple[str, ...] = ()
+
+    def add(self, values: Iterable[str]) -> None:
+        """Know these too. Refused where one task has more of them than are kept: some would be shown."""
+        fresh = dict.fromkeys(value for value in values if len(value) >= LEAST_SECRET)
+        if len(fresh) > MOST_SECRETS or sum(map(len, fresh)) > MOST_SECRET_LETTERS:
+            raise Refused("too-many-secrets", "more than %d secrets, or %d MB of them" % (MOST_SECRETS, MOST_SECRET_LETTERS >> 20))
+        known = {**{value: None for value in self.known if value not in fresh}, **fresh}
+        letters = sum(map(len, known))
+        while len(known) > MOST_SECRETS or letters > MOST_SECRET_LETTERS:
+            oldest = next(iter(known))
+            letters -= len(oldest)
+            del known[oldest]
+        self.known = known
+        self.values = tuple(sorted(known, key=lambda value: (-len(value), value)))
+
+    def text(self, text: str, least: int = 0) -> str:
+        """A text without them."""
+        values = tuple(value for value in self.values if len(value) >= least) if least else self.values
+        return blotted(text, spans_of(values, text), 0)
+
+    def inside(self, value: Any, least: int = 0) -> Any:
+        """What was read from JSON without them, keys included."""
+        if not self.values:
+            return value
+        if isinstance(value, str):
+            return self.text(value, least)
+        if isinstance(value, list):
+            return [self.inside(one, least) for one in value]
+        if isinstance(value, dict):
+            return {self.text(str(key)): self.inside(one, least) for key, one in value.items()}
+        return value
+
+    def bundle(self, data: Json) -> Json:
+        """Data or metadata of a rich output, by media types, which stay as they are."""
+        return {
+            mime if "/" in mime else self.text(mime): self.inside(value, LEAST_IN_BINARY if is_binary(mime) else 0)
+            for mime, value in data.items()
+        }
+
+    def entry(self, entry: Json, least: int = 0) -> Json:
+        """A journal's entry without them: of its text and content. Its other fields are the agent's own."""
+        if not self.values:
+            return entry
+        found = dict(entry)
+        if isinstance(entry.get("text"), str):
+            found["text"] = self.text(entry["text"], least)
+        content = entry.get("content")
+        if isinstance(content, dict):
+            # The name of a stream is no output; all else that a kernel says may be.
+            found["content"] = {
+                key: value
+                if key == "name" and entry["k"] == "stream"
+                else self.bundle(value)
+                if key in ("data", "metadata") and isinstance(value, dict)
+                else self.inside(value, least)
+                for key, value in content.items()
+            }
+        return found
+
+
+def is_binary(mime: str) -> bool:
+    """Whether what is of this type comes as base64."""
+    return mime == "application/pdf" or (mime.startswith(("image/", "audio/", "video/")) and not mime.endswith("+xml"))
+
+
+class StreamMasker:
+    """Blots values out of a text that comes in pieces; `nbprov/machines/masking.py` has the same, and a test that they are equal.
+
+    What may be the beginning of a value is held back until that is told. What was shown early is remembered.
+    """
+
+    def __init__(self, hidden: Hidden) -> None:
+        self.hidden = hidden
+        self.shown = self.held = ""
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether so little is held back that it may be shown."""
+        return bool(self.held) and len(self.shown + self.held) < LEAST_SECRET
+
+    def add(self, piece: str) -> str:
+        """What may be shown once this piece has come."""
+        values = self.hidden.values
+        text, skip = self.shown + self.held + piece, len(self.shown)
+        spans = spans_of(values, text)
+        cut = min((beginning_of(value, text) for value in values), default=len(text))
+        # A secret that ends within the beginning of another one is shown whole, or not at all.
+        cut = next((start for start, end in spans if start < cut < end), cut)
+        self.shown, self.held = text[cut:skip], text[max(cut, skip) :]
+        return blotted(text[:cut], [span for span in spans if span[1] <= cut], skip)
+
+    def early(self) -> str:
+        """Show what is held back, where it is brief."""
+        if not self.is_brief:
+            return ""
+        shown, self.held = self.held, ""
+        self.shown += shown
+        return shown
+
+    def end(self) -> str:
+        """What is left at the end."""
+        text, skip = self.shown + self.held, len(self.shown)
+        self.shown = self.held = ""
+        return blotted(text, spans_of(self.hidden.values, text), skip)
+
+
+@functools.lru_cache(maxsize=4)
+def pattern_of(values: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, values)))
+
+
+def spans_of(values: tuple[str, ...], text: str) -> list[tuple[int, int]]:
+    """Where a text holds values, the longest of those that begin at a place."""
+    there = tuple(value for value in values if value in text)
+    return [match.span() for match in pattern_of(there).finditer(text)] if there else []
+
+
+def beginning_of(value: str, text: str) -> int:
+    """Where the longest end of a text starts with which the value begins, and does not end; its length where there is none."""
+    first, head = max(0, len(text) - len(value) + 1), value[:LEAST_SECRET]
+    at = text.find(head, first)
+    while at >= 0:
+        if value.startswith(text[at:]):
+            return at
+        at = text.find(head, at + 1)
+    return next((at for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text)) if value.startswith(text[at:])), len(text))
+
+
+def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
+    """A text from `skip` on, blots in place of the spans."""
+    found, place = [], skip
+    for start, end in spans:
+        if end > place:
+            found += [text[place : max(place, start)], BLOT]
+            place = end
+    return "".join([*found, text[place:]])
+
+
 # ---------------------------------------------------------------- journal
 
 
 class Journal:
     """Numbered entries of one task as JSON lines in a few segment files named by their first number; the oldest is dropped when full."""
 
-    def __init__(self, folder: Path, limit: int) -> None:
+    def __init__(self, folder: Path, limit: int, hide: Callable[[Json], Json] | None = None) -> None:
         self.folder, self.segment_limit = folder, max(1, limit // SEGMENTS)
+        self.hide = hide
         folder.mkdir(parents=True, exist_ok=True)
         self.segments = sorted(int(p.name[4:]) for p in folder.glob("out.*"))
         self.last = self._find_last()
@@ -266,7 +428,7 @@ class Journal:
     def append(self, *entries: Json) -> None:
         """Number the entries and write them; followers are woken."""
         lines = []
-        for entry in entries:
+        for entry in map(self.hide, entries) if self.hide is not None else entries:
             self.last += 1
             head = {"n": self.last, "t": round(time.time(), 3)}
             line = json.dumps({**head, **entry}, separators=(",", ":")).encode()
@@ -351,9 +513,10 @@ class Cursor:
 class Task:
     """A job, a shell or a cell: what it is, how it goes, and its journal. Never holds code, scripts or variables on disk."""
 
-    def __init__(self, folder: Path, meta: Json, limit: int) -> None:
+    def __init__(self, folder: Path, meta: Json, limit: int, hidden: Hidden | None = None, is_verbatim: bool = False) -> None:
         self.meta, self.id = meta, str(meta["id"])
-        self.journal = Journal(folder, limit)
+        self.hidden, self.is_verbatim = hidden or Hidden(), is_verbatim
+        self.journal = Journal(folder, limit, self.hide)
         self.done = asyncio.Event()
         self.changed = 0.0
         self.cancel: Callable[[], None] = self.cancel_queued
@@ -363,6 +526,16 @@ class Task:
         self.on_end: Callable[[], None] | None = None
         if meta["state"] == "ended":
             self.done.set()
+
+    def hide(self, entry: Json) -> Json:
+        """An entry as it may be journaled. Of what nbprov itself asked for and reads nothing is touched that would spoil it."""
+        if self.is_verbatim and entry["k"] == "stdout":
+            return entry
+        return self.hidden.entry(entry, LEAST_IN_BINARY if self.is_verbatim and entry["k"] == "stream" else 0)
+
+    def masker(self) -> StreamMasker:
+        """For output that comes in pieces."""
+        return StreamMasker(Hidden() if self.is_verbatim else self.hidden)
 
     def cancel_queued(self) -> None:
         self.is_cancelled = True
@@ -412,10 +585,10 @@ class Task:
 
 
 class Output:
-    """Reads one pipe of a process into a journal, line by line."""
+    """Reads one pipe of a process into a journal, line by line, secrets blotted out wherever the pieces are cut."""
 
-    def __init__(self, kind: str, reader: asyncio.StreamReader, journal: Journal) -> None:
-        self.kind, self.reader, self.journal = kind, reader, journal
+    def __init__(self, kind: str, reader: asyncio.StreamReader, journal: Journal, masker: StreamMasker) -> None:
+        self.kind, self.reader, self.journal, self.masker = kind, reader, journal, masker
         self.is_muted = False
         self.reads = 0
         self.pending = ""
@@ -423,20 +596,28 @@ class Output:
     async def pump(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while True:
+            seconds = PARTIAL_SECONDS if self.pending else HELD_SECONDS if self.masker.is_brief else None
             try:
-                data = await asyncio.wait_for(self.reader.read(LINE_LIMIT), PARTIAL_SECONDS if self.pending else None)
+                data = await asyncio.wait_for(self.reader.read(LINE_LIMIT), seconds)
             except asyncio.TimeoutError:
+                self.pending = self.pending or self.masker.early()
                 self.flush()
                 continue
             self.reads += 1
-            self.pending += decoder.decode(data, not data)
+            self.pending += self.masker.add(decoder.decode(data, not data))
             lines = self.pending.split("\n")
             self.pending = lines.pop()
             self.write([line + "\n" for line in lines] if len(lines) < FLOOD_LINES else in_pieces("\n".join(lines) + "\n"))
-            if not data or len(self.pending) > LINE_LIMIT:
+            if len(self.pending) > LINE_LIMIT:
                 self.flush()
             if not data:
+                self.finish()
                 return
+
+    def finish(self) -> None:
+        """The last of it, a line's beginning and what was held back."""
+        self.pending += self.masker.end()
+        self.flush()
 
     def flush(self) -> None:
         text, self.pending = self.pending, ""
@@ -538,7 +719,10 @@ async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask
     task.cancel = lambda: keep(asyncio.ensure_future(end_process(task, process)))
     if task.is_cancelled:
         task.cancel()
-    outputs = [Output("stdout", outs, task.journal), Output("stderr", errs, task.journal)]
+    outputs = [
+        Output("stdout", outs, task.journal, task.masker()),
+        Output("stderr", errs, task.journal, StreamMasker(task.hidden)),
+    ]
     pumps = [keep(asyncio.ensure_future(output.pump())) for output in outputs]
     code = await process.wait()
     for _ in range(10):
@@ -547,7 +731,7 @@ async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask
         if not open_pumps or seen == sum(output.reads for output in outputs):
             break
     for output in outputs:
-        output.flush()
+        output.finish()
         output.is_muted = True  # what was left in the background is read on, so that it does not die of a broken pipe
     task.end("cancelled" if task.is_cancelled else "ok" if code == 0 else "failed", code)
 
@@ -739,6 +923,8 @@ class Kernel:
         self.born = ""
         self.asked: dict[str, asyncio.Future[Json]] = {}
         self.place = ""
+        self.streams: dict[str, StreamMasker] = {}
+        self.early: asyncio.TimerHandle | None = None
         keep(asyncio.ensure_future(self.work()))
 
     async def work(self) -> None:
@@ -836,23 +1022,58 @@ class Kernel:
             if self.ready is not None and not self.ready.done():
                 self.ready.set_result(None)
         elif event == "out":
-            entry = {"k": frame["type"], "content": frame["content"]}
-            if self.current is not None and self.current.is_live:
-                self.current.journal.append(entry)
-            elif len(self.late) < 1000:
-                self.late.append(entry)
+            self.take(frame["type"], frame["content"])
         elif event == "state":
             self.state = frame["state"]
         elif event == "completed":
             asked = self.asked.pop(frame["ask"], None)
             if asked is not None and not asked.done():
-                asked.set_result(frame["content"])
+                asked.set_result(self.agent.hidden.inside(frame["content"]))
         elif event == "done":
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"
+                self.end_streams()
                 self.current.end(frame["status"], execution_count=frame.get("execution_count"))
         elif event == "dead":
-            self.gone(frame["why"])
+            self.gone(self.agent.hidden.text(frame["why"]))
+
+    def take(self, kind: str, content: Json) -> None:
+        """What the kernel put out. A secret that a stream brings in pieces is found; what may be one's first letters waits for a moment."""
+        if kind != "stream" or (self.current is not None and self.current.is_verbatim):
+            self.show_early()
+            self.put({"k": kind, "content": content})
+            return
+        name = str(content.get("name"))
+        self.show_early(but=name)
+        masker = self.streams.setdefault(name, StreamMasker(self.agent.hidden))
+        self.put_stream(name, masker.add(str(content.get("text"))))
+        if masker.is_brief and self.early is None:
+            self.early = asyncio.get_event_loop().call_later(HELD_SECONDS, self.show_early)
+
+    def show_early(self, but: str = "") -> None:
+        if not but and self.early is not None:
+            self.early.cancel()
+            self.early = None
+        for name, masker in self.streams.items():
+            if name != but:
+                self.put_stream(name, masker.early())
+
+    def end_streams(self) -> None:
+        """A cell is over: what its streams held back comes, and the next one's begin anew."""
+        self.show_early()
+        streams, self.streams = self.streams, {}
+        for name, masker in streams.items():
+            self.put_stream(name, masker.end())
+
+    def put_stream(self, name: str, text: str) -> None:
+        if text:
+            self.put({"k": "stream", "content": {"name": name, "text": text}})
+
+    def put(self, entry: Json) -> None:
+        if self.current is not None and self.current.is_live:
+            self.current.journal.append(entry)
+        elif len(self.late) < 1000:
+            self.late.append(entry)
 
     async def ask(self, question: str, code: str, cursor: int, detail: int = 0) -> Json:
         """What fits at a cursor (`complete`), or what is known of a name (`inspect`). A kernel at work, or not there, cannot tell and is not waited for."""
@@ -870,6 +1091,7 @@ class Kernel:
 
     def gone(self, why: str) -> None:
         """The kernel ended by itself: the running cell fails loudly, the queued ones are given up."""
+        self.end_streams()
         self.kill(why)
         if self.current is not None and self.current.is_live:
             self.fail(self.current, "KernelDied", f"the kernel on the machine ended: {why}; its variables are gone")
@@ -1584,6 +1806,7 @@ class Agent:
         self.identity = boot_identity(folder)
         self.previous_end = read_json(folder / "ended.json")
         self.tasks: dict[str, Task] = {}
+        self.hidden = Hidden()
         self.kernels: dict[str, Kernel] = {}
         self.clients: set[Client] = set()
         self.activity = Activity()
@@ -1612,7 +1835,7 @@ class Agent:
             meta = read_json(path)
             if meta is None or meta.get("id") == "agent":
                 continue
-            task = Task(path.parent, meta, TASK_JOURNAL_BYTES)
+            task = Task(path.parent, meta, TASK_JOURNAL_BYTES, self.hidden)
             self.tasks[task.id] = task
             if meta.get("kind") == "job" and (task.is_live or meta.pop("left", False)):
                 self.lost.append(task.id)
@@ -1821,8 +2044,8 @@ class Agent:
             except asyncio.TimeoutError:
                 kill_group(process.pid, signal.SIGKILL)
                 code = None
-            said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))
-            return code, said.read().decode("utf-8", "replace")
+            said.seek(max(0, said.seek(0, os.SEEK_END) - READ_BYTES))
+            return code, self.hidden.text(said.read().decode("utf-8", "replace"))[-2000:]
 
     async def tell(self, frame: Json) -> None:
         for client in list(self.clients):
@@ -1966,10 +2189,14 @@ class Agent:
     async def op_start(self, client: Client, frame: Json) -> Json:
         """Start a job, a shell or a cell. The id is the client's, so that a repeated request starts nothing twice.
 
+        `secrets` names those of its variables (`env`) whose values are blotted out of all output from now on, but for what nbprov itself asks
+        for and reads (`verbatim`).
+
         With `service` it is one that waits for work, and does not by itself keep the machine from being idle; `rest` says how many cores it uses
         while it does.
         """
         name = str(frame["task"])
+        self.hide_secrets(frame)
         if name in self.tasks:
             return {"task": self.tasks[name].info()}
         self.check_start(frame)
@@ -1994,6 +2221,7 @@ class Agent:
         of it), `held` (it keeps its place, and begins after `release` only).
         """
         name, nonce = str(frame["task"]), str(frame["nonce"])
+        self.hide_secrets(frame)
         if not self.activity.gpus:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self.activity.look_at_gpus(), STATUS_GPU_SECONDS)
@@ -2033,11 +2261,17 @@ class Agent:
         if not isinstance(frame["code"], str):
             raise Refused("bad-code", "code is a text")
 
+    def hide_secrets(self, frame: Json) -> None:
+        """Blot the variables that `secrets` names out of what this task and all later ones put out."""
+        env = frame.get("env") or {}
+        self.hidden.add(str(env[name]) for name in frame.get("secrets") or [] if name in env)
+
     def new_task(self, frame: Json, more: Json) -> Task:
         name, kind = str(frame["task"]), str(frame["kind"])
         meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time(), **more}
         self.prune()
-        task = self.tasks[name] = Task(self.folder / "tasks" / name, meta, TASK_JOURNAL_BYTES)
+        place = self.folder / "tasks" / name
+        task = self.tasks[name] = Task(place, meta, TASK_JOURNAL_BYTES, self.hidden, bool(frame.get("verbatim")))
         task.save()
         if self.gang.peers:
             self.retick.set()  # the others may be about to end for want of work

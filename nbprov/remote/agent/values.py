@@ -400,3 +400,8 @@ def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
 def plain_environment(env: Environment | None) -> dict[str, str]:
     """The variables with their secrets in clear. Only for what is written to a verified connection."""
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in (env or {}).items()}
+
+
+def environment_fields(env: Environment | None) -> dict[str, Any]:
+    """The variables as the agent takes them, with the names of those that it blots out of all output."""
+    return {"env": plain_environment(env), "secrets": [name for name, value in (env or {}).items() if isinstance(value, Secret)]}

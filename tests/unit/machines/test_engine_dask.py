@@ -34,6 +34,7 @@ ENGINE = """
 num_nodes: 2
 engine: {dask: {threads: 1, memory: 400MB}}
 envs: {GREETING: hello}
+secrets: {WORD: a-word-of-the-spec}
 setup: echo $NODE_RANK >set-up
 run: python3 -c 'import distributed; print(distributed.Client())'
 """
@@ -206,18 +207,36 @@ def test_it_moves_into_the_environment_of_another_python(gang: tuple[TunnelWorld
     client.close()
 
 
-def test_a_scheduler_that_was_ended_is_started_again_with_new_workers(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_without_their_secrets(
+    gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
     world, cluster = gang
 
     async def end(live: Any) -> None:
         await agent_of(live.head).cancel_job("dask-scheduler")
         await agent_of(live.head).job_output("dask-scheduler").wait()
 
+    def say() -> str:
+        print("the word is", os.environ["WORD"], flush=True)
+        return os.environ["WORD"]
+
     world.session.wait_remote("gang", end, WAIT_SECONDS)
+    monkeypatch.setattr(world.session, "runs", {})  # as in the kernel that comes after the one that launched it
+    monkeypatch.delenv("WORD", raising=False)
+    with pytest.raises(EngineFailed, match="does not know WORD") as error:
+        cluster.dask()
+    assert (error.value.code, "os.environ['WORD']" in error.value.hint) == ("engine.unknown-values", True)
+    monkeypatch.setenv("WORD", "a-word-of-the-spec")
     client = cluster.dask()
     assert client.submit(sum, [1, 2]).result() == 3
-    assert len(client.run(os.getpid)) == 2
+    assert list(client.run(say).values()) == ["a-word-of-the-spec"] * 2
     client.close()
+    monkeypatch.delenv("WORD")
+    cluster.dask().close()  # what runs needs no values
+    worker = "grep -ho 'the word is [a-z*-]*' ~/.nbprov/tasks/dask-worker-*/out.* || true"
+    for node in ("0", "1"):
+        until(lambda node=node: cluster.bash(worker, nodes=node).text == "the word is ***\n", "its words")
+        assert cluster.bash("grep -rl a-word-of ~/.nbprov | wc -l", nodes=node).text.strip() == "0"
 
 
 def test_a_cluster_without_that_engine_says_so(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines import masking
-from nbprov.machines.masking import LEAST_SECRET, StreamMasker, masked, masker
+from nbprov.machines.masking import LEAST_SECRET, Masker, StreamMasker, masked, masker
 from nbprov.model.spec import Secret
+from nbprov.remote.agent import nbprov_agent
 
 letters = st.text("ab\n", min_size=1, max_size=8)
 
@@ -39,6 +40,60 @@ def test_what_is_shown_early_does_not_give_away_the_rest(value: str, before: str
         shown += stream.add(piece) + stream.early()
     shown += stream.end()
     assert value not in shown
+
+
+@given(st.lists(letters, max_size=4), st.text("ab\nx", max_size=60), st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=12))
+def test_the_agent_blots_out_what_is_blotted_out_here(values: list[str], text: str, places: list[tuple[int, bool]]) -> None:
+    hidden = nbprov_agent.Hidden()
+    hidden.add(values)
+    assert hidden.values == Masker(values).values
+    there, here = nbprov_agent.StreamMasker(hidden), StreamMasker(lambda: values)
+    is_early = dict(places)
+    for number, piece in enumerate(cut(text, [place for place, _ in places])):
+        assert there.add(piece) == here.add(piece)
+        assert there.is_brief == here.is_brief
+        if is_early.get(number):
+            assert there.early() == here.early()
+    assert there.end() == here.end()
+    whole = StreamMasker(lambda: values)
+    assert hidden.text(text) == whole.add(text) + whole.end()
+
+
+def test_the_agent_keeps_no_more_values_than_it_may_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nbprov_agent, "MOST_SECRETS", 3)
+    monkeypatch.setattr(nbprov_agent, "MOST_SECRET_LETTERS", 20)
+    hidden = nbprov_agent.Hidden()
+    hidden.add(["first-", "second", "abc"])
+    hidden.add(["third-", "first-"])
+    assert hidden.text("abc second first- third-") == "abc *** *** ***"
+    hidden.add(["fourth"])
+    assert hidden.text("second first- third- fourth") == "second *** *** ***"
+    hidden.add(["longer-than-that"])
+    assert hidden.values == ("longer-than-that",)
+    with pytest.raises(nbprov_agent.Refused):
+        hidden.add(["1234", "2345", "3456", "4567"])
+    with pytest.raises(nbprov_agent.Refused):
+        hidden.add(["x" * 21])
+
+
+def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_type() -> None:
+    hidden = nbprov_agent.Hidden()
+    hidden.add(["text", "html", "stdout", "hf_abcdef"])
+    picture, vector = "data:textQUJD", "<svg>html</svg>"
+    data = {"text/plain": "a text", "image/png": picture, "image/svg+xml": vector, "application/json": {"html": [1, "hf_abcdef"]}}
+    found = hidden.entry({"k": "display_data", "n": "text", "content": {"data": {**data, "image/jpeg": "hf_abcdef"}, "metadata": {}}})
+    assert found["content"]["data"] == {
+        "text/plain": "a ***",
+        "image/png": picture,
+        "image/svg+xml": "<svg>***</svg>",
+        "application/json": {"***": [1, "***"]},
+        "image/jpeg": "***",
+    }
+    assert found["n"] == "text"
+    stream = hidden.entry({"k": "stream", "content": {"name": "stdout", "text": "to stdout"}})
+    assert stream["content"] == {"name": "stdout", "text": "to ***"}
+    error = {"ename": "hf_abcdef", "evalue": "no hf_abcdef", "traceback": ["\x1b[31mhf_abcdef\x1b[0m"]}
+    assert "hf_abc" not in str(hidden.entry({"k": "error", "content": error}))
 
 
 def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:

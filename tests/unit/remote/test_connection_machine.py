@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import os
+import shutil
+import socket
+import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +53,88 @@ async def test_the_persons_own_known_hosts_and_keys_play_no_part(
     assert (await connection.run("echo in")).stdout == "in\n"
     await connection.close()
     assert sorted(path.name for path in (tmp_path / ".ssh").iterdir()) == ["config"]
+
+
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+@contextlib.asynccontextmanager
+async def _counted_agent(folder: Path, keys: ClusterKeys, until: Any) -> AsyncIterator[tuple[str, list[int]]]:
+    """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts who comes."""
+    real, counted, came = str(folder / "real"), str(folder / "counted"), [0]
+    process = await asyncio.create_subprocess_exec("ssh-agent", "-D", "-a", real, stdout=asyncio.subprocess.DEVNULL)
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def come(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came[0] += 1
+        there, back = await asyncio.open_unix_connection(real)
+        await asyncio.gather(carry(reader, back), carry(there, writer))
+
+    server = await asyncio.start_unix_server(come, counted)
+    try:
+        await until(lambda: _listens(real), "an ssh-agent")
+        add = await asyncio.create_subprocess_exec(
+            "ssh-add", "-q", str(keys.client_private_file), env={**os.environ, "SSH_AUTH_SOCK": counted}, stdin=asyncio.subprocess.DEVNULL
+        )
+        assert await add.wait() == 0
+        came[0] = 0
+        yield counted, came
+    finally:
+        server.close()
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.skipif(shutil.which("ssh-agent") is None, reason="this computer has no ssh-agent")
+async def test_the_persons_ssh_agent_is_neither_asked_nor_forwarded(
+    shared_machine: Any, agent_on: Any, until: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp"))  # the path of a socket is short
+    look = 'echo "[$SSH_AUTH_SOCK]"; ssh-add -l 2>&1 || true'
+    try:
+        async with _counted_agent(folder, shared_machine.keys, until) as (path, came):
+            monkeypatch.setenv("SSH_AUTH_SOCK", path)
+            connection = await Connection.open("127.0.0.1", shared_machine.port, shared_machine.keys)
+            first, *rest = (await connection.run(look)).stdout.splitlines()
+            assert (first, "ED25519" in str(rest)) == ("[]", False)
+            await connection.close()
+            others = ClusterKeys.create(tmp_path / "others")
+            mixed = ClusterKeys(others.folder, others.client_public, shared_machine.keys.host_public)
+            with pytest.raises(SshError) as refused:  # though the agent has the key
+                await Connection.open("127.0.0.1", shared_machine.port, mixed)
+            assert refused.value.code is SshCode.AUTH
+            async with agent_on(shared_machine) as client:
+                said = [output.text async for output in await client.shell(look)]
+                assert said[0] == "[]\n"
+            assert came == [0]
+            # The machine would forward it, for whoever asks for that.
+            plain = [
+                "-F",
+                "none",
+                "-p",
+                str(shared_machine.port),
+                "-o",
+                "StrictHostKeyChecking=no",
+                "-o",
+                f"UserKnownHostsFile={folder}/hosts",
+            ]
+            process = await asyncio.create_subprocess_exec(
+                *("ssh", "-A", "-o", "BatchMode=yes", *plain, "127.0.0.1", look),
+                stdout=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+            out, _ = await process.communicate()
+            assert b"ED25519" in out
+            assert came[0] > 1
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def test_waiting_ends_soon_after_sshd_is_up(machine: Any, connected: Any) -> None:
