@@ -74,7 +74,7 @@ def least_weight(value: Any) -> int:
     if isinstance(value, library("torch", "Tensor")):
         return int(value.element_size() * value.nelement())
     if isinstance(value, library("array", "array")):
-        return len(value) * value.itemsize
+        return int(len(value) * value.itemsize)
     if isinstance(value, library("pandas", "DataFrame")):
         return sum(column_weight(dtype, value, n) for n, dtype in enumerate(value.dtypes))
     if isinstance(value, library("pandas", "Series")):
