@@ -20,7 +20,9 @@ def test_what_is_large_is_sent_in_pieces_and_says_so(shared_cluster: Kernel) -> 
     outcome = shared_cluster.run("%%on dev -i big -o back\nback = big[::-1]")
     lines = [d["data"]["text/plain"] for d in outcome.displays if "·" not in d["data"]["text/plain"]]
     assert len(lines) == 2, lines  # one there, one back; on a busy machine they begin with what comes before
-    for display, end in zip([d for d in outcome.displays if "·" not in d["data"]["text/plain"]], ("sending big", "fetching back"), strict=True):
+    for display, end in zip(
+        [d for d in outcome.displays if "·" not in d["data"]["text/plain"]], ("sending big", "fetching back"), strict=True
+    ):
         shared_cluster.renewed(display, f"{end}: 6 of 6 MB")
     assert shared_cluster.value("back == big[::-1]") is True
 
