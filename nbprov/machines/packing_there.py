@@ -161,7 +161,7 @@ def array(value: Any) -> Any:
     value = numpy.asarray(value)
     if value.dtype.hasobject:
         if value.dtype != object:
-            raise TypeError("an array of records with objects in it")
+            raise NotPlainHere("an array of records with objects in it")
         return ("objects", value.shape, value.ravel().tolist())
     order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
     return ("array", dtype_of(value.dtype), value.shape, order, value.tobytes(order))
@@ -188,7 +188,7 @@ def column(values: Any) -> Any:
         missing = [bool(one) for one in pandas.isna(values.array)]
         plain = [None if gone else one for gone, one in zip(missing, values.array.astype(object).tolist())]
         return ("typed", ("str" if name == "str" else "string") if isinstance(dtype, pandas.StringDtype) else name, plain)
-    raise TypeError("a column of pandas type %s" % name)
+    raise NotPlainHere("a column of pandas type %s" % name)
 
 
 known = {"boolean", "float32", "float64"} | {"%sint%d" % (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}

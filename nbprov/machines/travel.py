@@ -22,6 +22,8 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
+from .cell_output import Budget
+from .cell_watch import LOOK_SECONDS
 from .cells import OnOutput, agent_of, chosen_nodes, others_awake, own_cell
 from .packing_there import MARK
 
@@ -81,7 +83,8 @@ async def send(live: LiveCluster, data: bytes | memoryview, names: Sequence[str]
     """Copy what `pack` made to the head and take it into the kernel there, all of it or nothing; what that says."""
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.doing, copying.done, copying.total = "sending {}", 0, len(data)
-        path = await _fill(agent, box, data, copying)
+        async with _line_told(live, agent, on_output):
+            path = await _fill(agent, box, data, copying)
         copying.doing, copying.done, copying.total = "unpacking {} there", 0, 0
         told = await _asked(live, agent, {"do": "take", "path": path, "names": list(names), "size": len(data)}, on_output)
         copying.doing, copying.done, copying.total = "sending {}", len(data), len(data)
@@ -102,9 +105,10 @@ async def fetch(
         sizes = _sizes(told, len(names), most)
         copying.doing, copying.done, copying.total = "fetching {}", 0, sum(sizes)
         found, begun = [], 0
-        for size in sizes:
-            found.append(await _read(agent, box, begun, size, copying))
-            begun += size
+        async with _line_told(live, agent, on_output):
+            for size in sizes:
+                found.append(await _read(agent, box, begun, size, copying))
+                begun += size
         return told, found
 
 
@@ -138,6 +142,26 @@ async def _copy(live: LiveCluster, copying: Copying) -> AsyncIterator[AgentClien
             yield agent_of(head[0])
     finally:
         copying.settled.set()
+
+
+@asynccontextmanager
+async def _line_told(live: LiveCluster, agent: AgentClient, on_output: OnOutput) -> AsyncIterator[None]:
+    """Say that the line is down, and when it is back, where that takes longer than somebody would notice."""
+    budget = Budget(on_output, "")
+
+    async def look() -> None:
+        is_down = False
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if agent.is_linked == is_down:
+                is_down = not is_down
+                budget.note(f"the line to {live.name} is {'down; the copy goes on once it is back' if is_down else 'back'}")
+
+    task = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 @asynccontextmanager

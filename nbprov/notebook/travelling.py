@@ -14,9 +14,10 @@ from typing import Any
 from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.provisioning.live import LiveCluster
+from nbprov.remote.agent.frames import AgentError
 
 from .shown import Line, say
-from .untravelled import CannotTravel, not_plain, not_sent, not_understood, unread_here
+from .untravelled import CannotTravel, not_carried, not_plain, not_sent, not_understood, unread_here
 
 MOST_BYTES = 100_000_000
 """All variables of one direction together, packed."""
@@ -137,7 +138,7 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
         progress,
         which,
         lambda live, hear: travel.send(live, data, names, copying, hear),
-        f"interrupted; the cell was not run on {name}",
+        f"the cell was not run on {name}",
     )
     if "no" in told:
         raise not_understood(told, names, name)
@@ -161,25 +162,32 @@ def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trus
     from nbprov.machines import travel
 
     which, copying = ", ".join(names), travel.Copying()
+    progress = Progress(f"fetching {which}", after=SHOWN_AFTER)
     told, parts = _carried(
         name,
         copying,
-        Progress(f"fetching {which}", after=SHOWN_AFTER),
+        progress,
         which,
         lambda live, hear: travel.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear),
-        f"interrupted; the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}",
+        f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again",
     )
     if "no" in told:
         raise not_sent(told, name, "here", MOST_BYTES)
-    namespace.update({one: _unpacked(one, part, name, is_trusted) for one, part in zip(names, parts, strict=True)})
+    found, steps = {}, _Steps()
+    for one, part in zip(names, parts, strict=True):
+        reading, whole = f"reading {one}", len(part)
+        told_of = lambda size: progress.at(size, reading, whole) if steps.is_due() else None  # noqa: B023,E731 - called in this turn alone
+        found[one] = _unpacked(one, part, name, told_of, is_trusted=is_trusted)
+    progress.at(copying.total, f"fetching {which}", copying.total)
+    namespace.update(found)
 
 
-def _unpacked(name: str, part: bytes, where: str, is_trusted: bool) -> Any:
+def _unpacked(name: str, part: bytes, where: str, told: Callable[[int], None], *, is_trusted: bool) -> Any:
     """A variable built from plain data; a machine that is trusted may say what is run instead."""
     from nbprov.machines.plain_values import NotPlain, plain_value
 
     try:
-        return pickle.loads(part) if is_trusted else plain_value(part)
+        return pickle.loads(part) if is_trusted else plain_value(part, told)
     except NotPlain as error:
         raise not_plain(name, error) from None
     except Exception as error:
@@ -206,9 +214,15 @@ def _carried(
     progress: Progress,
     which: str,
     work: Callable[[LiveCluster, Callable[[dict[str, Any]], None]], Any],
-    interrupted: str,
+    now: str,
 ) -> Any:
-    """Do a copy on the engine's thread and show how far it is; what the machine has to say of its kernel is said as it comes."""
+    """Do a copy on the engine's thread and show how far it is; what the machine has to say of its kernel is said as it comes.
+
+    Parameters
+    ----------
+    now
+        How things stand where it comes to nothing.
+    """
     heard: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def hear(message: dict[str, Any]) -> None:
@@ -227,9 +241,12 @@ def _carried(
     except KeyboardInterrupt:
         future.cancel()
         copying.settled.wait(SETTLE_SECONDS)
-        raise Interrupted(interrupted) from None
+        raise Interrupted(f"interrupted; {now}") from None
     show()
-    return future.result()
+    try:
+        return future.result()
+    except AgentError as error:
+        raise not_carried(error, name, now) from error
 
 
 __all__ = ["SHOWN_FROM", "CannotTravel", "Progress", "fetch", "names_of", "packed", "send"]

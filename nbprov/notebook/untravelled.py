@@ -100,7 +100,9 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
     why, hint = _NATURES.get(nature, ("", ""))
     holds = f"it holds a {held.removeprefix('builtins.')}, and " if held and held.rpartition(".")[2] != kind else ""
     if not why:
-        why = "that is no plain data" if is_plain and holds else "it is no plain data" if is_plain else _said(told, "why")
+        why = _said(told, "why")
+        if is_plain:
+            holds, why = "", why.removeprefix("NotPlainHere: ") + ", which is no plain data"
         hint = "send what it is made of: arrays, tables, numbers, texts, containers of them; or " + _FILE
     # What no pickle can do, trust cannot either.
     could_come = is_plain and nature not in ("file", "generator", "lambda", "module", "process")
@@ -109,6 +111,30 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
         hint=hint + (_TRUST if could_come else ""),
         code="variable.not-plain" if could_come else "variable.cannot-travel",
     )
+
+
+def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
+    """The error for a copy that the machine's agent refused, or that its line did not carry.
+
+    Parameters
+    ----------
+    now
+        How things stand: whether the cell ran, and where the variables are.
+    """
+    if error.code == "agent.unknown-op":
+        words = f"the agent on {name} is of an earlier release, which carries no variables, and cannot be replaced while kernels or jobs are there"
+        return CannotTravel(
+            words, hint="bring files with %nbprov sync; or %nbprov stop and start, which ends its kernels", code="variable.old-agent"
+        )
+    if error.code in ("agent.no-room", "agent.boxes-full"):
+        return CannotTravel(
+            f"{error.message}; {now}", hint=f"make room on the disk of {name}: %%on {name} --bash, df -h ~", code="variable.no-room"
+        )
+    if error.code == "agent.no-box":
+        return CannotTravel(error.message, hint=now, code="variable.torn")
+    if error.code in ("agent.lost", "agent.timeout"):
+        return CannotTravel(error.message, hint=f"{now}; %clusters shows whether {name} still runs", code=error.code)
+    return error
 
 
 def _at(place: str) -> str:

@@ -100,3 +100,28 @@ def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
     )
     assert shared_cluster.value("table2.equals(table.assign(m=table.n * 2))") is True
     assert shared_cluster.value("arrays['w'].tolist()") == [[1, 0], [0, 1]]
+
+
+SLOW = """%%on dev -o slow --trust
+import os, time
+class Slow:
+    def __reduce__(self):
+        open('packing', 'w').close()
+        while not os.path.exists('never'): time.sleep(0.01)
+slow = Slow()
+"""
+
+
+def test_a_copy_that_takes_long_says_so_and_an_interrupt_of_it_reaches_the_machine(shared_cluster: Kernel) -> None:
+    (machine,) = shared_cluster.home.glob("local/i/*/home")
+    request = shared_cluster.send(SLOW)
+    said = shared_cluster.until(
+        lambda: [d for d in shared_cluster.outcome(request).displays if "packing" in d["data"]["text/plain"]], "it is said that it packs"
+    )
+    assert said[0]["data"]["text/plain"] == "packing slow there …"
+    assert (machine / "packing").exists()
+    shared_cluster.interrupt(request)
+    told = shared_cluster.finish(request).error_text
+    assert told == "interrupted; the cell ran, and slow is still on dev: %%on dev -o slow fetches again"
+    assert shared_cluster.run("%%on dev\nprint('free', type(slow).__name__)").text == "free Slow\n"
+    shared_cluster.until(lambda: list((machine / ".nbprov" / "boxes").iterdir()) == [], "nothing is left of what was on its way")
