@@ -25,11 +25,7 @@ MARK = "nbprov-said "
 
 
 class TooMuch(Exception):
-    """More than may travel; `size` is what is known of it, at least."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__(size)
-        self.size = size
+    """More than may travel: so many bytes at least."""
 
 
 class Unwritten(Exception):
@@ -337,15 +333,14 @@ def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[st
     words = " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
     told: dict[str, Any] = {"no": "cannot", "name": name, "kind": type(value).__name__, "why": words}
     if isinstance(error, TooMuch):
-        told.update(no="too-much", size=error.size)
+        told.update(no="too-much", size=error.args[0])
     elif isinstance(error, Unwritten):
         told.update(no="unwritten", why=str(error))
-    elif isinstance(error, RecursionError):
-        told.update(nature="deep")
-    elif isinstance(error, MemoryError):
-        told.update(nature="memory")
+    elif isinstance(error, (RecursionError, MemoryError)):
+        told.update(nature="deep" if isinstance(error, RecursionError) else "memory")
     else:
-        held = packer.last if packer.last is not None else value
+        last = getattr(packer, "last", None)
+        held = value if last is None else last
         told.update(nature=nature_of(held), held=kind_of(held), plain=isinstance(error, NotPlainHere))
     return told
 
@@ -359,10 +354,9 @@ def pack(space: Any, names: Any, most: int, is_plain: bool, file: Any, told: Any
     for name in names:
         if name not in space:
             return {"no": "missing", "name": name}
-        packer: Any = None
-        begun = room.size
+        packer, begun = None, room.size
         try:
-            packer = PlainPacker(room) if is_plain else AnyPacker(room)
+            packer = (PlainPacker if is_plain else AnyPacker)(room)
             if is_plain or not isinstance(space[name], library("torch", "Tensor")):
                 room.expect(least_weight(space[name]))
             packer.dump(space[name])

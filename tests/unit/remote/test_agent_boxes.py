@@ -14,7 +14,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import FRAME_LIMIT, SHOWN_LIMIT, TEXT_PIECE, Boxes, Refused, fitting, json_size, pack, told_of
+from nbprov.remote.agent.nbprov_agent import (
+    FRAME_LIMIT,
+    KEPT_OWN,
+    LATE_BYTES,
+    SHOWN_LIMIT,
+    TEXT_PIECE,
+    Agent,
+    Boxes,
+    Kernel,
+    Refused,
+    boottime,
+    fitting,
+    json_size,
+    pack,
+    told_of,
+)
 
 BOX = "0123456789abcdef" * 2
 
@@ -127,3 +142,37 @@ def test_an_answer_to_a_question_fits() -> None:
     content["matches"] = ["x"]
     assert told_of({"msg_type": "complete_reply", "content": content}) == content
     assert json.dumps(content)
+
+
+async def test_a_copy_keeps_the_machine_from_being_idle(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, 0o022, False)
+    agent.guards.tick(boottime(), time.time(), [])
+    assert agent.what_is_active() == []
+    put(agent.boxes, 0, b"x")
+    assert agent.what_is_active() == ["variables"]
+    agent.guards.tick(boottime(), time.time(), [])
+    assert agent.what_is_active() == []
+
+
+async def test_output_between_two_cells_is_bounded() -> None:
+    kernel = Kernel("main", Any)  # type: ignore[arg-type]
+    for _ in range(100):
+        kernel.hear({"ev": "out", "type": "stream", "content": {"name": "stdout", "text": "x" * 1_000_000}})
+    assert json_size(kernel.late) <= LATE_BYTES
+    assert kernel.late
+    assert kernel.late_bytes > 100_000_000
+
+
+async def test_ended_cells_of_our_own_go_before_those_of_people(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, 0o022, False)
+    for number in range(3 * KEPT_OWN):
+        task = agent.new_task({"task": f"own-{number}", "kind": "cell", "silent": True}, {})
+        task.begin()
+        task.end("ok")
+        if number % KEPT_OWN == 0:
+            task = agent.new_task({"task": f"cell-{number}", "kind": "cell"}, {})
+            task.begin()
+            task.end("ok")
+    agent.prune()
+    assert [name for name in agent.tasks if name.startswith("cell-")] == ["cell-0", f"cell-{KEPT_OWN}", f"cell-{2 * KEPT_OWN}"]
+    assert [name for name in agent.tasks if name.startswith("own-")] == [f"own-{n}" for n in range(2 * KEPT_OWN, 3 * KEPT_OWN)]
