@@ -13,6 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
+from nbprov.remote.agent.frames import AgentError
 from nbprov.remote.agent.values import Environment
 
 from .agents import agent_of
@@ -31,6 +32,7 @@ __all__ = [
     "agent_of",
     "bash_cell",
     "chosen_nodes",
+    "others_awake",
     "own_cell",
     "python_cell",
 ]
@@ -130,9 +132,10 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
     """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
-        return await agent.cell(code, env=node_environment(live, node), id=OWN_PREFIX + id, silent=True, follow=True, verbatim=True)
+        variables = node_environment(live, node)
+        return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, silent=True, follow=True, verbatim=True)
 
-    return await _on_nodes(live, "head", start, on_output, Underway())
+    return await _on_nodes(live, "head", start, on_output, Underway(OWN_PREFIX + "cell"))
 
 
 Start = Callable[[AgentClient, Node, str], Any]
@@ -144,7 +147,7 @@ async def _on_nodes(live: LiveCluster, nodes: str, start: Start, on_output: OnOu
     is_many = len(chosen) > 1
     gathered = [Gathered(budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else "") for n in chosen]
     try:
-        async with _others_awake(live, chosen):
+        async with others_awake(live, chosen):
             if not is_many:
                 await _one(live, chosen[0], start, gathered[0], budget, underway)
                 return gathered[0].result()
@@ -214,6 +217,18 @@ async def _one(live: LiveCluster, node: Node, start: Start, gathered: Gathered, 
         if not underway.is_left:
             await _interrupt(node, agent, following, gathered, underway)
         raise
+    except AgentError as error:
+        if error.code not in ("agent.lost", "agent.timeout") or underway.id.startswith(OWN_PREFIX):
+            raise
+        raise AgentError(error.message, hint=_where_the_rest_is(live, node, underway, following is not None), code=error.code) from error
+
+
+def _where_the_rest_is(live: LiveCluster, node: Node, underway: Underway, is_taken: bool) -> str:
+    """What to do about a cell whose machine was not found again."""
+    which = f" --node {node.instance.node}" if node.instance.node else ""
+    look = f"%nbprov cells {live.name} {underway.id}{which} -f"
+    goes_on = "the cell goes on there and its output is kept" if is_taken else "the cell may have begun there"
+    return f"{goes_on}: {look} reads the rest once the machine can be reached; %clusters shows whether it still runs"
 
 
 async def _interrupt(node: Node, agent: AgentClient, following: Following | None, gathered: Gathered, underway: Underway) -> None:
@@ -248,6 +263,7 @@ async def _deliver(agent: AgentClient, id: str) -> bool:
     return False
 
 
-def _others_awake(live: LiveCluster, chosen: list[Node]) -> AbstractAsyncContextManager[None]:
+def others_awake(live: LiveCluster, chosen: list[Node]) -> AbstractAsyncContextManager[None]:
+    """Keep the nodes that have no part in something from being ended as idle meanwhile."""
     # Agents that hear of each other need nobody for this, nor does it end with this kernel.
     return awake([node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen])

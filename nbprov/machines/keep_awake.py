@@ -58,4 +58,4 @@ async def awake(nodes: Collection[Node], most: Seconds = math.inf, first: Second
 async def _touch(nodes: Collection[Node]) -> None:
     # One that cannot be reached now is told the next time.
     agents = [node.agent for node in nodes if node.agent is not None and not node.missing]
-    await asyncio.gather(*(agent.shell(":", name=TOUCH) for agent in agents), return_exceptions=True)
+    await asyncio.gather(*(agent.shell(":", name=TOUCH, silent=True) for agent in agents), return_exceptions=True)

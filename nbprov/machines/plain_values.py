@@ -41,8 +41,25 @@ class NotPlain(Exception):
     """The bytes hold something else than plain data."""
 
 
-def plain_value(data: bytes) -> Any:
+class _Told(io.BytesIO):
+    """Says how far it was read."""
+
+    def __init__(self, data: bytes, told: Callable[[int], None]) -> None:
+        super().__init__(data)
+        self._told = told
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._told(self.tell())
+        return super().read(size)
+
+
+def plain_value(data: bytes, told: Callable[[int], None] | None = None) -> Any:
     """The value that the bytes of a machine stand for.
+
+    Parameters
+    ----------
+    told
+        Called now and then with how many of the bytes were read: a long list takes a while.
 
     Raises
     ------
@@ -50,7 +67,7 @@ def plain_value(data: bytes) -> Any:
         If anything but plain data is in them, or they are broken.
     """
     try:
-        return _Reader(io.BytesIO(data)).load()
+        return _Reader(io.BytesIO(data) if told is None else _Told(data, told)).load()
     except NotPlain:
         raise
     except (MemoryError, RecursionError):

@@ -17,7 +17,7 @@ from .arguments import environment
 from .badge import show_badge
 from .same_cluster import same_cluster
 from .shown import say
-from .travelling import cell_of, fetch, names_of, send
+from .travelling import fetch, names_of, send
 
 TICK = 0.05
 """Seconds between two looks for an interrupt."""
@@ -56,12 +56,11 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
         raise UsageError("--trust is about what comes back with -o", hint="%%on dev -o model --trust")
     env = environment(arguments.env, "%%on")
     same_cluster(arguments.name)
-    cell = cell_of(arguments.name)
     if inputs:
-        send(cell, shell.user_ns, inputs)
+        send(arguments.name, shell.user_ns, inputs)
     _run(shell, arguments, text, env)
     if outputs:
-        fetch(cell, shell.user_ns, outputs, is_trusted=arguments.trust)
+        fetch(arguments.name, shell.user_ns, outputs, is_trusted=arguments.trust)
 
 
 def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, Any]) -> None:

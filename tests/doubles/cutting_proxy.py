@@ -1,4 +1,4 @@
-"""A way to a machine whose TCP connections can be cut: at once, or after so many more bytes of what the machine says."""
+"""A way to a machine whose TCP connections can be cut: at once, or after so many more bytes of what the machine says or hears."""
 
 from __future__ import annotations
 
@@ -21,16 +21,25 @@ class CuttingProxy:
     def __init__(self, target: int, host: str = "127.0.0.1") -> None:
         self.target, self.host, self.port, self.cuts = target, host, 0, 0
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
-        self._left: int | None = None
+        self._left: dict[str, int] = {}
         self._is_down = False
 
     def cut_after(self, count: int) -> None:
         """Cut whatever is open once the machine has sent so many more bytes: most often in the middle of a message."""
-        self._left = count
+        self._left["said"] = count
+
+    def cut_after_heard(self, count: int) -> None:
+        """Cut whatever is open once the machine was sent so many more bytes."""
+        self._left["heard"] = count
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether a cut is still to come."""
+        return bool(self._left)
 
     def cut(self) -> None:
         """Cut all connections now, with a reset and no goodbye."""
-        self._left = None
+        self._left.clear()
         for pair in tuple(self._pairs):
             self._pairs.discard(pair)
             self.cuts += 1
@@ -57,7 +66,7 @@ class CuttingProxy:
         pair = (writer, back)
         self._pairs.add(pair)
         try:
-            await asyncio.gather(self._pass_on(reader, back, counted=False), self._pass_on(there, writer, counted=True))
+            await asyncio.gather(self._pass_on(reader, back, "heard"), self._pass_on(there, writer, "said"))
         except OSError:
             pass
         finally:
@@ -65,16 +74,17 @@ class CuttingProxy:
             writer.close()
             back.close()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, counted: bool) -> None:
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
         while data := await reader.read(65536):
-            if counted and self._left is not None:
-                if len(data) >= self._left:
-                    writer.write(data[: self._left])
+            left = self._left.get(way)
+            if left is not None:
+                if len(data) >= left:
+                    writer.write(data[:left])
                     # What was let through has to leave before the reset, which throws away what is still waiting.
                     await writer.drain()
                     self.cut()
                     return
-                self._left -= len(data)
+                self._left[way] = left - len(data)
             writer.write(data)
             await writer.drain()
         writer.close()

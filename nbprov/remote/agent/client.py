@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import binascii
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -542,6 +543,7 @@ class AgentClient:
         env: Environment | None = None,
         cwd: str | None = None,
         name: str = "shell",
+        silent: bool = False,
         id: str | None = None,
         deadline: Seconds = REQUEST_SECONDS,
         follow: bool = False,
@@ -549,10 +551,11 @@ class AgentClient:
     ) -> Following:
         """Run a bash script as a cell does: its output streams, its exit code comes at the end.
 
-        With `verbatim` its stdout is left as it is: what nbprov itself asks for and reads, and a secret called `python` would spoil.
+        With `silent` it is one of nbprov's own, of which the agent keeps the last few alone. With `verbatim` its stdout is left as it is: what
+        nbprov itself asks for and reads, and a secret called `python` would spoil.
         """
         more = {"verbatim": True} if verbatim else {}
-        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, **more)
+        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, silent=silent, **more)
 
     # -- cells
 
@@ -580,7 +583,7 @@ class AgentClient:
         cwd
             The folder the kernel is started in, by default the home.
         silent
-            Leave the kernel's history and execution count alone.
+            Leave the kernel's history and execution count alone; it is one of nbprov's own, of which the agent keeps the last few alone.
         deadline
             Seconds in which the agent must have taken it; the line may be made anew meanwhile.
         follow
@@ -592,6 +595,40 @@ class AgentClient:
         return await self._begin(
             "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent, **more
         )
+
+    # -- variables on their way
+
+    async def put(self, box: str, offset: int, data: bytes | memoryview) -> tuple[int, str]:
+        """Write a piece into a box on the machine; how much is in it now (less than `offset` where the piece was not taken), and its path there.
+
+        Asked again over a new line it is there once all the same.
+
+        Raises
+        ------
+        AgentError
+            `agent.no-room`, `agent.boxes-full`; `agent.unknown-op` from an agent of an earlier release.
+        """
+        text = binascii.b2a_base64(data, newline=False).decode("ascii")
+        answer = await self._ask("put", deadline=RECONNECT_SECONDS, box=box, offset=offset, data=text)
+        return understood(lambda told: (int(told["size"]), str(told["path"])), answer)
+
+    async def get(self, box: str, offset: int, size: int) -> bytes:
+        """A piece of a box on the machine.
+
+        Raises
+        ------
+        AgentError
+            `agent.no-box`, if it is not there any more.
+        """
+        answer = await self._ask("get", deadline=RECONNECT_SECONDS, box=box, offset=offset, size=size)
+        data = understood(lambda told: binascii.a2b_base64(told["data"]), answer)
+        if len(data) > size:
+            raise foul("more than was asked for")
+        return data
+
+    async def drop(self, box: str) -> None:
+        """Remove a box from the machine."""
+        await self._ask("drop", deadline=RECONNECT_SECONDS, box=box)
 
     async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
         """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""

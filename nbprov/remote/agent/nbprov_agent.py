@@ -16,6 +16,7 @@ Frames are a 4-byte big-endian length and a JSON object. `docs` of each operatio
 from __future__ import annotations
 
 import asyncio
+import binascii
 import codecs
 import contextlib
 import errno
@@ -59,11 +60,24 @@ FRAME_LIMIT = 64 * 1024 * 1024
 """Bytes of one frame: a figure of a few MB passes with room, a runaway output does not fill the memory of both ends."""
 ENTRY_LIMIT = 16 * 1024 * 1024
 """Bytes of one journal entry; what is larger is replaced by a line that says so."""
+SHOWN_LIMIT = ENTRY_LIMIT - 64 * 1024
+"""Bytes that one output of a kernel may have, so that it is an entry with all that is written around it."""
+TEXT_PIECE = 1024 * 1024
+"""Characters of text that are passed on at once: even where each takes twelve bytes in a frame, they are less than an entry."""
+LATE_BYTES = 4 * 1024 * 1024
+"""Output that came while no cell ran, and waits for the next one."""
 TASK_JOURNAL_BYTES = 32 * 1024 * 1024
 """Output kept of one task: some 300,000 lines; the oldest goes first."""
 ALL_JOURNALS_BYTES = 512 * 1024 * 1024
 """Output kept of all ended tasks together; the oldest task goes first."""
 KEPT_TASKS = 500
+KEPT_OWN = 20
+"""Ended cells of nbprov's own that are kept: as many as may still be read after a cut, and few, as they push out what people ran."""
+BOX_PIECE = 8 * 1024 * 1024
+BOXES_BYTES = 1024 * 1024 * 1024
+"""Variables on their way, all together: ten copies of what may travel at once."""
+BOX_SECONDS = 900.0
+"""A box that nobody touched for so long belongs to a notebook that is gone: clients look for a lost machine for 600 s."""
 STEPS = ("python", "setup")
 """Names of the jobs that make a machine ready: those that are submitted wait for them."""
 LOST_TOLD = 50
@@ -919,6 +933,7 @@ class Kernel:
         self.helper: asyncio.subprocess.Process | None = None
         self.env: Json = {}
         self.late: list[Json] = []
+        self.late_bytes = 0
         self.death = ""
         self.born = ""
         self.asked: dict[str, asyncio.Future[Json]] = {}
@@ -950,9 +965,11 @@ class Kernel:
             await self.start(task, request)
         if task.done.is_set():
             return
-        late, self.late = self.late, []
+        late, size, self.late, self.late_bytes = self.late, self.late_bytes, [], 0
         if late:
             task.journal.append(*late)
+        if size > LATE_BYTES:
+            say(task, "nbprov: %d MB came between the cells; the first %d MB are above" % (size >> 20, LATE_BYTES >> 20))
         fresh = {k: v for k, v in request.get("env", {}).items() if self.env.get(k) != v}
         self.env.update(fresh)
         self.count += 1
@@ -1072,7 +1089,9 @@ class Kernel:
     def put(self, entry: Json) -> None:
         if self.current is not None and self.current.is_live:
             self.current.journal.append(entry)
-        elif len(self.late) < 1000:
+            return
+        self.late_bytes += len(json.dumps(entry))
+        if self.late_bytes <= LATE_BYTES:
             self.late.append(entry)
 
     async def ask(self, question: str, code: str, cursor: int, detail: int = 0) -> Json:
@@ -1099,7 +1118,8 @@ class Kernel:
             self.queue.get_nowait()[0].end("aborted")
 
     def kill(self, why: str) -> None:
-        host, self.host, self.state, self.death, self.late, self.born = self.host, None, "dead", why, [], ""
+        host, self.host, self.state, self.death, self.born = self.host, None, "dead", why, ""
+        self.late, self.late_bytes = [], 0
         if self.ready is not None and not self.ready.done():
             self.ready.set_exception(Refused("kernel", f"the kernel did not start: {why}"))
             self.ready.exception()
@@ -1405,6 +1425,73 @@ def since_boot(folder: Path, now: float, wall: float) -> float:
         return min(now, max(0.0, wall - (folder / "boot.id").stat().st_mtime))
     except OSError:
         return 0.0  # in a container the uptime is the host's and says nothing
+
+
+# ---------------------------------------------------------------- variables on their way
+
+
+class Boxes:
+    """Files through which variables pass between a notebook and a kernel here. Each is there for one copy and is removed with its end.
+
+    What is written says where it belongs, so a piece that is sent twice is there once. A box whose notebook is gone is removed by its age, and all
+    are where the agent starts anew, since the kernels that were to read them are gone.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "boxes"
+        self.changed = 0.0
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def path(self, frame: Json) -> Path:
+        name = str(frame["box"])
+        if not re.match(r"[0-9a-f]{32}\Z", name):
+            raise Refused("bad-box", f"{name!r} is not a name of a box")
+        self.changed = boottime()
+        return self.folder / name
+
+    def all(self) -> dict[Path, os.stat_result]:
+        found = {}
+        for path in self.folder.glob("*"):
+            with contextlib.suppress(OSError):
+                found[path] = path.stat()
+        return found
+
+    def put(self, frame: Json) -> Json:
+        path, offset, data = self.path(frame), int(frame["offset"]), binascii.a2b_base64(frame["data"])
+        if sum(stat.st_size for stat in self.all().values()) + len(data) > BOXES_BYTES:
+            raise Refused("boxes-full", "more than %d MB of variables are on their way" % (BOXES_BYTES >> 20))
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            with open(os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if 0 <= offset <= size:
+                    file.truncate(offset)
+                    file.seek(offset)
+                    size = offset + file.write(data)
+        except OSError as error:
+            raise Refused("no-room", f"variables cannot be written on the machine: {error}") from None
+        return {"size": size, "path": str(path)}
+
+    def get(self, frame: Json) -> Json:
+        path, offset, size = self.path(frame), int(frame["offset"]), int(frame["size"])
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                data = file.read(max(0, min(size, BOX_PIECE)))
+            os.utime(str(path))
+        except OSError as error:
+            raise Refused("no-box", f"the variables on their way are gone: {error}") from None
+        return {"data": binascii.b2a_base64(data, newline=False).decode()}
+
+    def drop(self, path: Path) -> None:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+    def lapse(self) -> None:
+        """Remove what nobody comes for any more."""
+        for path, stat in self.all().items():
+            if not -BOX_SECONDS < time.time() - stat.st_mtime < BOX_SECONDS:
+                self.drop(path)
 
 
 # ---------------------------------------------------------------- the gang: the cluster's other machines
@@ -1824,6 +1911,7 @@ class Agent:
         self.queue = JobQueue(self)
         self.parts = self.gang.parts = GangParts(self)
         self.lost: list[str] = []
+        self.boxes = Boxes(folder)
         self.events = self.load_tasks()
 
     # -- life
@@ -1924,6 +2012,8 @@ class Agent:
         worked = [task for task in self.tasks.values() if not task.meta.get("service") and task.id not in waits]
         recent = [task for task in worked if task.is_live or task.changed > self.guards.now]
         found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
+        if self.boxes.changed > self.guards.now:
+            found.append("variables")
         if wait_for == "jobs_and_ssh" and self.activity.sessions:
             found.append("%d ssh" % self.activity.sessions)
         if self.activity.gpu_percent is not None and self.activity.gpu_percent > GPU_BUSY_PERCENT:
@@ -1954,6 +2044,7 @@ class Agent:
 
     async def watch_once(self) -> None:
         self.observe()
+        self.boxes.lapse()
         self.parts.look()
         await self.gang.speak(self.guards.gang_pause())
         keep(asyncio.ensure_future(self.activity.look_at_gpus()))
@@ -2269,6 +2360,8 @@ class Agent:
     def new_task(self, frame: Json, more: Json) -> Task:
         name, kind = str(frame["task"]), str(frame["kind"])
         meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time(), **more}
+        if frame.get("silent"):
+            meta["own"] = True
         self.prune()
         place = self.folder / "tasks" / name
         task = self.tasks[name] = Task(place, meta, TASK_JOURNAL_BYTES, self.hidden, bool(frame.get("verbatim")))
@@ -2295,17 +2388,24 @@ class Agent:
         return self.kernels[name]
 
     def prune(self) -> None:
-        """Drop the oldest ended tasks once too many or too large."""
+        """Drop the oldest ended tasks once too many or too large, before them all but the last few of nbprov's own."""
         needed = {name for _, frame in self.queue.waiting for name in frame.get("after") or []}
         over = [task for task in self.tasks.values() if not task.is_live and task.id not in needed]
         ended = sorted(over, key=lambda task: task.meta.get("ended") or 0.0)
+        own = [task for task in ended if task.meta.get("own")]
+        for task in own[: max(0, len(own) - KEPT_OWN)]:
+            ended.remove(task)
+            self.forget(task)
         total = sum(task.kept for task in ended)
         while ended and (len(self.tasks) > KEPT_TASKS or total > ALL_JOURNALS_BYTES):
             oldest = ended.pop(0)
             total -= oldest.kept
-            shutil.rmtree(oldest.journal.folder, ignore_errors=True)
-            del self.tasks[oldest.id]
-            self.parts.drop(oldest)
+            self.forget(oldest)
+
+    def forget(self, task: Task) -> None:
+        shutil.rmtree(task.journal.folder, ignore_errors=True)
+        del self.tasks[task.id]
+        self.parts.drop(task)
 
     def find(self, frame: Json) -> Task:
         name = str(frame["task"])
@@ -2381,6 +2481,19 @@ class Agent:
             return {"found": {"status": "none"}}
         return {"found": await kernel.ask("inspect", str(frame["code"]), int(frame["cursor"]), int(frame.get("detail") or 0))}
 
+    async def op_put(self, client: Client, frame: Json) -> Json:
+        """Write `data` (base64) at `offset` of a box, which is made where there is none; says how much is in it: less than `offset` where some is missing."""
+        return self.boxes.put(frame)
+
+    async def op_get(self, client: Client, frame: Json) -> Json:
+        """At most `size` bytes of a box from `offset` on."""
+        return self.boxes.get(frame)
+
+    async def op_drop(self, client: Client, frame: Json) -> Json:
+        """Remove a box; one that is not there is no error."""
+        self.boxes.drop(self.boxes.path(frame))
+        return {}
+
     async def op_interrupt(self, client: Client, frame: Json) -> Json:
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
         if kernel is not None:
@@ -2442,6 +2555,9 @@ class Agent:
         "cancel": op_cancel,
         "complete": op_complete,
         "inspect": op_inspect,
+        "put": op_put,
+        "get": op_get,
+        "drop": op_drop,
         "interrupt": op_interrupt,
         "restart": op_restart,
         "guards": op_guards,
@@ -2641,6 +2757,10 @@ class KernelHost:
         while view:
             view = view[os.write(self.out, view) :]
 
+    def pass_on(self, kind: str, content: Json) -> None:
+        for fitting_kind, fitting_content in fitting(kind, content):
+            self.tell({"ev": "out", "type": fitting_kind, "content": fitting_content})
+
     async def main(self) -> None:
         reader = asyncio.StreamReader()
         await asyncio.get_event_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -2758,7 +2878,7 @@ class KernelHost:
             message = await self.client.iopub_channel.get_msg()
             kind, parent = message["msg_type"], message["parent_header"].get("msg_id")
             if kind in self.FORWARDED:
-                self.tell({"ev": "out", "type": kind, "content": message["content"]})
+                self.pass_on(kind, message["content"])
             elif kind == "status" and parent == self.message and message["content"]["execution_state"] == "idle":
                 self.is_idle = True
                 self.finish()
@@ -2781,7 +2901,7 @@ class KernelHost:
             for payload in self.reply.get("payload") or []:
                 # What `x?` shows is no output, but comes with the answer.
                 if payload.get("source") == "page":
-                    self.tell({"ev": "out", "type": "page", "content": {"data": payload.get("data")}})
+                    self.pass_on("page", {"data": payload.get("data")})
             self.tell(
                 {"ev": "done", "cell": self.cell, "status": self.reply["status"], "execution_count": self.reply.get("execution_count")}
             )
@@ -2789,11 +2909,46 @@ class KernelHost:
         self.finished.set()
 
 
+def json_size(value: Any) -> int:
+    return len(json.dumps(value, separators=(",", ":")))
+
+
+def fitting(kind: str, content: Json) -> list[tuple[str, Json]]:
+    """What a kernel put out, cut so that it can be passed on: a frame too large would end this process, and the kernel with all its variables."""
+    if kind == "stream":
+        text = content["text"]
+        return [(kind, {**content, "text": text[start : start + TEXT_PIECE]}) for start in range(0, len(text), TEXT_PIECE)]
+    size = json_size(content)
+    if size <= SHOWN_LIMIT:
+        return [(kind, content)]
+    if kind == "error":
+        return [(kind, short_error(content))]
+    data = dict(content.get("data") or {})
+    left_out = []
+    while data and json_size({**content, "data": data}) > SHOWN_LIMIT:
+        largest = max(data, key=lambda form: json_size(data[form]))
+        left_out.append(largest)
+        del data[largest]
+    words = "nbprov: %s of %d MB was left out: at most %d MB of one output are shown; write it to a file there and bring that with %%nbprov sync\n"
+    what = "an output" if not left_out else "the %s of an output" % " and ".join(left_out)
+    note = ("stream", {"name": "stderr", "text": words % (what, size >> 20, SHOWN_LIMIT >> 20)})
+    return [(kind, {**content, "data": data}), note] if data else [note]
+
+
+def short_error(content: Json) -> Json:
+    """An error whose words are beyond measure, with their beginning."""
+    name, value = str(content.get("ename"))[:1000], str(content.get("evalue"))
+    value = "%s … (%d million characters in all)" % (value[:10000], len(value) // 1000000) if len(value) > 10000 else value
+    frames = [str(frame) for frame in content.get("traceback") or []]
+    kept = [frame for frame in frames if len(frame) < 20000][:40]
+    return {"ename": name, "evalue": value, "traceback": [*kept, f"{name}: {value}"]}
+
+
 def told_of(message: Json) -> Json:
     """The answer to a question; of what is known of a name only text, and no more than anybody reads: a frame too large would end this process."""
     content: Json = message["content"]
     if message["msg_type"] != "inspect_reply":
-        return content
+        return content if json_size(content) <= SHOWN_LIMIT else {"status": "error"}
     text = str((content.get("data") or {}).get("text/plain") or "")
     return {"status": content.get("status"), "found": content.get("found"), "data": {"text/plain": text[:INSPECT_CHARACTERS]}}
 

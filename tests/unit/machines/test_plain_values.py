@@ -27,9 +27,10 @@ from nbprov.machines.plain_values import NotPlain, plain_value
 
 
 def packed(value: Any) -> bytes:
-    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)
-    assert said == f"nbprov-ok {len(data)}", said
-    return bytes(pickle.loads(data)["x"])
+    file = io.BytesIO()
+    told = there.pack({"x": value}, ["x"], 10**8, True, file)
+    assert told == {"sizes": [len(file.getvalue())]}, told
+    return file.getvalue()
 
 
 def there_and_back(value: Any) -> Any:
@@ -158,9 +159,10 @@ class Mine:
 
 @pytest.mark.parametrize("value", [Mine(), [Mine], {"f": len}, os.path.join, sys, lambda: 1, collections.namedtuple("T", "a")(1)])
 def test_what_is_no_plain_data_is_named_there(value: Any) -> None:
-    data, said = there._nbprov_give({"x": value}, ["x"], 10**8, False)
-    assert data == b""
-    assert "cannot travel: TypeError: it holds a" in said
+    told = there.pack({"x": value}, ["x"], 10**8, True, io.BytesIO())
+    assert told["no"] == "cannot"
+    assert "it holds a" in told["why"]
+    assert told["plain"]
 
 
 class Evil:
