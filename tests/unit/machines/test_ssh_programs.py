@@ -61,8 +61,8 @@ def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
     address = shared.cluster.view().instances[0]
     behind = config.with_name("behind")
     behind.write_text(
-        f"Host behind\n    HostName {address.host}\n    Port {address.port}\n"
-        f"    ProxyCommand ssh -F {config} -W %h:%p nbprov-dev\n{_of_the_host(shared, 'dev')}"
+        f"{shared.world.session.ssh_file.include}\n\n"
+        f"Host behind\n    HostName {address.host}\n    Port {address.port}\n    ProxyJump nbprov-dev\n{_of_the_host(shared, 'dev')}"
     )
     behind.chmod(0o600)
     assert _ok("ssh", "-F", behind, "behind", "echo node $NBPROV_NODE") == "node 0\n"
