@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import nbprov
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
 from nbprov.notebook.commands import COMMANDS, parser_of
@@ -36,6 +37,12 @@ def test_the_page_names_every_command_and_option() -> None:
     for name, parser in parsers.items():
         assert told[name] == set(parser.flags()) - {"--help"}, name
     assert {name for name in told if name.startswith("%nbprov ")} == {f"%nbprov {name}" for name in COMMANDS}
+
+
+def test_the_python_page_names_every_verb() -> None:
+    page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    verbs = {name for name in nbprov.__all__ if not name.startswith("_") and not name.endswith("_ipython_extension")}
+    assert {name for name in verbs if not re.search(rf"\bnbprov\.{name}\b", page)} == set()
 
 
 def _texts(path: Path) -> Iterator[str]:

@@ -59,7 +59,7 @@ def test_every_variable_that_this_computers_side_reads_is_on_a_page() -> None:
 def test_no_variable_on_the_page_is_made_up() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in CODE.rglob("*.py"))
     composed = set(re.findall(r'"([A-Z_]+)": ', (CODE / "remote" / "environment.py").read_text(encoding="utf-8")))
-    named = {name for name in re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", PAGE)}
+    named = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", PAGE))
     assert {name for name in named if name not in code and name.removeprefix("NBPROV_") not in composed} == set()
 
 
