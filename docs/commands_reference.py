@@ -17,7 +17,7 @@ PAGE = Path(__file__).with_name("commands.md")
 INTRODUCTION = """# All commands
 
 What each line takes. `--help` behind any of them prints the same in the notebook, `%nbprov` alone lists the verbs, and Tab completes commands, options, clusters, clouds, regions and the
-fields of a spec. A line is split as a shell splits it: a value with spaces or an apostrophe stands in double quotes. `x = %prices …`, `x = %nbprov jobs …` and `x = %nbprov history` are pandas DataFrames.
+fields of a spec. A line is split as a shell splits it: a value with spaces or an apostrophe stands in double quotes, and ` #` begins a comment. `x = %prices …`, `x = %nbprov jobs …` and `x = %nbprov history` are pandas DataFrames.
 This page is made from the parsers that read the lines (`nbprov/notebook`).
 
 In the tables `(…)` is what stands on the line by its place; what may be repeated says so.

@@ -42,7 +42,7 @@ class MagicParser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
     def parse_line(self, line: str) -> argparse.Namespace:
-        """Parse a magic's line as a shell would split it.
+        """Parse a magic's line as a shell would split it. A `#` at the beginning of a word begins a comment.
 
         Raises
         ------
@@ -52,6 +52,7 @@ class MagicParser(argparse.ArgumentParser):
             If `--help` is in it.
         """
         script = None
+        line = without_comment(line, until=" -- " if self.takes_script else "")
         if self.takes_script:
             # What follows -- is a shell's line, quotes and all.
             line, dashes, rest = f"{line} ".partition(" -- ")
@@ -70,6 +71,35 @@ class MagicParser(argparse.ArgumentParser):
     def flags(self) -> list[str]:
         """All long flags, for completion."""
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+
+
+def without_comment(line: str, until: str = "") -> str:
+    """A magic's line without the comment at its end. Pages show lines with one, and somebody pastes them.
+
+    Parameters
+    ----------
+    until
+        What follows this, outside of quotes, is left as it is.
+
+    Examples
+    --------
+    >>> without_comment("dev --env A=1#2 # the cloud's own"), without_comment("dev --env 'A=1 # 2'")
+    ('dev --env A=1#2', "dev --env 'A=1 # 2'")
+    >>> without_comment("dev submit -- echo 1 # 2", until=" -- ")
+    'dev submit -- echo 1 # 2'
+    """
+    quote = ""
+    for place, character in enumerate(line):
+        escaped = quote != "'" and line[:place].endswith("\\")
+        if quote:
+            quote = "" if character == quote and not escaped else quote
+        elif character in "'\"" and not escaped:
+            quote = character
+        elif character == "#" and (place == 0 or line[place - 1].isspace()):
+            return line[:place].rstrip()
+        elif until and line.startswith(until, place):
+            return line
+    return line
 
 
 def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:

@@ -61,7 +61,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         fenced = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
         inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
         for line in [*(line for block in fenced for line in block.splitlines()), *inline]:
-            found = LINE.match(re.sub(r"\s+#.*", "", line).rstrip())
+            found = LINE.match(line.rstrip())
             if found and "…" not in line:
                 yield found[1], found[2] or ""
 
@@ -81,7 +81,7 @@ def _problem(magic: str, rest: str) -> str:
     words = " ".join(STANDS_FOR.get(word, word) for word in rest.split())
     if magic == "nbprov":
         verb, _, words = words.partition(" ")
-        if verb in ("", "--help"):
+        if verb in ("", "--help", "#"):
             return ""
         if verb not in COMMANDS:
             return "no such command"
