@@ -76,6 +76,9 @@ class History(Sequence[Past]):
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __repr__(self) -> str:
+        return f"<History: {len(self)} of {self.total} launches>"
+
     def __getitem__(self, index: Any) -> Any:
         return self._rows[index]
 

@@ -350,7 +350,9 @@ class Session(JobDesk, Keeping, Engined):
         return books.attempts(self.engine.ledger, name)
 
     def sweep(self, *, end: bool = False) -> list[str]:
-        """List machines of ours that the ledger does not know, on every enabled cloud; with `end` end them whatever their age.
+        """End machines of ours that the ledger does not know, on every enabled cloud, and say which; young ones are only named.
+
+        Those that are younger than ten minutes may be another kernel's, on their way into the ledger; with `end` they are ended too.
 
         What launches left beside their machines (disks, firewall rules) is removed where no cluster needs it any more.
 

@@ -186,7 +186,11 @@ def provision_parser() -> MagicParser:
         help="try up to N places at once; the first that is ready is kept (default: the cell's race)",
     )
     parser.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="value for an env or secret that the spec leaves open"
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME[=VALUE]",
+        help="value for an env or secret of the spec, before the one written there; NAME alone takes the kernel's own (may be repeated)",
     )
     parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
     parser.add_argument(

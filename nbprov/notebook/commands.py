@@ -36,6 +36,8 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
         If there is no such command, with the closest one.
     """
     word, rest = [*line.split(maxsplit=1), "", ""][:2]
+    if word.startswith("#"):
+        word = rest = ""
     if word == "help" and rest.strip() in COMMANDS:
         word, rest = rest.strip(), "--help"
     if word.startswith("#") or word in ("", "--help", "-h", "help"):
@@ -311,9 +313,9 @@ COMMANDS: dict[str, Command] = {
         "end clusters or give launches up, and confirm it by the cloud's list", life_commands.down, life_commands.down_arguments
     ),
     "sweep": Command(
-        "list machines of yours that the ledger does not know",
+        "end machines of yours that the ledger does not know; of those younger than ten minutes it only tells",
         book_commands.sweep,
-        lambda p: p.add_argument("--end", action="store_true", help="end them, whatever their age"),
+        lambda p: p.add_argument("--end", action="store_true", help="end those too, whatever their age"),
     ),
     "catalog": Command(
         "the price catalogue: rows, age, source, edits and errors a cloud; refresh, diff, restore, path", _catalog, _catalog_arguments

@@ -93,7 +93,8 @@ def _usual_job(here: Session, row: ClusterRow) -> str:
 
 def _save(text: str, path: Path) -> None:
     write_kept(path, text)
-    print(f"{path}: {text.count(chr(10)):,} lines, {len(text.encode()) / 1e6:.1f} MB")
+    lines = text.count("\n")
+    print(f"{path}: {lines:,} line{'' if lines == 1 else 's'}, {len(text.encode()) / 1e6:.1f} MB")
 
 
 def _follow(arguments: argparse.Namespace, lines: int) -> None:

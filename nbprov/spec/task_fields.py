@@ -62,7 +62,7 @@ TASK_FIELDS = (
     Field(
         "confirm_above",
         _T,
-        "asks again beyond what Launch consented to: dearer by a share, or above USD an hour",
+        "passes over places that are dearer than the first by a share, or above USD an hour; --yes takes them too",
         values=("false",),
         example=("20%", "$5", "{jump: 20%, hourly: 5, total: 50}", "false"),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 import time
 from typing import Any
 
@@ -94,6 +95,28 @@ def _reach(pair: api.Cluster) -> None:
 
 def _indented(text: str) -> str:
     return "\n".join("  " + line for line in text.strip().splitlines())
+
+
+# Open MPI's launcher, on machines that share one computer's addresses, now and then waits for a daemon for ever: then it is begun anew.
+MPIRUN = r"""
+root=$([ "$(id -u)" = 0 ] && echo --allow-run-as-root)
+for attempt in 1 2 3 4 5; do
+    : >said
+    mpirun $root sh -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $NBPROV_NODE"' >said 2>/dev/null </dev/null &
+    waited=0
+    until [ "$(grep -c 'on node' said)" = 6 ] || [ $waited = 300 ]; do sleep 0.05; waited=$((waited + 1)); done
+    { kill -9 $! && wait $!; } 2>/dev/null
+    [ $waited = 300 ] || break
+done
+sort said
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")
+def test_mpirun_finds_the_machines_without_a_word_on_its_line(world: TunnelWorld) -> None:
+    gang = world.up("gang", rest="\nnum_nodes: 3")
+    said = gang.bash(MPIRUN, timeout=2 * WAIT_SECONDS).text.splitlines()
+    assert said == [f"rank {rank} of 6 on node {rank // 2}" for rank in range(6)], "two slots a node, as its vCPUs"
 
 
 def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(world: TunnelWorld) -> None:
