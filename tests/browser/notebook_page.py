@@ -11,9 +11,9 @@ from playwright.sync_api import Error, Locator, Page, expect
 
 RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
-KEY_MS = 3000
+KEY_MS = 10_000
 """A keystroke that Lab took shows at the prompt at once; now and then Lab loses one just after it has opened."""
-CELL_MS = 60_000
+CELL_MS = 120_000
 """No cell of these tests takes longer, on a machine that is busy with other things."""
 
 
