@@ -46,12 +46,13 @@ class History(Leases):
         return None if row is None else (json.loads(row["config"]), json.loads(row["status"]), row["reported"])
 
     def set_job(self, run_id: str, job_id: str, kind: str, command: str, state: str, exit_code: int | None = None) -> None:
-        """Store a job and how far it came."""
+        """Store a job and how far it came. Without its command, which whoever only sees it run does not know, the one that is stored stays."""
         now = self.clock.now()
         with self.store.transaction() as db:
             db.execute(
                 "INSERT INTO jobs (run_id, job_id, kind, command, state, exit_code, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (run_id, job_id) DO UPDATE SET state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended",
+                " ON CONFLICT (run_id, job_id) DO UPDATE SET command = COALESCE(NULLIF(excluded.command, ''), command),"
+                " state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended",
                 (run_id, job_id, kind, storable(command), state, exit_code, now, None if exit_code is None and state in _LIVE else now),
             )
 
