@@ -27,7 +27,7 @@ from pictures import Album
 HERE = Path(__file__).resolve().parent
 VIEWPORT: ViewportSize = {"width": 1240, "height": 1400}
 SHARPNESS = 1.5
-EXPECT_MS = 20_000
+EXPECT_MS = 60_000
 
 Opener = Callable[..., NotebookPage]
 

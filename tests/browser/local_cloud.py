@@ -11,7 +11,7 @@ from pathlib import Path
 from lab import ROOT
 
 MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
-ASK_SECONDS = 60.0
+ASK_SECONDS = 120.0
 
 
 def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: bool = False, stuck: bool = False) -> None:

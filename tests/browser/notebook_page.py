@@ -11,9 +11,9 @@ from playwright.sync_api import Error, Locator, Page, expect
 
 RAN = re.compile(r"^\[\d+\]:$")
 RUNNING = "[*]:"
-KEY_MS = 3000
+KEY_MS = 10_000
 """A keystroke that Lab took shows at the prompt at once; now and then Lab loses one just after it has opened."""
-CELL_MS = 60_000
+CELL_MS = 120_000
 """No cell of these tests takes longer, on a machine that is busy with other things."""
 
 
@@ -30,11 +30,14 @@ class NotebookPage:
         The name of the kernel it asks for.
     home
         nbprov's home for the notebook's kernel.
+    question
+        Lab's question which kernel to take.
     """
 
     def __init__(self, page: Page, lab: Lab, file: Path, kernel: str, home: Path) -> None:
         self.page, self.lab, self.file, self.kernel, self.home = page, lab, file, kernel, home
         self.faults: list[str] = []
+        self.question = page.locator(".jp-Dialog").filter(has_text="Select Kernel")
         page.on("pageerror", self._note)
 
     def _note(self, error: Error) -> None:
@@ -43,7 +46,8 @@ class NotebookPage:
             self.faults.append(str(error.stack))
 
     def open(self) -> None:
-        """Open the notebook and wait until its kernel is idle."""
+        """Open the notebook and wait until its kernel is idle; from now on Lab is told which kernel to take where it asks."""
+        self.page.add_locator_handler(self.question, self._answer)
         self.goto()
         self.await_idle()
 
@@ -54,7 +58,13 @@ class NotebookPage:
 
     def await_idle(self) -> None:
         """Wait until the kernel is idle."""
-        self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').wait_for(timeout=CELL_MS)
+        expect(self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).to_be_visible(timeout=CELL_MS)
+
+    def _answer(self, question: Locator) -> None:
+        """Lab asks which kernel to take where the last was slow to start or to go: the notebook's."""
+        named = "(options, name) => options.map((one) => one.value).find((value) => value.includes(JSON.stringify(name)))"
+        question.locator("select").select_option(value=question.locator("option").evaluate_all(named, self.kernel))
+        question.locator(".jp-mod-accept").click()
 
     def dialogs(self) -> list[str]:
         """What Lab asks or says in dialogs, which take every click."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from notebook_page import NotebookPage, button, panel, state
 from playwright.sync_api import expect
 
 PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\nmax_lifetime: 1h"
+COUNTED = re.compile(r"^([2-9]|\d\d+) s$|^\d+ min")
+"""Not the first second: what is shown goes on, whenever it is looked at."""
 
 
 def test_buttons_while_a_cell_is_busy(open_notebook: Callable[..., NotebookPage], tmp_path: Path) -> None:
@@ -27,7 +30,7 @@ def test_buttons_while_a_cell_is_busy(open_notebook: Callable[..., NotebookPage]
     expect(attempts).to_contain_text("over your quota")
     expect(attempts).to_contain_text("booting")
     elapsed = attempts.locator("tbody tr:not(.nbprov-detail)").last.locator("td").nth(6)
-    expect(elapsed).to_have_text("2 s")
+    expect(elapsed).to_have_text(COUNTED)
     button(run, "Cancel").click()
     expect(state(run)).to_have_text("cancelled")
     assert machines(notebook.home) == 0

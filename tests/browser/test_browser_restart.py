@@ -15,7 +15,7 @@ PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\n
 def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage]) -> None:
     """One machine, in the first zone with stock, adopted by the new kernel; none after it was put down."""
     notebook = open_notebook(["%load_ext nbprov", PROVISION, "%%on dev\nprint(6 * 7)", "%nbprov down dev"])
-    set_market(notebook.home, accept=0.1, boot=4.0, stocked=True)
+    set_market(notebook.home, accept=0.1, boot=6.0, stocked=True)
     notebook.run("%load_ext")
     run = panel(notebook.run("%%provision"), "Provision")
     button(run, "Launch").click()

@@ -146,6 +146,7 @@ def _check_file(notebook: NotebookPage) -> None:
 
 
 def _reopen_without_kernel(notebook: NotebookPage) -> None:
+    notebook.page.remove_locator_handler(notebook.question)
     notebook.goto()
     dialog = notebook.page.locator(".jp-Dialog")
     dialog.locator("select").select_option(label="No Kernel")

@@ -18,12 +18,14 @@ from collections.abc import Mapping
 from dataclasses import fields
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl, urlsplit
 from urllib.request import Request, urlopen
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))
+    # A grammar for a format that nothing here uses: it would take most of a second at every start of the server.
+    cast(dict[str, Any], sys.modules).setdefault("rfc3987_syntax", None)
 
 from machines import Machines
 from runpod_catalogue import KEY

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALWAYS = 1_000_000
 """More calls than any test makes."""
-BOOKS_SECONDS = 30.0
+BOOKS_SECONDS = 90.0
 """How long a double's books may take to come to what is waited for: ends are confirmed within a few seconds."""
 TOKEN_TAG = "nbprov-token"
 

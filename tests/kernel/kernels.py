@@ -25,7 +25,7 @@ from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.wire import Unreachable
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
-DEADLINE = 80.0
+DEADLINE = 150.0
 """Seconds after which something awaited counts as never coming: many times what it takes on a machine busy with other tests."""
 
 MARKET = """

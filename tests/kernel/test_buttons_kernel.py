@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, GPU, Kernel, machines, market
+from kernels import CPU, DEADLINE, GPU, Kernel, machines, market
 
 BURST = """
 import time
@@ -46,7 +46,8 @@ def test_a_press_while_a_cell_is_busy_is_handled(home, kernel: Kernel) -> None:
     # Pressed through the subshell that a browser uses, where there are such.
     subshell = None if is_late else kernel.subshell()
     busy = kernel.send(
-        "import time\nprint('busy')\nfor _ in range(60):\n    time.sleep(0.05)\n    if dev.launched: break\nprint(dev.launched)"
+        f"import time\nprint('busy')\nend = time.monotonic() + {3 if is_late else DEADLINE}\n"
+        "while time.monotonic() < end and not dev.launched: time.sleep(0.05)\nprint(dev.launched)"
     )
     kernel.until(lambda: "busy" in kernel.outcome(busy).text, "a busy cell")
     kernel.press(panel, subshell=subshell, type="launch")

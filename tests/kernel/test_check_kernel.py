@@ -24,7 +24,7 @@ class Told(Cloud):
         return CheckResult(self.name, self.problem is None, "someone", "a key (…beef)", self.problem)
     def stock(self, offers, count):
         self.was_asked.set()
-        self.telling.wait(30)
+        self.telling.wait(120)
         level = {"NO": Level.HIGH, "CZ": Level.NONE}
         return [Stock(time.time(), Pool.of(o), level[o.region]) for o in offers if o.region in level]
     def submit(self, launch): raise CloudError(Failure(Cause.CAPACITY, "none"))
@@ -69,7 +69,7 @@ def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answe
     panel = outcome.displays[0]
     assert "first L40S:1 1x_L40S_SECURE in runpod/CZ" in panel["data"]["text/plain"]
     assert "not set up: no AWS credentials were found" in panel["data"]["text/html"]
-    told.run("assert rented.was_asked.wait(30); rented.telling.set()")
+    told.run("assert rented.was_asked.wait(120); rented.telling.set()")
     renewed = told.renewed(panel, "first L40S:1 1x_L40S_SECURE in runpod/NO")
     assert "high, " in renewed, "the saved output tells it too"
     comm = told.panels()[-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from kernels import ANSI, Kernel, new_kernel
+from kernels import ANSI, DEADLINE, Kernel, new_kernel
 
 
 def at(kernel: Kernel, marked: str) -> list[str]:
@@ -17,7 +17,7 @@ def at(kernel: Kernel, marked: str) -> list[str]:
 def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
     """What Shift-Tab shows at the bar in a cell; empty where nothing is found."""
     cursor = marked.index("|")
-    answer = kernel.client.inspect(marked.replace("|", ""), cursor, detail, reply=True, timeout=20)["content"]
+    answer = kernel.client.inspect(marked.replace("|", ""), cursor, detail, reply=True, timeout=DEADLINE)["content"]
     assert answer["status"] == "ok"
     return ANSI.sub("", answer["data"].get("text/plain", "")) if answer["found"] else ""
 
@@ -102,7 +102,7 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
     shared_cluster.run("def known(rate: int) -> None:\n    'Known here.'\nboth = 1")
     assert "Known there alone." in told(shared_cluster, "%%on dev\nx = 1\nforg|et(0.1)")
     assert "rate: float = 0.5" in told(shared_cluster, "\n%%on dev --env A=b -o x\nforget(0.1|)")
-    raw = shared_cluster.client.inspect("%%on dev\nforget", 12, 1, reply=True, timeout=20)["content"]["data"]
+    raw = shared_cluster.client.inspect("%%on dev\nforget", 12, 1, reply=True, timeout=DEADLINE)["content"]["data"]
     assert set(raw) == {"text/plain"}
     assert "\x1b]" not in raw["text/plain"]
     assert "def forget" in ANSI.sub("", raw["text/plain"])  # with its source, as it was asked for
@@ -127,7 +127,7 @@ def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None
     assert "OrderedDict" in told(shared_cluster, "%%on dev\nhere_a|lone")  # Shift-Tab is answered here
     assert time.monotonic() - started < 5
     (home / "go-on").touch()
-    shared_cluster.run("busy.result(30)")
+    shared_cluster.run("busy.result(120)")
 
 
 def test_a_tab_key_opens_no_connection(shared_cluster: Kernel) -> None:

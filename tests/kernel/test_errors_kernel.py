@@ -34,7 +34,7 @@ def test_the_error_stops_nbclient(home) -> None:
         cells=[nbformat.v4.new_code_cell("%load_ext nbprov"), nbformat.v4.new_code_cell(BAD), nbformat.v4.new_code_cell("never = 1")]
     )
     with pytest.raises(CellExecutionError, match="spec\\.unknown-field"):
-        NotebookClient(notebook, timeout=60).execute()
+        NotebookClient(notebook, timeout=180).execute()
     outputs = notebook.cells[1].outputs
     assert [o.output_type for o in outputs] == ["error"]
     assert len(outputs[0].traceback) <= 13

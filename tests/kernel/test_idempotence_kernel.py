@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kernels import CPU, GPU, Kernel, machines, market
+from kernels import CPU, DEADLINE, GPU, Kernel, machines, market
 
 
 def test_the_same_cell_again(home, kernel: Kernel) -> None:
@@ -102,7 +102,7 @@ def test_a_person_is_asked_for_what_is_missing(kernel: Kernel) -> None:
     kernel.client.allow_stdin = True
     request = kernel.send(f"%%provision dev\n{CPU}\nenvs: {{RUN_ID: null}}\nsecrets: {{TOKEN: null}}")
     for prompt, hidden in (("RUN_ID: ", False), ("TOKEN: ", True)):
-        asked = kernel.client.get_stdin_msg(timeout=20)["content"]
+        asked = kernel.client.get_stdin_msg(timeout=DEADLINE)["content"]
         assert (asked["prompt"], asked["password"]) == (prompt, hidden)
         kernel.client.input("canary-4711")
     outcome = kernel.finish(request)

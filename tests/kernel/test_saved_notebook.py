@@ -56,7 +56,7 @@ def story() -> Iterator[tuple[Path, nbformat.NotebookNode]]:
         with context as patch:
             patch.setenv("NBPROV_HOME", str(home))
             patch.setenv("GIVEN", FROM_ENV)
-            NotebookClient(notebook, timeout=60).execute()
+            NotebookClient(notebook, timeout=180).execute()
         yield home, notebook
 
 
@@ -138,7 +138,7 @@ def test_what_costs_money_is_not_launched_without_consent(home) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NBPROV_HOME", str(home))
         with pytest.raises(CellExecutionError, match=r"run\.needs-consent"):
-            NotebookClient(notebook, timeout=60).execute()
+            NotebookClient(notebook, timeout=180).execute()
     assert "%%provision --yes agrees to it" in "".join(notebook.cells[2].outputs[-1].traceback)
     assert machines(home) == 0
 

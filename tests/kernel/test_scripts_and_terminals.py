@@ -14,7 +14,7 @@ SCRIPT = f"""
 import nbprov
 run = nbprov.provision({CPU!r}, "dev")
 assert run.state.value == "planned" and run.plan.chosen is not None
-cluster = run.launch().wait(timeout=60)
+cluster = run.launch().wait(timeout=120)
 print(cluster, cluster.cell("6 * 7").value, cluster.bash("echo hi").text.strip())
 cluster.down().wait()
 print(cluster, [c.name for c in nbprov.clusters()], nbprov.costs()[0].simulated)
@@ -47,7 +47,7 @@ asyncio.run(main())
 
 ABANDONED = f"""
 import nbprov
-nbprov.provision({CPU!r}, "left").launch().wait(60)
+nbprov.provision({CPU!r}, "left").launch().wait(120)
 """
 
 FORKED = """
@@ -66,7 +66,12 @@ def run(code: str, home: Path, *command: str) -> str:
     """Run Python code in a process of its own; what it printed."""
     environment = {**os.environ, "NBPROV_HOME": str(home), "TERM": "dumb", "COLUMNS": "120"}
     done = subprocess.run(
-        [sys.executable, *(command or ("-c",)), code], capture_output=True, text=True, timeout=90, env=environment, stdin=subprocess.DEVNULL
+        [sys.executable, *(command or ("-c",)), code],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=environment,
+        stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""

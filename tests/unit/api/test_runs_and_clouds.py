@@ -30,7 +30,7 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
     finally:
         api.close()
         with contextlib.suppress(Unreachable):  # most of these tests begin no cloud
-            Client(nbprov_home / "local").call("shutdown", {"end_machines": True}, timeout=10.0, start=False)
+            Client(nbprov_home / "local").call("shutdown", {"end_machines": True}, timeout=60.0, start=False)
 
 
 def run_of(session: api.Session) -> api.Run:
@@ -55,7 +55,7 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(session: api
     async def later() -> None:
         """Ends once the engine's thread has done what it was told before."""
 
-    session.engine.thread.call(later()).result(10)
+    session.engine.thread.call(later()).result(60)
     assert cancelled == ["dev"]
 
 

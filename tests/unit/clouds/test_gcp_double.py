@@ -49,7 +49,7 @@ def posted(double: GcpDouble, path: str, body: Any) -> tuple[int, dict[str, Any]
         f"{double.url}/compute/v1/projects/{PROJECT}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -93,7 +93,7 @@ def test_unknown_parameter_method_and_filter_are_noted(double: GcpDouble) -> Non
     assert posted(double, f"zones/{ZONE}/instances?requestID=1", GOOD)[0] == 400
     assert posted(double, "zones/x/nonsense/at/all", {})[0] == 404
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/aggregated/instances?filter=tags.x%3D1", timeout=20)
+        urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/aggregated/instances?filter=tags.x%3D1", timeout=60)
     raised.value.close()
     assert len(double.problems) == 3
 
@@ -113,13 +113,13 @@ def test_repeat_with_another_body_is_noted(double: GcpDouble) -> None:
 def test_answer_out_of_the_model_is_noted(double: GcpDouble) -> None:
     posted(double, f"zones/{ZONE}/instances", GOOD)
     double.tell("set", id=f"{ZONE}/one", status="LEVITATING")
-    urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/one", timeout=20).close()
+    urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/one", timeout=60).close()
     assert any("LEVITATING" in problem for problem in double.problems)
 
 
 def test_googles_other_client_is_served_too(double: GcpDouble) -> None:
     compute = build(
-        "compute", "v1", http=Http(timeout=20), static_discovery=True, client_options={"api_endpoint": f"{double.url}/compute/v1/"}
+        "compute", "v1", http=Http(timeout=60), static_discovery=True, client_options={"api_endpoint": f"{double.url}/compute/v1/"}
     )
     told = compute.instances().insert(project=PROJECT, zone=ZONE, body=GOOD).execute()
     assert told["operationType"] == "insert"

@@ -168,7 +168,7 @@ def test_whoever_stops_reading_leaves_no_thread_behind(web: WebDouble, http: Htt
     lines.close()  # type: ignore[attr-defined]
     for thread in threading.enumerate():
         if thread.name == "nbprov-http":
-            thread.join(timeout=5)
+            thread.join(timeout=60)
             assert not thread.is_alive()
 
 

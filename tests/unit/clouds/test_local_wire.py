@@ -64,10 +64,10 @@ def test_what_is_not_a_request_does_not_hurt(local: LocalUnderTest, line: bytes)
 
 def test_a_request_with_missing_parts_is_a_bad_request(local: LocalUnderTest) -> None:
     with pytest.raises(wire.Refusal) as raised:
-        client.Client(local.folder).call("submit", {"token": "x"}, timeout=5)
+        client.Client(local.folder).call("submit", {"token": "x"}, timeout=60)
     assert raised.value.code == "InvalidParameter"
     with pytest.raises(wire.Refusal) as raised:
-        client.Client(local.folder).call("explode", timeout=5)
+        client.Client(local.folder).call("explode", timeout=60)
     assert raised.value.code == "UnknownCall"
 
 

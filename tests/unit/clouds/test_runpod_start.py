@@ -70,7 +70,7 @@ class Inside:
     def run(self, mode: str, path: str = "") -> subprocess.CompletedProcess[str]:
         command = CAPABILITIES.poweroff.format(mode=mode, reason="'idle for 60 min'")
         env = {"HOME": str(self.home), "PATH": path or os.environ["PATH"]}
-        return subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=120, check=False)
 
     def state(self) -> str:
         return next((str(i.state) for i in make().list("owner-1") if i.id == self.id), "gone")
@@ -130,7 +130,7 @@ def first_process(tmp_path: Path, **env: Any) -> subprocess.CompletedProcess[str
     given = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "NBPROV_HOST_KEY": str(tmp_path / "host"), **env}
     given["NBPROV_AUTHORIZED_KEYS"] = str(tmp_path / "keys" / "authorized")
     (tmp_path / "home").mkdir(exist_ok=True)
-    return subprocess.run(["/bin/sh", "-c", start.command(API)], env=given, capture_output=True, text=True, timeout=30, check=False)
+    return subprocess.run(["/bin/sh", "-c", start.command(API)], env=given, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_first_process_leaves_what_the_pod_needs(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang
     futures = client.map(slow, range(200), pure=False)
     until(lambda: sum(f.done() for f in futures) > 20, "some results")
     lost = cluster.view().instances[1]
-    Client(world.home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
+    Client(world.home / "local").call("terminate", {"ids": [lost.id]}, timeout=WAIT_SECONDS)
     assert sum(client.gather(futures)) == sum(n * n for n in range(200))
     until(lambda: len(cluster.view().instances) == 2, "another machine")
     assert lost.id not in {i.id for i in cluster.view().instances}

@@ -33,7 +33,7 @@ child = subprocess.Popen(["sleep", "300"], start_new_session=True)
 print("serving", child.pid, flush=True)
 time.sleep(300)
 """
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 class Kept:

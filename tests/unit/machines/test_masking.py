@@ -123,7 +123,7 @@ def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(monkeypatch: p
         await following.aclose()  # type: ignore[attr-defined]
         return found
 
-    assert asyncio.run(asyncio.wait_for(follow(), 10)) == ["continue? [y/", "h", "***]\n", "***\n"]
+    assert asyncio.run(asyncio.wait_for(follow(), 60)) == ["continue? [y/", "h", "***]\n", "***\n"]
     assert closed == [True]
 
 

@@ -21,7 +21,7 @@ from nbprov.clouds.local.wire import Unreachable
 from nbprov.machines.agents import agent_of
 from nbprov.provisioning.async_cloud import AsyncCloud
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 MARKET = """
 account = "test"
@@ -126,8 +126,8 @@ class TunnelWorld:
         self.session.close()
         client = Client(self.home / "local")
         with contextlib.suppress(Unreachable, OSError):
-            pid = client.call("describe", timeout=5, start=False)["pid"]
-            client.call("end_all", timeout=30, start=False)
+            pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
+            client.call("end_all", timeout=WAIT_SECONDS, start=False)
             os.kill(pid, signal.SIGKILL)  # nothing runs any more, and its orderly end takes a second
 
 

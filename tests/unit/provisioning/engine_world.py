@@ -24,8 +24,10 @@ from nbprov.provisioning.reconcile import Report, reconcile
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 
-WAIT_SECONDS = 40.0
-LEASE_SECONDS = 0.8
+WAIT_SECONDS = 120.0
+"""Never reached where what is awaited comes at all."""
+LEASE_SECONDS = 3.0
+"""Longer than a busy machine leaves a kernel's thread alone: one that lost its lease by mere load would upset any test."""
 PAUSE = 0.01
 
 MARKET = """
@@ -78,7 +80,7 @@ class EngineWorld:
     def alive(self) -> list[dict[str, Any]]:
         """The machines that are not gone, as the daemon says."""
         owner = self.engines[0].ledger.owner
-        listed = Client(self.folder).call("list", {"owner": owner}, timeout=15)
+        listed = Client(self.folder).call("list", {"owner": owner}, timeout=WAIT_SECONDS)
         return [m for m in listed if m["state"] != InstanceState.GONE.value]
 
     # ------------------------------------------------------------ kernels
@@ -86,7 +88,7 @@ class EngineWorld:
     def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
         """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes` replace capabilities."""
         cloud = kind(self.folder)
-        cloud.capabilities = replace(CAPABILITIES, **({"settle": 0.3, "submit_seconds": 2.0} | changes))
+        cloud.capabilities = replace(CAPABILITIES, **({"settle": 0.3, "submit_seconds": 30.0} | changes))
         made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=LEASE_SECONDS)
         self.engines.append(made)
         return made
@@ -124,9 +126,12 @@ class EngineWorld:
         return str(report)
 
     def abandon(self, engine: Engine) -> None:
-        """Leave an engine as a killed kernel does: its leases stay and nobody renews them."""
+        """Leave an engine as a kernel that was killed a while ago does: its leases stay, nobody renewed them, and their time is over."""
         engine.thread.stop()
-        engine.ledger.close()
+        ledger = engine.ledger
+        with ledger.store.transaction() as db:
+            db.execute("UPDATE runs SET lease_expires = ? WHERE lease_holder = ?", (ledger.clock.now(), ledger.holder))
+        ledger.close()
 
     @staticmethod
     def until(condition: Callable[[], Any], what: str) -> Any:
@@ -143,6 +148,6 @@ class EngineWorld:
             engine.shut_down()
         client = Client(self.folder)
         with contextlib.suppress(OSError):
-            pid = client.call("describe", timeout=5, start=False)["pid"]
-            client.call("end_all", timeout=30, start=False)
+            pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
+            client.call("end_all", timeout=WAIT_SECONDS, start=False)
             os.kill(pid, signal.SIGKILL)  # nothing runs any more, and its orderly end takes a second

@@ -52,7 +52,7 @@ def test_and_again_when_a_connection_is_lost_and_nobody_answers(world: EngineWor
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
     assert cloud.admitted == [], "never while all goes well"
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     cloud.gate.shut()
 
     async def ask() -> Any:
@@ -77,7 +77,7 @@ def test_a_machine_that_moved_is_found_where_the_list_shows_it(world: EngineWorl
     cloud.gate.open()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     before = live.head.instance.port
     cloud.gate.close()
     cloud.gate.port, cloud.gate.is_open = 0, False

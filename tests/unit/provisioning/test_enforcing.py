@@ -51,7 +51,7 @@ def _told(engine: Engine, driver: RunDriver, **changes: Any) -> None:
 
 
 async def _trip(driver: RunDriver, config: GuardConfig) -> None:
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     assert live.head.agent is not None
     await live.head.agent.set_guards(config)
 
@@ -191,7 +191,7 @@ def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(w
     world.do(engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none")))
 
     async def status() -> Any:
-        agent = wait_for(driver.ready, 1).head.agent
+        agent = wait_for(driver.ready, 60).head.agent
         assert agent is not None
         return await agent.status()
 

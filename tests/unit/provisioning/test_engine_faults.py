@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from engine_world import LEASE_SECONDS, EngineWorld
+from engine_world import EngineWorld
 from provisioning_samples import candidate
 
 from nbprov.clouds.local.provisioner import CAPABILITIES
@@ -84,7 +84,7 @@ def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(w
     shown: list[RunState] = []
     with _locked_from(engine, driver, state) as held:
         world.launch(engine, driver)
-        assert held.wait(20)
+        assert held.wait(120)
         world.until(lambda: "tried again" in driver.message, "the wait is shown")
         shown.append(driver.state)
         written = {row.token: (row.ids, row.operation) for row in engine.ledger.launches(driver.run_id)}
@@ -130,7 +130,7 @@ def test_a_bug_in_the_driver_leaves_no_run_stuck(world: EngineWorld, monkeypatch
     world.until(lambda: struck and driver.run_id not in engine.drivers, "the driver let go")
     assert not driver.ready.done()
     assert world.finish(driver) is RunState.READY
-    live: Any = wait_for(driver.ready, 1)
+    live: Any = wait_for(driver.ready, 60)
     assert world.do(engine, live.head.connection.run("echo up")).stdout.strip() == "up"
     assert "a bug" in driver.runlog.path.read_text(encoding="utf-8")
     assert "taken up again" in driver.runlog.path.read_text(encoding="utf-8")
@@ -149,7 +149,7 @@ def test_a_bug_that_stays_ends_what_was_made_and_says_so(world: EngineWorld, mon
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.FAILED
     with pytest.raises(NbprovError, match="no hand-over today"):
-        wait_for(driver.ready, 1)
+        wait_for(driver.ready, 60)
     assert "no hand-over today" in driver.error
     assert world.alive() == []
     assert engine.ledger.unfinished_runs() == []
@@ -223,7 +223,7 @@ async def _on_thread(function: Any) -> None:
 def _slow_boot() -> str:
     from engine_world import MARKET
 
-    return MARKET.replace("boot = 0.02", f"boot = {LEASE_SECONDS * 2}")
+    return MARKET.replace("boot = 0.02", "boot = 1.6")
 
 
 @pytest.mark.parametrize("call", ["terminate", "list"])
@@ -341,12 +341,12 @@ def test_nobody_waits_for_a_run_whose_kernel_shuts_down(world: EngineWorld) -> N
     driver = world.prepare(engine)
     seen = _at(engine, driver, "booting", lambda: None)
     world.launch(engine, driver)
-    assert seen.wait(20)
+    assert seen.wait(120)
     engine.shut_down()
     futures: tuple[Any, ...] = (driver.ready, driver.finished)
     for future in futures:
         with pytest.raises(NbprovError, match="this kernel is shutting down"):
-            wait_for(future, 1)
+            wait_for(future, 60)
     world.engines.remove(engine)
     assert "adopted" in world.take_up(world.engine())
 
@@ -359,7 +359,7 @@ def test_to_wait_on_the_engine_thread_is_refused(world: EngineWorld) -> None:
         wait_for(driver.finished)
 
     with pytest.raises(UsageError) as caught:
-        wait_for(engine.thread.call(wait()), 5)
+        wait_for(engine.thread.call(wait()), 60)
     assert caught.value.code == "engine.would-deadlock"
 
 

@@ -38,7 +38,7 @@ def _up(world: EngineWorld, **planned: Any) -> tuple[Engine, RunDriver]:
 
 def test_from_launch_to_a_machine_that_runs_code_and_back_to_nothing(world: EngineWorld) -> None:
     engine, driver = _up(world)
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     said = world.do(engine, live.head.connection.run("echo hello from $NBPROV_NODE"))
     assert said.stdout.strip() == "hello from 0"
     assert _history(driver) == [("here-a", AttemptState.READY, None)]
@@ -83,7 +83,7 @@ def test_a_run_without_stock_says_what_was_tried_and_why(world: EngineWorld) -> 
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.FAILED
     with pytest.raises(Unavailable) as caught:
-        wait_for(driver.ready, 1)
+        wait_for(driver.ready, 60)
     assert len(caught.value.attempts) == 3
     assert "no machine in 3 attempts: out of stock (3)" in str(caught.value)
     row = engine.ledger.run(driver.run_id)
@@ -100,7 +100,7 @@ def test_a_request_that_is_refused_as_invalid_stops_the_run(world: EngineWorld) 
     assert world.finish(driver) is RunState.FAILED
     assert len(driver.attempts()) == 1
     with pytest.raises(Unavailable, match="no such disk"):
-        wait_for(driver.ready, 1)
+        wait_for(driver.ready, 60)
 
 
 def test_a_rate_limit_is_met_with_the_same_token_later(world: EngineWorld) -> None:
@@ -151,7 +151,7 @@ def test_two_machines_of_one_launch_are_both_ended_and_the_next_place_tried(worl
 
 def test_a_lost_answer_that_made_nothing_is_told_by_the_list_and_the_next_place_tried(world: EngineWorld) -> None:
     world.market(world.fault(do="lose_answer", first=1) + world.fault(do="refuse_later", first=1))
-    engine = world.engine(replayable=False)
+    engine = world.engine(replayable=False, submit_seconds=4.0)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
     assert _history(driver) == [("here-a", AttemptState.ABSENT, Cause.UNKNOWN_OUTCOME), ("here-b", AttemptState.READY, None)]
@@ -191,7 +191,7 @@ def test_a_cancel_at_any_time_leaves_nothing(world: EngineWorld, state: str) -> 
     assert world.alive() == []
     assert len(driver.attempts()) == 1
     with pytest.raises(Unavailable, match="cancelled; nothing is left on the bill"):
-        wait_for(driver.ready, 1)
+        wait_for(driver.ready, 60)
     assert engine.ledger.unfinished_runs() == []
 
 
@@ -217,7 +217,7 @@ def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
     world.market('[[stock]]\nzone = "here-a"\nleft = 2\n')
     engine, driver = _up(world, nodes=3)
     assert _history(driver) == [("here-a", AttemptState.REFUSED, Cause.CAPACITY), ("here-b", AttemptState.READY, None)]
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     assert [node.instance.node for node in live.nodes] == [0, 1, 2]
     assert len(world.alive()) == 3
     assert engine.ledger.hourly_now(driver.attempts()[1].token) == 3 * usd("3.6")
@@ -276,7 +276,7 @@ def test_stop_start_and_down(world: EngineWorld) -> None:
 
 def test_a_cluster_that_powered_itself_off_has_ended_with_its_reason(world: EngineWorld) -> None:
     engine, driver = _up(world)
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))
     row = world.until(lambda: (r := engine.ledger.cluster("dev")) and r.state is ClusterState.ENDED and r, "the watcher sees it")
     assert "idle for 60 minutes" in row.reason

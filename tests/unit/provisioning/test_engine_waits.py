@@ -189,7 +189,7 @@ def test_the_end_of_a_wait_is_posted_once_and_its_address_stored_nowhere(
     driver.spec = parse(text, variables={"hook": address + path})
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
-    assert told.wait(20)
+    assert told.wait(120)
     world.until(lambda: line in driver.runlog.path.read_text(), "the line")
     assert [(h["name"], h["state"]) for h in heard] == [("dev", "ready")]
     assert heard[0]["text"].startswith("dev is ready after")

@@ -47,9 +47,9 @@ class World:
     def engine(self, **changes: Any) -> Engine:
         cloud = make()
         assert isinstance(cloud, GcpCloud)
-        quick = {"settle": 0.5, "submit_seconds": 10.0, "poll_every": 0.05} | changes
+        quick = {"settle": 0.5, "submit_seconds": 30.0, "poll_every": 0.05} | changes
         cloud.capabilities = replace(cloud.capabilities, **quick)
-        made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=0.8)
+        made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=4.0)
         self.engines.append(made)
         return made
 

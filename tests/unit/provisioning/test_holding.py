@@ -92,7 +92,7 @@ def test_nothing_is_added_to_a_gang_that_is_being_let_go(world: EngineWorld) -> 
     driver = _held(world, engine)
     token = driver.attempts()[0].token
     client = Client(world.folder)
-    client.call("terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=15)
+    client.call("terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=60)
     world.market()
     assert world.finish(driver) is RunState.READY
     assert {m["token"] for m in world.alive()} == {driver.attempts()[-1].token}

@@ -312,6 +312,14 @@ def test_guards_jobs_and_events_come_back_as_they_were_given(ledger: Ledger) -> 
     assert len(ledger.events("run-1")[0][2]) == 500
 
 
+def test_a_job_that_was_seen_before_its_command_was_told_has_both(ledger: Ledger) -> None:
+    _run(ledger)
+    ledger.set_job("run-1", "setup-2", "setup", "", "running")
+    ledger.set_job("run-1", "setup-2", "setup", "pip install x", "running")
+    ledger.set_job("run-1", "setup-2", "setup", "", "ok", 0)
+    assert [(j["command"], j["state"]) for j in ledger.jobs("run-1")] == [("pip install x", "ok")]
+
+
 MODEL_VALUES = st.one_of(*(st.from_type(kind) for kind in (Candidate, Launch, Operation, Instance, Block, Failure)))
 
 

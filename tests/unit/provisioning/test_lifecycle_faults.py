@@ -257,7 +257,7 @@ def test_an_end_overtakes_a_stop(world: EngineWorld, monkeypatch: pytest.MonkeyP
     world.until(lambda: _state(engine) is ClusterState.STOPPING, "stopping")
     world.do(engine, engine.lifecycle.down(row))
     with pytest.raises(CannotStop):
-        wait_for(stopping, 40)
+        wait_for(stopping, 120)
     assert _state(engine) is ClusterState.ENDED
     assert world.alive() == []
 
@@ -307,7 +307,7 @@ def test_the_watcher_outlives_any_fault(world: EngineWorld, monkeypatch: pytest.
     engine, driver = _up(world)
     monkeypatch.setattr(engine.ledger, "clusters", _fails(1, sqlite3.OperationalError("locked"), engine.ledger.clusters))
     monkeypatch.setattr(engine.ledger, "tokens", _fails(1, RuntimeError("a fault of ours"), engine.ledger.tokens))
-    live = wait_for(driver.ready, 1)
+    live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))  # type: ignore[union-attr]
     world.until(lambda: _state(engine) is ClusterState.ENDED, "the watcher sees it")
 

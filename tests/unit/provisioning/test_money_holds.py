@@ -172,4 +172,4 @@ def test_a_launch_that_ends_in_nothing_raises_an_error_of_ours(world: EngineWorl
     driver = wait_in_vain(world, engine)
     engine.thread.soon(driver.cancel)
     with pytest.raises(NbprovError, match="cancelled; nothing is left on the bill"):
-        driver.ready.result(40)
+        driver.ready.result(120)

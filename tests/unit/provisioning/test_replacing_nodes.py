@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from engine_world import EngineWorld
+from engine_world import WAIT_SECONDS, EngineWorld
 
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
@@ -67,7 +67,7 @@ def up(world: EngineWorld, nodes: int = 3, text: str = ENGINE, **changes: Any) -
 def take(world: EngineWorld, node: int) -> str:
     """The cloud takes a machine back."""
     (machine,) = [m for m in world.alive() if m["node"] == node]
-    Client(world.folder).call("terminate", {"ids": [machine["id"]]}, timeout=15)
+    Client(world.folder).call("terminate", {"ids": [machine["id"]]}, timeout=WAIT_SECONDS)
     return str(machine["id"])
 
 
@@ -214,7 +214,8 @@ def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: st
         world.do(engine, engine.lifecycle.down(row))
         key = cloud.launches[-1].key
         world.until(
-            lambda: Client(world.folder).call("poll", {"token": key}, timeout=15)["state"] != "pending", "the decision of its create"
+            lambda: Client(world.folder).call("poll", {"token": key}, timeout=WAIT_SECONDS)["state"] != "pending",
+            "the decision of its create",
         )
         assert world.alive() == [], "what the cloud decided on late is taken along"
         assert {r.state for r in engine.ledger.replacements(row.token)} <= {AttemptState.GONE}

@@ -93,7 +93,7 @@ class Silence:
         self.engine.ledger.set_guard(self.driver.run_id, 0, config.to_json(), {})
 
         async def tell() -> None:
-            for node in wait_for(self.driver.ready, 1).nodes:
+            for node in wait_for(self.driver.ready, 60).nodes:
                 assert node.agent is not None
                 await node.agent.set_guards(config)
 
@@ -282,7 +282,7 @@ def test_a_gang_is_not_idle_while_one_of_its_machines_is_at_work(world: EngineWo
     monkeypatch.setattr(silence, "UNREACHED_MOST", 600.0)
     silent = Silence(world, monkeypatch, nodes=2)
     silent.told(idle_seconds=600.0)
-    head, other = wait_for(silent.driver.ready, 1).nodes
+    head, other = wait_for(silent.driver.ready, 60).nodes
     assert head.agent is not None
     assert other.agent is not None
     world.do(silent.engine, head.agent.run_job("sleep 600"))

@@ -79,7 +79,7 @@ def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_pri
     engine, cloud = _misty(world)
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
-    live, token = wait_for(driver.ready, 1), driver.attempts()[0].token
+    live, token = wait_for(driver.ready, 60), driver.attempts()[0].token
     cloud.is_misty = True
     world.until(lambda: _state(engine) is ClusterState.UNKNOWN, "it is shown as what it is")
     assert engine.ledger.hourly_now(token) > 0
@@ -133,7 +133,7 @@ def test_a_launch_that_is_taken_up_in_an_unknown_state_is_waited_for(world: Engi
     assert _first(resumed) is AttemptState.BOOTING
     cloud.is_misty = False
     assert world.finish(resumed) is RunState.READY
-    wait_for(taking, 40)
+    wait_for(taking, 120)
 
 
 async def _take_up(engine: Engine) -> None:
@@ -238,7 +238,7 @@ def test_the_list_of_another_account_ends_nothing(world: EngineWorld, monkeypatc
     world.do(engine, asyncio.sleep(0.5))
     assert (_state(engine), down.done()) == (ClusterState.ENDING, False)
     cloud.is_other = False
-    wait_for(down, 20)
+    wait_for(down, 120)
     assert (_state(engine), world.alive()) == (ClusterState.ENDED, [])
 
 
@@ -268,7 +268,7 @@ def test_what_is_being_ended_out_of_reach_can_be_forgotten(world: EngineWorld, m
     down = engine.thread.call(engine.lifecycle.down(row))
     world.until(lambda: _state(engine) is ClusterState.ENDING, "its end was asked for")
     said = world.do(engine, engine.lifecycle.forget(row))
-    wait_for(down, 20)
+    wait_for(down, 120)
     (machine,) = engine.ledger.ids_of(row.token)
     assert machine in said
     assert _state(engine) is ClusterState.ENDED
@@ -285,7 +285,7 @@ def test_what_its_cloud_lists_is_not_forgotten(world: EngineWorld, monkeypatch: 
     with pytest.raises(CannotForget, match="lists"):
         world.do(engine, engine.lifecycle.forget(row))
     monkeypatch.undo()
-    wait_for(down, 60)
+    wait_for(down, 120)
     assert world.alive() == []
 
 

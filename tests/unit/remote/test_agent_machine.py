@@ -331,7 +331,7 @@ async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(machine
         program.write_text(older)
         pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
         os.kill(psutil.Process(pid).ppid(), signal.SIGTERM)
-        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=10)
+        psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
         assert (await connection.run('python3 "$HOME"/.nbprov/nbprov_agent.py serve "$HOME"/.nbprov')).exit_code == 0
         old_pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
     async with agent_on(machine) as client:

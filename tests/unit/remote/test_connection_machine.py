@@ -321,7 +321,7 @@ async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machin
     with pytest.raises(asyncio.CancelledError):
         await running
     go.set()
-    process = await asyncio.wait_for(made, 10)
+    process = await asyncio.wait_for(made, 60)
     await asyncio.sleep(0)  # its callback
     await asyncio.sleep(0)
     assert process.is_closing()

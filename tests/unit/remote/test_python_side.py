@@ -233,7 +233,7 @@ def test_two_at_once_follow_each_other(world: World, capsys: pytest.CaptureFixtu
         while "waiting for it" not in capsys.readouterr().out:
             time.sleep(0.01)
         assert not entered.is_set()
-    thread.join(10)
+    thread.join(60)
     assert entered.is_set()
 
 

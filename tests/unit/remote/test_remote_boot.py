@@ -29,7 +29,7 @@ def _run(script: str, home: Path) -> None:
     home.mkdir(exist_ok=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(home)}
     env |= {"NBPROV_HOST_KEY": str(home / "ssh" / "key"), "NBPROV_AUTHORIZED_KEYS": str(home / "ssh" / "logins")}
-    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=20, check=False)
+    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -46,7 +46,7 @@ def _guard(home: Path) -> list[int]:
     return found
 
 
-def _becomes_one(home: Path, seconds: float = 10) -> bool:
+def _becomes_one(home: Path, seconds: float = 60) -> bool:
     """Whether one guard remains: a child that the shell has just forked bears its parent's words until it is another program."""
     end = time.monotonic() + seconds
     while len(_guard(home)) != 1 and time.monotonic() < end:
@@ -88,7 +88,7 @@ def test_it_fits_the_smallest_user_data_and_its_template_holds_no_key(keys: Clus
     assert "@@" not in _filled(template, keys)
 
 
-def _wait_for(path: Path, seconds: float = 10) -> bool:
+def _wait_for(path: Path, seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not path.exists() and time.monotonic() < end:
         time.sleep(0.02)
@@ -112,7 +112,7 @@ def test_the_boot_guard_goes_once_an_agent_has_started(tmp_path: Path, keys: Clu
     try:
         assert pids
         (home / ".nbprov" / "agent.started").touch()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while _guard(home) and time.monotonic() < end:
             time.sleep(0.02)
         assert _guard(home) == []

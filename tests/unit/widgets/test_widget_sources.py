@@ -56,7 +56,7 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
     path = tmp_path / "panel.mjs"
     path.write_text(f"{text}", encoding="utf-8")
     code = f"import({path.as_uri()!r}).then(m => console.log(typeof m.default.render))"
-    done = subprocess.run([TOOL.node(), "-e", code], capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([TOOL.node(), "-e", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.strip() == "function", done.stderr
 
 
@@ -136,7 +136,7 @@ def test_missing_node_is_said_in_one_line(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env={"PATH": str(tmp_path), "PYTHONPATH": str(tmp_path), "SYSTEMROOT": "C:\\Windows"},
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 1

@@ -210,12 +210,12 @@ def test_two_at_once_fetch_once(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path
 
     threads = [threading.Thread(target=first), threading.Thread(target=second)]
     threads[0].start()
-    assert mirror.held.wait(30)
+    assert mirror.held.wait(60)
     threads[1].start()
-    assert waits.wait(30)
+    assert waits.wait(60)
     mirror.release.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert results["first"].outcome is Outcome.UPDATED
     assert results["second"].outcome is Outcome.CURRENT
     assert results["second"].rows == 20
