@@ -58,7 +58,12 @@ NESTED_FIELDS = (
         "packages as a list, or a local requirements.txt or pyproject.toml",
         example=('[numpy, "pandas>=2"]', "requirements.txt"),
     ),
-    Field("lock", Where.PYTHON, "a local uv.lock, or the folder it is in; instead of requirements", example=("uv.lock",)),
+    Field(
+        "lock",
+        Where.PYTHON,
+        "a uv.lock here, or of the git repository that workdir is, or the folder it is in; instead of requirements",
+        example=("uv.lock",),
+    ),
     Field("source", Where.MOUNT, "local file or folder, a list of them, or a URI"),
     Field("mode", Where.MOUNT, "how it gets there: COPY", values=("COPY", "MOUNT", "MOUNT_CACHED"), free=False),
     Field("store", Where.MOUNT, "kind of bucket"),

@@ -14,9 +14,9 @@ from pathlib import Path
 
 
 def wheel(folder: Path, name: str, version: str, *, requires: Sequence[str] = (), files: Mapping[str, str] | None = None) -> Path:
-    """Write a wheel of a package whose module says its version; further files by their path in it."""
+    """Write a wheel of a package: of a module that says its version, unless there are files by their path in it."""
     module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
-    contents = {f"{module}/__init__.py": f'__version__ = "{version}"\n', **(files or {})}
+    contents = {f"{module}/__init__.py": f'__version__ = "{version}"\n'} if files is None else dict(files)
     contents[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + "".join(
         f"Requires-Dist: {one}\n" for one in requires
     )

@@ -36,6 +36,7 @@ INSTALL_SECONDS: Seconds = 900.0
 """As long as the agent gives its own installing: some hundred megabytes over a slow mirror."""
 
 MARK = "nbprov-found: "
+OLDER = "nbprov-older"
 LONGEST_LINE = 10_000
 """Of what a machine says, that is kept: its versions take some hundred characters."""
 LAST_LINES = 6
@@ -118,11 +119,23 @@ def look_script(kind: str) -> str:
 
 async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
     """Whether one of these processes runs in another environment than that of the node's `python` now; not where that is not known."""
+    lines, _ = await _shell(node, whereabouts_script(ids), "engine-look", lambda line: None, verbatim=True)
+    return says_elsewhere(lines)
+
+
+def whereabouts_script(ids: Sequence[str]) -> str:
+    """What a machine runs to say where its `python` is, and what these processes were started with."""
     states = " ".join(f'"$HOME"{FOLDER[1:]}/{shlex.quote(id)}.json' for id in ids)
-    script = f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\nfor s in {states}; do cat "$s" 2>/dev/null && echo; done; true'
-    lines, _ = await _shell(node, script, "engine-look", lambda line: None, verbatim=True)
+    # One that has been made anew in the same place since then is another one, too.
+    each = f'[ "$s" -ot request.json ] && echo {OLDER}; cat "$s" && echo'
+    return f'cd "$HOME/.nbprov/python" 2>/dev/null || exit 0\npwd -P\nfor s in {states}; do [ -f "$s" ] && {{ {each}; }}; done; true'
+
+
+def says_elsewhere(lines: Sequence[str]) -> bool:
+    """Read what it says."""
     place = lines[0] if lines else ""
-    return bool(place) and any(not program.startswith(f"{place}/") for program in map(_program, lines[1:]) if program)
+    programs = [program for program in map(_program, lines[1:]) if program]
+    return bool(place) and (OLDER in lines[1:] or any(not program.startswith(f"{place}/") for program in programs))
 
 
 def _program(state: str) -> str:

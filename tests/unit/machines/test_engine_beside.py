@@ -108,3 +108,29 @@ def test_the_look_takes_what_is_beside_python_and_nothing_that_is_older_than_it(
     # Without a `python` it is the one of our own.
     (home.folder / ".nbprov" / "python").unlink()
     assert found()[str(own / "bin" / "python")] == "1"
+
+
+def test_an_engine_is_elsewhere_once_python_is_another_one_or_made_anew(home: Home) -> None:
+    def elsewhere() -> bool:
+        lines = home.call("sh", "-c", probing.whereabouts_script(["dask-scheduler", "none"])).splitlines()
+        return probing.says_elsewhere(lines)
+
+    assert not elsewhere()
+    state, request = home.folder / ".nbprov" / "engine" / "dask-scheduler.json", home.place / "request.json"
+    state.parent.mkdir()
+    known = {"ports": {}, "python": "3.12.4", "packages": {}}
+    for program, is_older in (("/usr/bin/python3", True), (str(home.place / "engine" / "bin" / "python"), False)):
+        state.write_text(json.dumps({**known, "program": program}))
+        assert elsewhere() == is_older
+    request.touch()
+    for seconds, is_older in ((-100, False), (100, True)):
+        at = state.stat().st_mtime + seconds
+        os.utime(request, (at, at))
+        assert elsewhere() == is_older
+    (home.folder / ".nbprov" / "envs" / "4567").mkdir()
+    (home.folder / ".nbprov" / "python").unlink()
+    assert not elsewhere(), "what runs without a python is left alone where there is none"
+    (home.folder / ".nbprov" / "python").symlink_to("envs/4567")
+    assert elsewhere()
+    state.write_text("nonsense")
+    assert not elsewhere()

@@ -17,12 +17,13 @@ from typing import Any
 
 import psutil
 import pytest
+from index_double import serving, wheel
 from tunnel_world import SPEC, TunnelWorld, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.machines.agents import agent_of
-from nbprov.machines.engines import starting
+from nbprov.machines.engines import probing, starting
 from nbprov.machines.engines.values import EngineFailed, NoEngine
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
@@ -183,23 +184,30 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang
     assert not cluster.view().notes
 
 
-def test_it_moves_into_the_environment_of_another_python(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(gang: tuple[TunnelWorld, api.Cluster], tmp_path: Path) -> None:
     cluster = gang[1]
-    # As `python` makes one, with the Dask that is here among its packages.
+    here = Path(distributed.__file__).parents[1]
+    # As `python` makes one, with its pip.
     make = f"{sys.executable} -m venv --without-pip ~/.nbprov/envs/0123 && ln -sfn envs/0123 ~/.nbprov/python"
     packages = "cd ~/.nbprov/envs/0123/lib/python*/site-packages"
-    fill = f"echo wanted=1 >requirement.py; echo {Path(distributed.__file__).parents[1]} >here.pth"
-    cluster.bash(f"{make} && {packages} && {{ {fill}; }}", nodes="all")
+    fill = f"echo wanted=1 >requirement.py; ln -s {here}/pip {here}/pip-*.dist-info ."
+    with serving(tmp_path) as index:
+        for word in probing.requirements("dask"):
+            name, _, version = word.partition("==")
+            # What is installed by these is the Dask that is here.
+            wheel(tmp_path, name, version, files={"here.pth": f"{here}\n"} if name == "distributed" else {})
+        pip = f"mkdir -p ~/.config/pip; printf '[global]\\nindex-url = {index.url}\\n' >~/.config/pip/pip.conf"
+        cluster.bash(f"{make} && {packages} && {{ {fill}; {pip}; }}", nodes="all")
+        client = cluster.dask()
 
     def where() -> tuple[str, int]:
         import requirement
 
         return sys.prefix.rpartition(".nbprov/")[2], requirement.wanted
 
-    client = cluster.dask()
     client.wait_for_workers(2, timeout=WAIT_SECONDS)
-    assert list(client.run(where).values()) == [("envs/0123", 1)] * 2
-    assert client.submit(where).result() == ("envs/0123", 1)
+    assert list(client.run(where).values()) == [("envs/0123/engine", 1)] * 2
+    assert client.submit(where).result() == ("envs/0123/engine", 1)
     # What runs where it should is left alone.
     before = set(client.run(os.getpid).values())
     cluster.start_engine()

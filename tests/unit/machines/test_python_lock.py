@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from shell_machine import shell_node
 
 from nbprov.api.again import python_differs
-from nbprov.machines.python_files import MOST_BYTES, PythonFiles, PythonSource, read_source
+from nbprov.machines import python_there
+from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.python_lock import Unreadable, why_stale
 from nbprov.machines.python_there import read_there
 from nbprov.model.python import PythonEnvironment
@@ -168,14 +169,17 @@ def test_the_lock_of_a_git_workdir_is_read_where_it_was_cloned(tmp_path: Path, l
     [
         ({}, "python.missing"),
         ({"uv.lock": LOCK.encode()}, "python.missing"),
-        ({"uv.lock": b"#" * (MOST_BYTES + 1), "pyproject.toml": PROJECT.encode()}, "python.missing"),
+        ({"uv.lock": b"#" * 5001, "pyproject.toml": PROJECT.encode()}, "python.missing"),
         ({"uv.lock": LOCK.encode(), "pyproject.toml": PROJECT.replace("six (>", "seven (>").encode()}, "python.stale-lock"),
         ({"uv.lock": LOCK.replace('"near", url', '"\\u001b[2J", url').encode(), "pyproject.toml": PROJECT.encode()}, "python.stale-lock"),
         ({"uv.lock": b"\x1b[2J", "pyproject.toml": PROJECT.encode()}, "python.lock"),
         ({"uv.lock": b"\xff", "pyproject.toml": PROJECT.encode()}, "python.files"),
     ],
 )
-def test_what_the_clone_lacks_is_named_and_harms_no_terminal(tmp_path: Path, files: dict[str, bytes], code: str) -> None:
+def test_what_the_clone_lacks_is_named_and_harms_no_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], code: str
+) -> None:
+    monkeypatch.setattr(python_there, "MOST_BYTES", 5000)
     with pytest.raises(PythonFiles, match="~/sky_workdir/") as caught:
         _read(tmp_path, _asked(), files)
     assert caught.value.code == code
