@@ -25,7 +25,7 @@ class Masker:
     Attributes
     ----------
     values
-        What is blotted out, the longest first.
+        What is blotted out, the longest first, without the blanks around it: a token that was read from a file has a line end, what prints it has none.
 
     Examples
     --------
@@ -34,7 +34,7 @@ class Masker:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        self.values = tuple(sorted({v for v in values if len(v) >= LEAST_SECRET}, key=lambda v: (-len(v), v)))
+        self.values = tuple(sorted({v for v in map(str.strip, values) if len(v) >= LEAST_SECRET}, key=lambda v: (-len(v), v)))
 
     def __call__(self, text: str) -> str:
         """The text without them."""

@@ -271,8 +271,8 @@ class Hidden:
         self.values: tuple[str, ...] = ()
 
     def add(self, values: Iterable[str]) -> None:
-        """Know these too. Refused where one task has more of them than are kept: some would be shown."""
-        fresh = dict.fromkeys(value for value in values if len(value) >= LEAST_SECRET)
+        """Know these too, without the blanks around them. Refused where one task has more of them than are kept: some would be shown."""
+        fresh = dict.fromkeys(value for value in map(str.strip, values) if len(value) >= LEAST_SECRET)
         if len(fresh) > MOST_SECRETS or sum(map(len, fresh)) > MOST_SECRET_LETTERS:
             raise Refused("too-many-secrets", "more than %d secrets, or %d MB of them" % (MOST_SECRETS, MOST_SECRET_LETTERS >> 20))
         known = {**{value: None for value in self.known if value not in fresh}, **fresh}
@@ -1045,7 +1045,7 @@ class Kernel:
         elif event == "completed":
             asked = self.asked.pop(frame["ask"], None)
             if asked is not None and not asked.done():
-                asked.set_result(self.agent.hidden.inside(frame["content"]))
+                asked.set_result({key: self.agent.hidden.inside(value) for key, value in frame["content"].items()})
         elif event == "done":
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"

@@ -27,9 +27,9 @@ def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(values: list[str
     whole, stream = StreamMasker(lambda: values), StreamMasker(lambda: values)
     expected = whole.add(text) + whole.end()
     assert "".join([*map(stream.add, cut(text, places)), stream.end()]) == expected
-    for value in values:
+    for value in map(str.strip, values):
         assert len(value) < LEAST_SECRET or value not in expected
-    if not any(len(value) >= LEAST_SECRET for value in values):
+    if not any(len(value.strip()) >= LEAST_SECRET for value in values):
         assert expected == text
 
 
@@ -57,6 +57,11 @@ def test_the_agent_blots_out_what_is_blotted_out_here(values: list[str], text: s
     assert there.end() == here.end()
     whole = StreamMasker(lambda: values)
     assert hidden.text(text) == whole.add(text) + whole.end()
+
+
+def test_a_token_with_a_line_end_is_found_where_it_is_printed_without() -> None:
+    token = Secret("hf_abcdef\n")
+    assert masker({"T": token})("token hf_abcdef; hf_abcdef\nnext") == "token ***; ***\nnext"
 
 
 def test_the_agent_keeps_no_more_values_than_it_may_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
