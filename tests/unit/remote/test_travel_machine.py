@@ -81,6 +81,7 @@ def packed(**variables: Any) -> bytes:
     return file.getvalue()
 
 
+SHADOWS = "open, compile, exec, print, json"
 NAMES = "sorted(name for name in globals() if not name.startswith('_') or 'nbprov' in name)"
 
 
@@ -123,7 +124,7 @@ async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: An
     monkeypatch.setattr(travel, "FIRST_PIECE", 16 * 1024)
     monkeypatch.setattr(travel, "LARGEST_PIECE", 16 * 1024)
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
-        await python_cell(live, "import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]")
+        await python_cell(live, f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5")
         before = await value(live, NAMES)
         ends = [
             ("fetched", travel.fetch(live, ["small"], MOST, True, Copying(), None)),
@@ -144,6 +145,7 @@ async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: An
         assert copying.settled.is_set()
         await until(lambda: boxes(shared_machine) == [], "interrupted")
         assert await value(live, NAMES) == before
+        await python_cell(live, f"del {SHADOWS}")
 
 
 SLOW = """
