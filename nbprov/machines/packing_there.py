@@ -339,8 +339,7 @@ def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[st
     elif isinstance(error, (RecursionError, MemoryError)):
         told.update(nature="deep" if isinstance(error, RecursionError) else "memory")
     else:
-        last = getattr(packer, "last", None)
-        held = value if last is None else last
+        held = value if getattr(packer, "last", None) is None else packer.last
         told.update(nature=nature_of(held), held=kind_of(held), plain=isinstance(error, NotPlainHere))
     return told
 
@@ -397,5 +396,5 @@ def answered(space: Any, request: dict[str, Any]) -> str:
     except KeyboardInterrupt:
         told = {"no": "interrupted"}
     except OSError as error:
-        told = {"no": "unwritten", "why": str(error)}
+        told = {"no": "torn" if request["do"] == "take" else "unwritten", "why": str(error)}
     return MARK + json.dumps(told)

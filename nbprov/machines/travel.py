@@ -43,10 +43,12 @@ MOST_TURNS = 20
 LONGEST_ANSWER = 100_000
 """Characters of what a machine says of a copy."""
 
-_RUN = """exec(
-    compile(open({path!r}, encoding="utf-8").read(), "nbprov", "exec"),
-    {{"__name__": "nbprov_there", "space": globals(), "request": {request!r}}},
-)"""
+_RUN = """(lambda b: b.exec(
+    b.compile(b.open({path!r}, encoding="utf-8").read(), "nbprov", "exec"),
+    {{"__name__": "nbprov_there", "space": b.globals(), "request": {request!r}}},
+))(__import__("builtins"))
+"""
+# By `builtins`, since the cell runs among the user's variables: `from os import *` brings another open, `from re import *` another compile.
 _ANSWER = "\nprint(answered(space, request))\n"
 
 

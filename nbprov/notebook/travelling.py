@@ -163,31 +163,29 @@ def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trus
 
     which, copying = ", ".join(names), travel.Copying()
     progress = Progress(f"fetching {which}", after=SHOWN_AFTER)
+    now = f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again"
     told, parts = _carried(
-        name,
-        copying,
-        progress,
-        which,
-        lambda live, hear: travel.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear),
-        f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again",
+        name, copying, progress, which, lambda live, hear: travel.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear), now
     )
     if "no" in told:
         raise not_sent(told, name, "here", MOST_BYTES)
-    found, steps = {}, _Steps()
-    for one, part in zip(names, parts, strict=True):
-        reading, whole = f"reading {one}", len(part)
-        told_of = lambda size: progress.at(size, reading, whole) if steps.is_due() else None  # noqa: B023,E731 - called in this turn alone
-        found[one] = _unpacked(one, part, name, told_of, is_trusted=is_trusted)
+    try:
+        found = {one: _unpacked(one, part, name, progress, is_trusted=is_trusted) for one, part in zip(names, parts, strict=True)}
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted; {now}") from None
     progress.at(copying.total, f"fetching {which}", copying.total)
     namespace.update(found)
 
 
-def _unpacked(name: str, part: bytes, where: str, told: Callable[[int], None], *, is_trusted: bool) -> Any:
+def _unpacked(name: str, part: bytes, where: str, progress: Progress, *, is_trusted: bool) -> Any:
     """A variable built from plain data; a machine that is trusted may say what is run instead."""
     from nbprov.machines.plain_values import NotPlain, plain_value
 
+    steps = _Steps()
     try:
-        return pickle.loads(part) if is_trusted else plain_value(part, told)
+        if is_trusted:
+            return pickle.loads(part)
+        return plain_value(part, lambda size: progress.at(size, f"reading {name}", len(part)) if steps.is_due() else None)
     except NotPlain as error:
         raise not_plain(name, error) from None
     except Exception as error:

@@ -81,6 +81,7 @@ def packed(**variables: Any) -> bytes:
     return file.getvalue()
 
 
+SHADOWS = "open, compile, exec, print, json"
 NAMES = "sorted(name for name in globals() if not name.startswith('_') or 'nbprov' in name)"
 
 
@@ -100,12 +101,11 @@ async def test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole(
     async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
         async with cuts(proxy, "heard"):
             assert await travel.send(live, packed(once=Once(), noise=NOISE), ["once", "noise"], Copying(), None) == {}
-        there = proxy.cuts
-        assert there >= 2
-        proxy.cut_after(10**9)
+        assert proxy.cuts >= 2
         await python_cell(live, "back = {'noise': noise[::-1]}")
         copying = Copying()
         proxy.cut()
+        there = proxy.cuts
         async with cuts(proxy, "said"):
             told, (part,) = await travel.fetch(live, ["back"], MOST, True, copying, None)
         assert proxy.cuts - there >= 2
@@ -119,11 +119,33 @@ async def test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole(
 test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole.seconds = 200.0  # type: ignore[attr-defined] # many logins
 
 
+async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
+    shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(travel, "FIRST_PIECE", 16 * 1024)
+    monkeypatch.setattr(travel, "LARGEST_PIECE", 16 * 1024)
+    monkeypatch.setattr(travel, "LOOK_SECONDS", 0.02)
+    async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
+        copying, heard = Copying(), ""
+
+        def hear(message: Any) -> None:
+            nonlocal heard
+            heard += message["content"].get("text", "")
+
+        task = asyncio.create_task(travel.send(live, packed(noise=NOISE), ["noise"], copying, hear))
+        await until(lambda: copying.done > 0, "the copy is under way")
+        proxy.go_down()
+        await until(lambda: "nbprov: the line to dev is down; the copy goes on once it is back" in heard, "that is said")
+        proxy.come_up()
+        assert await task == {}
+        assert await value(live, "len(noise)") == str(len(NOISE))
+
+
 async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(travel, "FIRST_PIECE", 16 * 1024)
     monkeypatch.setattr(travel, "LARGEST_PIECE", 16 * 1024)
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
-        await python_cell(live, "import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]")
+        await python_cell(live, f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5")
         before = await value(live, NAMES)
         ends = [
             ("fetched", travel.fetch(live, ["small"], MOST, True, Copying(), None)),
@@ -144,6 +166,7 @@ async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: An
         assert copying.settled.is_set()
         await until(lambda: boxes(shared_machine) == [], "interrupted")
         assert await value(live, NAMES) == before
+        await python_cell(live, f"del {SHADOWS}")
 
 
 SLOW = """
