@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
@@ -116,8 +116,7 @@ class Connection:
         self.host, self.port, self.keys, self.user = host, port, keys, user
         self._ssh: asyncssh.SSHClientConnection | None = None
         self._lost = asyncio.Event()
-        self._sessions = asyncio.Semaphore(MAX_SESSIONS)
-        self._in_use = 0
+        self._sessions = _Sessions(MAX_SESSIONS)
         self.spares = Spares()
 
     @classmethod
@@ -195,7 +194,7 @@ class Connection:
     @property
     def is_crowded(self) -> bool:
         """Whether so many channels are in use that none is to be kept for what only waits."""
-        return self._in_use >= CROWDED
+        return self._sessions.in_use >= CROWDED
 
     @asynccontextmanager
     async def channel(self, command: str, window: int = WINDOW) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
@@ -210,7 +209,7 @@ class Connection:
 
         if self.is_crowded:
             await self.spares.drop()
-        async with self._counted_session():
+        async with self._sessions:
             if self._ssh is None or self._lost.is_set():
                 raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
             # One that is given up while it is being opened would stay open at the machine's end for as long as the connection.
@@ -231,15 +230,6 @@ class Connection:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await process.wait_closed()
-
-    @asynccontextmanager
-    async def _counted_session(self) -> AsyncIterator[None]:
-        async with self._sessions:
-            self._in_use += 1
-            try:
-                yield
-            finally:
-                self._in_use -= 1
 
     async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str, window: int) -> asyncssh.SSHClientProcess[bytes]:
         import asyncssh
@@ -394,6 +384,21 @@ class Connection:
         """Drop the connection at once, without a word to the other side."""
         if self._ssh is not None:
             self._ssh.abort()
+
+
+class _Sessions(asyncio.Semaphore):
+    """Channels to be had, and how many are in use."""
+
+    in_use = 0
+
+    async def acquire(self) -> Literal[True]:
+        await super().acquire()
+        self.in_use += 1
+        return True
+
+    def release(self) -> None:
+        self.in_use -= 1
+        super().release()
 
 
 def _close_late(opening: asyncio.Future[asyncssh.SSHClientProcess[bytes]]) -> None:

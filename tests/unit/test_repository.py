@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
@@ -51,6 +52,16 @@ def test_import_of_the_package_stays_light() -> None:
     code = "import json, sys, nbprov; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not set(LAZY) & set(json.loads(done.stdout))
+
+
+def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_path: Path) -> None:
+    later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels"}
+    later |= {"nbprov.machines.cells", "nbprov.remote.connection", "nbprov.remote.agent.client", "nbprov.clouds.local.lifecycle"}
+    code = f"import json, sys, nbprov; nbprov.session().engine.cloud('local'); print(json.dumps(sorted({later!r} & sys.modules.keys())))"
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "NBPROV_HOME": str(tmp_path)}
+    )
+    assert json.loads(told.stdout) == []
 
 
 def test_changelog_opens_with_the_version_of_the_package() -> None:

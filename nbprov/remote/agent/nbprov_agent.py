@@ -88,6 +88,8 @@ LINE_LIMIT = 64 * 1024
 FLOOD_LINES = 500
 """So many lines in one read are kept in pieces of some kB, not one by one: a job that floods must not make the agent deaf."""
 FLOOD_PIECE = 4096
+BEGUN_SECONDS = 0.25
+"""After so long it is written down that a cell runs: most have ended by then."""
 PARTIAL_SECONDS = 0.2
 """How long a line without an end waits for it before it is shown: progress bars have none."""
 LEAST_SECRET = 4
@@ -551,6 +553,15 @@ class Task:
         """For output that comes in pieces."""
         return StreamMasker(Hidden() if self.is_verbatim else self.hidden)
 
+    def take_up_end(self) -> None:
+        """Of an earlier agent, which died before it saved what it had told of the end."""
+        last = Cursor(self.journal, self.journal.last - 1).read() if self.is_live and self.journal.last else []
+        if last and last[-1]["k"] == "end":
+            end = last[-1]
+            self.meta.update(state="ended", status=end["status"], exit_code=end.get("exit_code"), ended=end["t"])
+            self.done.set()
+            self.save()
+
     def cancel_queued(self) -> None:
         self.is_cancelled = True
         self.end("cancelled")
@@ -562,13 +573,23 @@ class Task:
     def save(self) -> None:
         write_json(self.journal.folder / "meta.json", self.meta)
 
+    def save_if_live(self) -> None:
+        if self.is_live:
+            self.save()
+
     def begin(self, pid: int | None = None) -> None:
         self.meta.update(state="running", started=time.time())
         if pid is not None:
             self.meta.update(pid=pid, pid_started=process_start(pid))
         self.save()
 
-    def end(self, status: str, exit_code: int | None = None, **more: Any) -> None:
+    def begin_cell(self) -> None:
+        """It runs. Most cells have ended before this is worth a write, each of which takes as long as a cell does otherwise."""
+        self.meta.update(state="running", started=time.time())
+        asyncio.get_event_loop().call_later(BEGUN_SECONDS, self.save_if_live)
+
+    def end(self, status: str, exit_code: int | None = None, *, is_told_first: bool = False, **more: Any) -> None:
+        """It is over. With `is_told_first` those who follow are told before it is saved; should the agent die between, its journal tells."""
         if self.done.is_set():
             return
         self.changed = boottime()
@@ -577,7 +598,10 @@ class Task:
             self.meta["left"] = True
         self.meta.update(state="ended", status=status, exit_code=exit_code, ended=time.time())
         self.journal.append({"k": "end", "status": status, "exit_code": exit_code, **more})
-        self.save()
+        if is_told_first:
+            asyncio.get_event_loop().call_soon(self.save)
+        else:
+            self.save()
         self.cancel = self.cancel_queued  # what it held of its process is let go
         self.done.set()
         if self.on_end is not None:
@@ -958,7 +982,7 @@ class Kernel:
                     self.current = None
 
     async def run(self, task: Task, request: Json) -> None:
-        task.begin()
+        task.begin_cell()
         if self.host is not None and self.place != chosen_python():
             self.kill("the Python environment of the machine is another one now")
         if self.host is None:
@@ -1050,7 +1074,7 @@ class Kernel:
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"
                 self.end_streams()
-                self.current.end(frame["status"], execution_count=frame.get("execution_count"))
+                self.current.end(frame["status"], is_told_first=True, execution_count=frame.get("execution_count"))
         elif event == "dead":
             self.gone(self.agent.hidden.text(frame["why"]))
 
@@ -1924,6 +1948,7 @@ class Agent:
             if meta is None or meta.get("id") == "agent":
                 continue
             task = Task(path.parent, meta, TASK_JOURNAL_BYTES, self.hidden)
+            task.take_up_end()
             self.tasks[task.id] = task
             if meta.get("kind") == "job" and (task.is_live or meta.pop("left", False)):
                 self.lost.append(task.id)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import asyncio
+import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import Cursor, Journal, in_pieces
+from nbprov.remote.agent.nbprov_agent import Cursor, Journal, Task, in_pieces
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
 
@@ -100,3 +104,45 @@ def test_pieces_of_a_flood_make_the_whole(parts: list[str]) -> None:
     pieces = in_pieces(text)
     assert "".join(pieces) == text
     assert all(piece.endswith("\n") for piece in pieces)
+
+
+def _cell(folder: Path) -> Task:
+    task = Task(folder, {"id": "c1", "kind": "cell", "name": "cell", "state": "queued", "created": 1.0}, 4000)
+    task.save()
+    return task
+
+
+def _saved(folder: Path) -> dict[str, object]:
+    found = json.loads((folder / "meta.json").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+async def test_who_follows_a_cell_is_told_of_its_end_before_that_is_saved(tmp_path: Path) -> None:
+    task, woken = _cell(tmp_path), asyncio.Event()
+    task.journal.waiters.add(woken)
+    task.begin_cell()
+    task.end("ok", is_told_first=True)
+    assert woken.is_set()
+    assert _saved(tmp_path)["state"] == "queued"
+    await asyncio.sleep(0)
+    assert (_saved(tmp_path)["state"], _saved(tmp_path)["status"]) == ("ended", "ok")
+
+
+async def test_that_a_cell_runs_is_saved_once_it_has_run_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any) -> None:
+    monkeypatch.setattr(nbprov_agent, "BEGUN_SECONDS", 0.0)
+    task = _cell(tmp_path)
+    task.begin_cell()
+    assert _saved(tmp_path)["state"] == "queued"
+    await until(lambda: _saved(tmp_path)["state"] == "running", "it is saved", 30)
+
+
+def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_path: Path) -> None:
+    for name, has_ended in (("over", True), ("lost", False)):
+        first = _cell(tmp_path / name)
+        first.journal.append({"k": "stdout", "text": "1\n"}, *([{"k": "end", "status": "error", "exit_code": None}] if has_ended else []))
+        found = Task(tmp_path / name, _saved(tmp_path / name), 4000)
+        found.take_up_end()
+        assert found.is_live is not has_ended
+        assert _saved(tmp_path / name).get("status") == ("error" if has_ended else None)
+        assert found.journal.last == first.journal.last
