@@ -67,6 +67,11 @@ def intent_of(reason: str) -> str:
     return next((intent for intent in (*_ENDS, TO_STOP) if reason.startswith(intent)), "")
 
 
+def is_leaving(row: ClusterRow) -> bool:
+    """Whether a cluster that runs is to be ended or stopped, or another one was put in its place: it needs no more machines."""
+    return bool(intent_of(row.reason)) or row.reason.startswith(REPLACED)
+
+
 def without_intent(reason: str) -> str:
     """The reason itself, once what was asked for is done.
 

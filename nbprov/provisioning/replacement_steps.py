@@ -24,7 +24,7 @@ from .door import Door
 from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import NODE
 from .health import check_health, health_seconds
-from .intents import intent_of
+from .intents import is_leaving
 from .ledger import ClusterRow, LeaseLost, Ledger, ReplacementRow
 from .live import LiveCluster, Node
 from .replacement_asking import Asking, NotNow
@@ -110,7 +110,8 @@ class Replacement(Asking):
             if not isinstance(found, str):
                 self._close(row, AttemptState.ABSENT if found is None else AttemptState.REFUSED, found)
                 return
-            self._ledger.replacement_made(row, found)
+            if not self._ledger.replacement_made(row, found):
+                raise Unwanted
             count_price(self._ledger, self._cluster)
             row = replace(row, state=AttemptState.ACCEPTED, instance_id=found)
         if row.state is AttemptState.ENDING:
@@ -341,7 +342,7 @@ class Replacement(Asking):
     def _check_wanted(self) -> None:
         """Raise `Unwanted` where the cluster does not run any more, or is to be ended or stopped."""
         row = self._ledger.cluster_by_id(self._cluster.cluster_id)
-        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or intent_of(row.reason):
+        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or is_leaving(row):
             raise Unwanted
 
     def _check_not_ended(self) -> None:

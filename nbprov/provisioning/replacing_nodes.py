@@ -19,7 +19,7 @@ from .async_cloud import AsyncCloud
 from .enforcing import BILLED, Enforcing
 from .errands import AGENT_SECONDS, WATCH_SECONDS
 from .guards import NODE
-from .intents import intent_of
+from .intents import is_leaving
 from .ledger import ClusterRow, LeaseLost, ReplacementRow
 from .live import LiveCluster, Node
 from .replacement_asking import NotNow
@@ -161,8 +161,7 @@ class Replacing(Enforcing):
             return
         is_open, lacks = ledger.open_replacement(row.token) is not None, len(ledger.ids_of(row.token)) < row.candidate.count
         # What is to be ended or stopped, once its outputs are here, needs no more machines.
-        is_kept = not intent_of(row.reason)
-        if not is_open and not (lacks and is_kept and row.state is ClusterState.RUNNING and self._is_due(row)):
+        if not is_open and not (lacks and not is_leaving(row) and row.state is ClusterState.RUNNING and self._is_due(row)):
             return
         if self._engine.clock.elapsed() >= self._replace_at.get(key, 0.0) and self._try_lease(row.run_id):
             self._replacing[key] = self._begin(self._replace(row))
@@ -185,7 +184,7 @@ class Replacing(Enforcing):
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         work = Replacement(self._engine, cloud, row, self._spec(row.run_id))
         try:
-            await (work.undo() if row.state is ClusterState.STOPPED or intent_of(row.reason) else work.go())
+            await (work.undo() if row.state is ClusterState.STOPPED or is_leaving(row) else work.go())
         except NotNow as why:
             self._replace_at[row.cluster_id] = self._engine.clock.elapsed() + NOT_NOW_PAUSE
             if say(self._engine.ledger, row, f"no machine is asked for in the place of a lost one now: {why}"):

@@ -113,16 +113,18 @@ class Replacements(Clusters):
         with self.store.transaction() as db:
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
-    def replacement_made(self, row: ReplacementRow, instance_id: str) -> None:
-        """Store the id of what was made; from now on its price runs."""
+    def replacement_made(self, row: ReplacementRow, instance_id: str) -> bool:
+        """Store the id of what was made; from now on its price runs. False, and nothing is written, where its cluster has ended meanwhile."""
         now = self.clock.now()
         with self.store.transaction() as db:
-            self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id)
+            if not self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id):
+                return False  # a price that begins now would never end
             offer = row.launch.candidate.offer
             self._open_segments(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
             # A listing may have told of it first, when only the price of the launch was known.
             db.execute("UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?", (offer.hourly, row.token, instance_id))
             self._observe(db, "attempt", replace(row.launch.candidate, count=1), "accepted", now - row.created)
+            return True
 
     def end_replacement(self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None) -> None:
         """Store that nothing comes of it: `ending`, or `refused`, `absent` or `gone`, which alone are over."""
@@ -175,12 +177,13 @@ class Replacements(Clusters):
         )
         return 0.0 if row is None else float(row[0])
 
-    def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> None:
+    def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> bool:
         self._hold(db, row.run_id)
-        db.execute(
+        done = db.execute(
             f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
             (state.value, *values, row.token, row.number),
         )
+        return done.rowcount > 0
 
     @staticmethod
     def _ids(db: sqlite3.Connection, token: str) -> list[str]:

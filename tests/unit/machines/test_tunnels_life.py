@@ -115,9 +115,17 @@ def test_a_stopped_cluster_has_no_port(world: TunnelWorld) -> None:
     assert world.session.tunnels() == []
 
 
-def test_ports_that_are_public_get_no_tunnel(world: TunnelWorld) -> None:
-    world.up(more=", ports: [20000, 20001-20003]", rest="\nexpose: {20002: public}")
+def test_ports_that_are_public_get_no_tunnel_and_are_told_with_their_address(world: TunnelWorld) -> None:
+    text = SPEC % ", ports: [20000, 20001-20003]" + "\nexpose: {20002: public}"
+    run = world.session.provision(text, "dev")
+    assert isinstance(run, api.Run)
+    (head,) = run.launch().wait(60).view().instances
     assert [t.port for t in world.session.tunnels()] == [20000, 20001, 20003]
+    told = f"http://{head.host}:20002 is public port 20002 of dev"
+    assert told in run_text(run.view())
+    again = world.session.provision(text, "dev")
+    assert isinstance(again, api.Cluster)
+    assert told in again.remarks
     world.up("open", more=", ports: 20000", rest="\nexpose: public")
     assert {t.cluster for t in world.session.tunnels()} == {"dev"}
 

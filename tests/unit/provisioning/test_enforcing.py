@@ -47,6 +47,9 @@ def _told(engine: Engine, driver: RunDriver, **changes: Any) -> None:
     """Change what the ledger keeps of the guards, and leave the agent as it is."""
     known = engine.ledger.guard(driver.run_id)
     assert known is not None
+    live = engine.live.get(driver.run_id)
+    for node in live.nodes if live is not None else ():
+        node.told = GuardConfig.from_json({**known[0], **changes})
     engine.ledger.set_guard(driver.run_id, 0, {**known[0], **changes}, {})
 
 

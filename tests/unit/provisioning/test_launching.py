@@ -18,10 +18,11 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import RunState
 from nbprov.model.launches import Launch
-from nbprov.model.offers import Candidate
+from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec
 from nbprov.provisioning.launching import image_at, make_launch, public_ports
 from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.preparing import place_notes
 from nbprov.remote.boot import fills
 from nbprov.remote.keys import ClusterKeys
 
@@ -182,3 +183,19 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(led
     assert ledger.launches("run-1")[0].launch == made
     assert keys.host_private.strip().splitlines()[1].encode() in first, "the real script, keys and all"
     assert keys.host_private.strip().splitlines()[1] not in ledger.store.rows("SELECT launch FROM launches")[0]["launch"]
+
+
+@pytest.mark.parametrize(
+    ("ports", "said"),
+    [
+        (((8000, 8000),), ["open to the whole internet: port 8000"]),
+        (((443, 443), (8000, 8010)), ["open to the whole internet: ports 443, 8000-8010"]),
+        ((), []),
+    ],
+)
+def test_what_will_be_open_to_the_internet_is_said_before_launch(ports: Any, said: list[str]) -> None:
+    chosen = candidate()
+    chosen = replace(chosen, request=replace(chosen.request, ports=ports))
+    spec = Spec(expose=Expose(everything=True))
+    assert list(place_notes(spec, Plan(spec, [chosen]), lambda name: Capabilities(poweroff_ends_bill=True))) == said
+    assert list(place_notes(spec, Plan(spec, [chosen]), lambda name: Capabilities(poweroff_ends_bill=True, simulated=True))) == []

@@ -366,6 +366,11 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
             await lifecycle.start(before)
         assert not lifecycle.ask(before, TO_STOP, "you stopped it")
         assert world.row().reason.startswith(REPLACED)
+        world.machines["i-2"] = replace(world.machines["i-2"], state=InstanceState.GONE)
+        await lifecycle.observe(world)
+        lifecycle._mend(world.row())
+        assert len(world.ledger.ids_of(TOKEN)) == NODES - 1, "one was lost"
+        assert not lifecycle._replacing, "and it gets no other"
         # As where the kernel that replaced it is gone: whoever looks ends it.
         lifecycle._take_care([world.row()])
         await asyncio.wait(lifecycle._tasks)

@@ -13,7 +13,7 @@ from engine_world import MARKET, EngineWorld
 from provisioning_samples import candidate, launch_row
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.places import Place
@@ -116,6 +116,16 @@ def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_fro
     clock.advance(HOUR)
     assert count_price(ledger, row), "one that did not come up has no price any more"
     assert GuardConfig.from_json(ledger.guard(RUN)[0]).hourly == 2 * each  # type: ignore[index]
+
+
+def test_a_machine_that_is_told_of_after_its_cluster_has_ended_begins_no_price(ledger: Ledger) -> None:
+    row = _cluster(ledger)
+    ledger.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
+    asked = _replacement(ledger, replace(ledger.launches(RUN)[0].launch, nodes=(1,), count=1, part=1))
+    assert ledger.intend_replacement(asked)
+    ledger.set_cluster(row.cluster_id, ClusterState.ENDED, "you ended it")
+    assert not ledger.replacement_made(asked, "i-2")
+    assert ledger.hourly_now(TOKEN) == 0
 
 
 def test_a_cluster_without_a_budget_is_told_of_no_price(ledger: Ledger) -> None:
