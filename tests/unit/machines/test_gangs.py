@@ -103,10 +103,10 @@ root=$([ "$(id -u)" = 0 ] && echo --allow-run-as-root)
 for attempt in 1 2 3 4 5; do
     : >said
     mpirun $root sh -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $NBPROV_NODE"' >said 2>/dev/null </dev/null &
-    waited=0
-    until [ "$(grep -c 'on node' said)" = 6 ] || [ $waited = 300 ]; do sleep 0.05; waited=$((waited + 1)); done
+    SECONDS=0
+    until [ "$(grep -c 'on node' said)" = 6 ] || [ $SECONDS -gt 20 ]; do sleep 0.05; done
     { kill -9 $! && wait $!; } 2>/dev/null
-    [ $waited = 300 ] || break
+    [ $SECONDS -gt 20 ] || break
 done
 sort said
 """
