@@ -97,7 +97,7 @@ def arguments(parser: MagicParser) -> None:
         "--env",
         action="append",
         default=[],
-        metavar="NAME=VALUE",
+        metavar="NAME[=VALUE]",
         help="submit: a variable of the job; NAME alone takes the kernel's own value, as a secret",
     )
     parser.add_argument("--after", action="append", default=[], metavar="JOB", help="submit: only if this one has succeeded")

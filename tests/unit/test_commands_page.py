@@ -106,3 +106,24 @@ def test_a_line_that_no_parser_reads_is_found(tmp_path: Path) -> None:
         "```python\n%nbprov down dev --nope     # ends it\nx = %prices A100 --spot\n```\nand `%nbprov dwn dev`, `%%on --bash`\n"
     )
     assert [bool(_problem(*line)) for line in _lines(page)] == [True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "env"),
+    [
+        ("dev # the cloud's own", "dev", []),
+        ("dev --env A=1#2 --env 'B= # 3' # 4", "dev", ["A=1#2", "B= # 3"]),
+        ("# nothing", "", []),
+        (r'dev --env "A=\" # 1"', "dev", ['A=" # 1']),
+    ],
+)
+def test_a_comment_begins_where_a_shell_would_see_one(line: str, name: str, env: list[str]) -> None:
+    told = provision_parser().parse_line(line)
+    assert (told.name, told.env) == (name, env)
+
+
+def test_behind_two_dashes_a_jobs_line_is_the_shells_own() -> None:
+    told = parser_of("jobs").parse_line("dev submit -- echo 1 # 2")
+    assert told.script == "echo 1 # 2"
+    told = parser_of("jobs").parse_line("dev submit # a script -- in the machine's queue")
+    assert told.script is None

@@ -104,7 +104,7 @@ for attempt in 1 2 3 4 5; do
     : >said
     mpirun $root sh -c 'echo "rank $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE on node $NBPROV_NODE"' >said 2>/dev/null </dev/null &
     SECONDS=0
-    until [ "$(grep -c 'on node' said)" = 6 ] || [ $SECONDS -gt 20 ]; do sleep 0.05; done
+    until [ "$(grep -c 'on node [0-9]' said)" = 6 ] || [ $SECONDS -gt 20 ]; do sleep 0.05; done
     { kill -9 $! && wait $!; } 2>/dev/null
     [ $SECONDS -gt 20 ] || break
 done
