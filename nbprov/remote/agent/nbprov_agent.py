@@ -71,7 +71,7 @@ TASK_JOURNAL_BYTES = 32 * 1024 * 1024
 ALL_JOURNALS_BYTES = 512 * 1024 * 1024
 """Output kept of all ended tasks together; the oldest task goes first."""
 KEPT_TASKS = 500
-KEPT_OWN = 20
+KEPT_OWN = 50
 """Ended cells of nbprov's own that are kept: as many as may still be read after a cut, and few, as they push out what people ran."""
 BOX_PIECE = 8 * 1024 * 1024
 BOXES_BYTES = 1024 * 1024 * 1024
