@@ -257,10 +257,11 @@ def _column(packed: Any) -> Any:
     if kind == "category":
         return pd.Categorical.from_codes(_nested_array(rest[0]), categories=_index(rest[1]), ordered=rest[2] is True)
     if kind == "zoned":
-        return pd.DatetimeIndex(_nested_array(rest[0])).tz_localize("UTC").tz_convert(_zone(rest[1])).array
+        return pd.DatetimeIndex(_nested_array(rest[0])).tz_localize("UTC").tz_convert(_zone_of_pandas(rest[1])).array
     if kind == "period":
-        make: Any = pd.PeriodIndex  # whose stubs do not know how it is made of numbers
-        return make.from_ordinals(_nested_array(rest[0]), freq=_frequency(rest[1])).array
+        # Not `PeriodIndex.from_ordinals`, which pandas has since 2.2; the stubs do not know how the array is made of numbers.
+        make: Any = pd.arrays.PeriodArray
+        return make(_nested_array(rest[0]), dtype=pd.PeriodDtype(_frequency(rest[1])))
     if kind == "typed" and _TYPED.match(_text(rest[0])) and type(rest[1]) is list:
         # Before pandas 3 there was no `str`, and texts were objects.
         is_object = rest[0] == "str" and int(pd.__version__.partition(".")[0]) < 3
@@ -305,6 +306,12 @@ def _zone(text: Any) -> Any:
     return datetime.UTC if text == "UTC" else zoneinfo.ZoneInfo(text)
 
 
+def _zone_of_pandas(text: Any) -> Any:
+    """The zone as pandas has it: before pandas 3 its own kind of a zone's name is another than ours, and columns of the two are unlike."""
+    zone = _zone(text)
+    return text if isinstance(zone, zoneinfo.ZoneInfo) else zone
+
+
 def _frame(index: Any, columns: Any, parts: Any) -> Any:
     import pandas as pd
 
@@ -338,7 +345,7 @@ def _timestamp(text: Any, zone: Any) -> Any:
     import pandas as pd
 
     moment = pd.Timestamp(_text(text, 60))
-    return moment.tz_localize("UTC").tz_convert(_zone(zone)) if zone else moment
+    return moment.tz_localize("UTC").tz_convert(_zone_of_pandas(zone)) if zone else moment
 
 
 def _timedelta(nanoseconds: Any) -> Any:
