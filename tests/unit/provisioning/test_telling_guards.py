@@ -23,7 +23,7 @@ from nbprov.provisioning.starting import start_terms
 from nbprov.provisioning.telling_guards import count_price, price_whole
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.values import GuardConfig
-from nbprov.remote.errors import SshError
+from nbprov.remote.errors import SshCode, SshError
 from nbprov.runtime.clocks import ManualClock
 
 TOKEN, RUN, HOUR = f"{1:032x}", "run-1", 3600.0
@@ -48,7 +48,7 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(world:
     async def told(agent: AgentClient, guards: GuardConfig) -> Any:
         if guards.hourly == usd("8.1") and len(cut) < 3 and agent is engine.live[row.run_id].nodes[0].agent:
             cut.append(guards.spent)
-            raise SshError("the line is down")
+            raise SshError(SshCode.LOST, "the line is down")
         return await set_guards(agent, guards)
 
     monkeypatch.setattr(AgentClient, "set_guards", told)
