@@ -710,14 +710,20 @@ def working_folder(given: str | None) -> str:
 def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
     """A command that runs a script which is in no file and on no command line, and the open file to pass on."""
     with tempfile.TemporaryFile() as file:
-        file.write(script.encode())
+        file.write(script.replace("\0", "").encode())
         file.flush()
-        copy = os.open("/dev/fd/%d" % file.fileno(), os.O_RDONLY) if os.path.exists("/dev/fd/0") else os.dup(file.fileno())
+        has_names = os.path.exists("/dev/fd/0")
+        copy = os.open("/dev/fd/%d" % file.fileno(), os.O_RDONLY) if has_names else os.dup(file.fileno())
         os.lseek(copy, 0, os.SEEK_SET)
     shell = "bash" if shutil.which("bash") else "sh"
-    close = "exec %d<&-; " % copy if shell == "bash" else ""
     reset = f"{{ echo 0 >/proc/self/oom_score_adj; }} 2>/dev/null; umask {umask:03o}; "
-    return [shell, "-c", reset + '_nbprov=$(cat <&%d); %seval "unset _nbprov; $_nbprov"' % (copy, close), name], copy
+    if shell == "bash":
+        # It reads by itself: another process for that takes as long as the whole of a short script.
+        read = 'IFS= read -r -d "" _nbprov <&%d; exec %d<&-; ' % (copy, copy)
+    else:
+        # dash knows open files by one digit only.
+        read = "_nbprov=$(cat {}{}); ".format("/dev/fd/" if has_names else "<&", copy)
+    return [shell, "-c", reset + read + 'eval "unset _nbprov; $_nbprov"', name], copy
 
 
 async def open_pipe() -> tuple[asyncio.StreamReader, int]:
@@ -771,7 +777,8 @@ async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask
     for output in outputs:
         output.finish()
         output.is_muted = True  # what was left in the background is read on, so that it does not die of a broken pipe
-    task.end("cancelled" if task.is_cancelled else "ok" if code == 0 else "failed", code)
+    is_shell = task.meta["kind"] == "shell"  # a person waits for it; what follows a job reads what was saved
+    task.end("cancelled" if task.is_cancelled else "ok" if code == 0 else "failed", code, is_told_first=is_shell)
 
 
 async def end_process(task: Task, process: asyncio.subprocess.Process) -> None:
