@@ -29,6 +29,7 @@ import requests
 from aws_double_answers import REFUSALS, Answer, as_json, as_xml, refused
 from aws_double_model import asked, wrong_answer, wrong_request
 from aws_double_world import DATA_DISKS, IMAGES, PARAMETERS, World, prepare_moto, zone_id
+from aws_models_once import read_models_once
 
 ACCOUNT = "123456789012"
 KEY_ID, OTHER_KEY_ID = "AKIAIOSFODNN7EXAMPLE", "AKIAI44QH8DHBEXAMPLE"
@@ -344,6 +345,7 @@ def main(argv: list[str] | None = None) -> NoReturn:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--machines", type=Path)
     options = parser.parse_args(argv)
+    read_models_once()
     prepare_moto()
     machines = None
     if options.machines:

@@ -31,7 +31,7 @@ memory_gib = 16
 hourly = 3.0
 """
 
-QUICK = Health(every=0.01, timeout=10.0, failures=2)
+QUICK = Health(every=0.01, timeout=60.0, failures=2)
 
 
 def run_with(

@@ -13,6 +13,9 @@ from nbprov.provisioning.driver import RunDriver
 
 pytestmark = pytest.mark.machine
 
+SENDING = 4.0
+"""How long a create may still begin: what is let go meanwhile is known to be nothing only after it."""
+
 SHORT = '[[stock]]\nzone = "here-a"\nleft = 2\n'
 PART = {"do": "partial", "zone": "here-a"}
 
@@ -36,7 +39,7 @@ def _held(world: EngineWorld, engine: object, nodes: int = 3) -> RunDriver:
 def test_part_of_a_gang_becomes_whole_when_the_rest_comes(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "HOLD_SECONDS", 60.0)
     monkeypatch.setattr(holding, "ASK_EVERY", 0.2)
-    engine = world.engine()
+    engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     world.until(lambda: any("they are held" in text for _, _, text in engine.ledger.events(driver.run_id)), "the word of it")
     assert {a.state for a in driver.attempts()} == {AttemptState.SENT}
@@ -48,7 +51,7 @@ def test_part_of_a_gang_becomes_whole_when_the_rest_comes(world: EngineWorld, mo
 
 
 def test_part_of_a_gang_is_let_go_after_a_while_and_its_cost_is_said(world: EngineWorld) -> None:
-    engine = world.engine()
+    engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     assert world.finish(driver) is RunState.READY
     assert _history(driver) == [("here-a", AttemptState.GONE), ("here-b", AttemptState.READY)]
@@ -65,7 +68,7 @@ def test_part_of_a_gang_is_let_go_after_a_while_and_its_cost_is_said(world: Engi
 
 def test_a_cancel_while_part_of_a_gang_is_held_leaves_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "HOLD_SECONDS", 60.0)
-    engine = world.engine()
+    engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     engine.thread.soon(driver.cancel)
     assert world.finish(driver) is RunState.CANCELLED
@@ -74,7 +77,7 @@ def test_a_cancel_while_part_of_a_gang_is_held_leaves_nothing(world: EngineWorld
 
 def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(holding, "HOLD_SECONDS", 60.0)
-    first = world.engine()
+    first = world.engine(submit_seconds=SENDING)
     _held(world, first)
     world.abandon(first)
     second = world.engine()
@@ -88,7 +91,7 @@ def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(world: 
 
 
 def test_nothing_is_added_to_a_gang_that_is_being_let_go(world: EngineWorld) -> None:
-    engine = world.engine()
+    engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
     token = driver.attempts()[0].token
     client = Client(world.folder)
