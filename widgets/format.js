@@ -100,7 +100,8 @@ export function makeClock(pace = () => performance.now() / 1000) {
 }
 
 /**
- * The address of a tunnel or of a public port that a line begins with, and the rest of the line. No other address: lines may hold words of a machine.
+ * The address of a tunnel or of a public port that a line begins with, and the rest of the line.
+ * No other address: lines may hold words of a machine.
  * @param {string} line
  * @returns {[string, string]}
  */

@@ -215,7 +215,7 @@ class Reaching(Planner):
         return public_words(cluster, expose)
 
     def with_ports(self, found: Run | Cluster, expose: Expose) -> Run | Cluster:
-        """A cluster that was found running has the tunnels of its ports opened too, which its remarks tell, as where its public ones are; a run opens its own."""
+        """A cluster that was found running has the tunnels of its ports opened too; its remarks tell of these and of the public ones."""
         from .cluster import Cluster
 
         if not isinstance(found, Cluster) or found.state is not ClusterState.RUNNING or not found.view().candidate.request.ports:

@@ -1,4 +1,4 @@
-"""What is said about a cell while it goes on: that its line is down, that it waits behind another, that a guard comes near, that its variables are gone."""
+"""What is said about a cell while it goes on: its line is down, it waits behind another, a guard comes near, its variables are gone."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ class Instance:
     by_itself
         It powered itself off, or its own timer ended it: a guard wanted that, or a person on it, and nobody took it away.
     mapped
-        Where the cloud gives open ports other numbers outside: (port, host, number outside) of each. Empty where a port keeps its number at `host`.
+        (port, host, number outside) of each open port, where the cloud gives them other numbers. Empty where a port keeps its own at `host`.
     """
 
     cloud: str

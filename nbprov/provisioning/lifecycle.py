@@ -361,7 +361,7 @@ class Lifecycle(Naming):
             raise self._overtaken(row, goal)
 
     def _check_place(self, row: ClusterRow, goal: InstanceState) -> None:
-        """Raise where another cluster was put in the place of this one: its end is due, and with another reason nobody would know of that."""
+        """Raise where another cluster was put in the place of this one: its end is due, and another reason would hide that."""
         current = self._engine.ledger.cluster_by_id(row.cluster_id)
         if current is not None and current.reason.startswith(REPLACED):
             self.watch()

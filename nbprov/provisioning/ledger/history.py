@@ -51,7 +51,8 @@ class History(Leases):
         with self.store.transaction() as db:
             db.execute(
                 "INSERT INTO jobs (run_id, job_id, kind, command, state, exit_code, started, ended) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-                " ON CONFLICT (run_id, job_id) DO UPDATE SET state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended,"
+                " ON CONFLICT (run_id, job_id) DO UPDATE"
+                " SET state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended,"
                 " command = CASE WHEN excluded.command <> '' THEN excluded.command ELSE command END",
                 (run_id, job_id, kind, storable(command), state, exit_code, now, None if exit_code is None and state in _LIVE else now),
             )

@@ -114,7 +114,7 @@ class Replacements(Clusters):
             self._move(db, row, AttemptState.SENT, "operation = ?", dump(operation))
 
     def replacement_made(self, row: ReplacementRow, instance_id: str) -> bool:
-        """Store the id of what was made; from now on its price runs. False, and nothing is written, where its cluster has ended meanwhile."""
+        """Store the id of what was made; from now on its price runs. False, and nothing is written, where its cluster has ended."""
         now = self.clock.now()
         with self.store.transaction() as db:
             if not self._move(db, row, AttemptState.ACCEPTED, "instance_id = ?", instance_id):

@@ -1352,7 +1352,7 @@ class Guards:
     def set(self, config: Json) -> None:
         """Take a new configuration. A changed idle rule starts the idle clock anew, a changed limit the budget's count; the age goes on.
 
-        A changed price takes along what was spent until now, counted here at the old one; who was told late counted too little, and is told more.
+        A changed price takes along what was spent at the old one, as counted here or as told: who is told late counted too little.
         """
         watched = ("idle_seconds", "wait_for", "mode")
         if [config.get(key) for key in watched] != [self.config.get(key) for key in watched]:

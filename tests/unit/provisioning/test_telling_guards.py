@@ -1,4 +1,4 @@
-"""What a budget counts when the machines' prices change, and agents that are told of it until they know. Real machines of the `local` cloud."""
+"""What a budget counts when the machines' prices change, and agents that are told of it until they know."""
 
 from __future__ import annotations
 
