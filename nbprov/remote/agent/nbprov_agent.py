@@ -1326,7 +1326,7 @@ class Guards:
         self.budget_base: float = saved.get("budget_base", 0.0)
         self.carried: float = saved.get("carried", (self.config.get("budget") or {}).get("spent_micros", 0))
         self.warned: list[str] = saved.get("warned", [])
-        self.held: float = saved.get("held", 0.0) if saved.get("identity") == identity else 0.0
+        self.held: float | None = (saved.get("held") or None) if saved.get("identity") == identity else None
         self.identity, self.now, self.wall, self.saved_at = identity, now, wall, now
         if saved.get("identity") == identity:
             # The same start of the machine: the agent itself was away, the machine was not.
@@ -1425,7 +1425,7 @@ class Guards:
         """When a hold that begins now is over. It goes beyond no limit, and an agent that was started anew goes on with the hold there was."""
         limits = [s["left"] + s["hold"] for s in self.states() if s["guard"] != "idle" and s["left"] is not None]
         until = self.now + max(0.0, min([due["hold"], *limits]))
-        self.held = min(self.held, until) if self.held else until
+        self.held = until if self.held is None else min(self.held, until)
         self.save()
         return self.held
 
@@ -2086,7 +2086,7 @@ class Agent:
         due = self.guards.due()
         if due is not None:
             await self.end_machine(due)
-        self.guards.held = 0.0
+        self.guards.held = None
 
     async def end_machine(self, due: Json) -> NoReturn:
         """Hook, word, time for the outputs, poweroff; and again until the machine is off."""

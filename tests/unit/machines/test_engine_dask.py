@@ -221,8 +221,10 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
     world, cluster = gang
 
     async def end(live: Any) -> None:
-        await agent_of(live.head).cancel_job("dask-scheduler")
-        await agent_of(live.head).job_output("dask-scheduler").wait()
+        agent = agent_of(live.head)
+        (scheduler,) = [task for task in await agent.jobs() if task.name == "dask-scheduler" and not task.is_over]
+        await agent.cancel_job(scheduler.id)
+        await agent.job_output(scheduler.id).wait()
 
     def say() -> str:
         print("the word is", os.environ["WORD"], flush=True)

@@ -154,8 +154,8 @@ async def test_a_copy_keeps_the_machine_from_being_idle(tmp_path: Path) -> None:
     assert agent.what_is_active() == []
 
 
-async def test_output_between_two_cells_is_bounded() -> None:
-    kernel = Kernel("main", Any)  # type: ignore[arg-type]
+async def test_output_between_two_cells_is_bounded(tmp_path: Path) -> None:
+    kernel = Kernel("main", Agent(tmp_path, 0o022, False))
     for _ in range(100):
         kernel.hear({"ev": "out", "type": "stream", "content": {"name": "stdout", "text": "x" * 1_000_000}})
     assert json_size(kernel.late) <= LATE_BYTES
