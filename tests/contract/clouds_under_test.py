@@ -21,7 +21,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.spec import Request
 
-DEADLINE = 40.0
+DEADLINE = 120.0
 """Seconds after which something awaited counts as never coming; everything here takes well under one."""
 PAUSE = 0.01
 LIVE = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED, InstanceState.ENDING)

@@ -235,7 +235,7 @@ class LambdaDouble:
 
     def tell(self, what: str, **body: Any) -> Any:
         """POST to a control route."""
-        answer = requests.post(f"{self.url}/_double/{what}", json=body, timeout=10)
+        answer = requests.post(f"{self.url}/_double/{what}", json=body, timeout=60)
         answer.raise_for_status()
         return answer.json()
 

@@ -24,9 +24,9 @@ from nbprov.clouds.local.daemon import lock
 from nbprov.clouds.local.wire import AnswerLost, Unreachable
 
 OWNER = "double"
-CALL_SECONDS = 20.0
+CALL_SECONDS = 60.0
 """How long one call to the daemon may take; it needs a millisecond, more where many tests share the processors."""
-END_SECONDS = 30.0
+END_SECONDS = 60.0
 """How long ending all machines and their daemon may take; one machine takes milliseconds."""
 CONNECT_SECONDS = 1.0
 """How long sshd may take to be connected to; on loopback this is at once or never."""

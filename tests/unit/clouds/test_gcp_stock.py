@@ -98,11 +98,11 @@ def test_what_is_refused_is_not_known(double: GcpDouble) -> None:
 
 def test_what_is_late_is_left_out(double: GcpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
     double.tell("stock", zone="us-central1-a", obtainability=0.9)
-    double.add_fault(call="regions.get", do="slow", seconds=20, times=-1)
+    double.add_fault(call="regions.get", do="slow", seconds=60, times=-1)
     monkeypatch.setattr("nbprov.clouds.gcp.provisioner.STOCK_SECONDS", 1.5)
     began = time.monotonic()
     assert levels([SPOT]) == {Pool.of(SPOT): Level.HIGH}
-    assert time.monotonic() - began < 3.0
+    assert time.monotonic() - began < 30
 
 
 def test_quota_that_google_cannot_tell_now_is_not_known() -> None:

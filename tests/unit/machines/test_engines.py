@@ -149,7 +149,7 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
 
     def said(code: str, *folders: Path) -> str:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
-        return subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, timeout=60, check=False).stderr
+        return subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False).stderr
 
     assert said(LATE, late, place.parent) == ""
     # Where the package is not installed, it is as ever that it is not.

@@ -42,7 +42,7 @@ def up(world: TunnelWorld) -> Callable[..., api.Cluster]:
     def make(rest: str = "", name: str = "dev") -> api.Cluster:
         run = world.session.provision("resources: {cloud: local, instance_type: gpu}\n" + rest, name)
         assert isinstance(run, api.Run)
-        return run.launch().wait(60)
+        return run.launch().wait(120)
 
     return make
 
@@ -75,7 +75,7 @@ def test_jobs_take_the_gpus_they_ask_for_and_tell_how_they_ended(up: Callable[..
     assert dev.job("job-1").position == 1
     assert repr(one) == "<JobHandle train-1 on dev: under way>"
     go(dev)
-    assert (one.wait(60).ok, two.wait(60).exit_code, whole.wait(60).exit_code) == (True, 3, -9)
+    assert (one.wait(120).ok, two.wait(120).exit_code, whole.wait(120).exit_code) == (True, 3, -9)
     assert [dev.logs(id) for id in ("run", "train-1", "train", "job-1")] == ["the run has 0,1\n", "0 of 1\n", "1\n", "0,1\n"]
     assert dev.wait_job("train-2") == 3
     assert repr(whole) == "<JobHandle job-1 on dev: failed>"
@@ -114,7 +114,7 @@ def test_cancel_ends_what_runs_and_what_waits(up: Callable[..., api.Cluster]) ->
     begun, waiting = dev.submit("sleep 611 & sleep 612"), dev.submit("echo never")
     until(lambda: states(dev)["job-1"] == "running", "it runs")
     assert dev.cancel_jobs() == ["job-1", "job-2"]
-    assert [job.wait(60).state for job in (begun, waiting)] == ["cancelled", "cancelled"]
+    assert [job.wait(120).state for job in (begun, waiting)] == ["cancelled", "cancelled"]
     assert dev.logs("job-2") == ""
     assert dev.cancel_jobs() == []
     assert "sleep 61" not in dev.bash("ps x -o args= | grep '^sleep 61' || true").text
@@ -130,15 +130,15 @@ def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(up: Callable[..., api.
     with ThreadPoolExecutor() as threads:
         gangs = list(threads.map(lambda _: pair.submit("sleep 0.1", nodes="all", gpus=2, name="gang"), range(4)))
     assert sorted(job.id for job in gangs) == ["gang-1", "gang-2", "gang-3", "gang-4"]
-    assert [job.wait(60).parts for job in gangs] == [(("ok", 0), ("ok", 0))] * 4
+    assert [job.wait(120).parts for job in gangs] == [(("ok", 0), ("ok", 0))] * 4
     begun = [sorted((task.started, task.id) for task in tasks if task.name == "gang") for tasks in tasks_of(pair)]
     assert [id for _, id in begun[0]] == [id for _, id in begun[1]]
     alone = pair.submit("echo $NBPROV_NUM_NODES")
-    assert alone.wait(60).nodes == 1
+    assert alone.wait(120).nodes == 1
     assert alone.logs() == "1\n"
     # One fails, the other would wait for it for ever.
     broken = pair.submit('[ "$NBPROV_NODE_RANK" = 0 ] && exec sleep 613; exit 7', nodes=2, name="broken")
-    ended = broken.wait(60)
+    ended = broken.wait(120)
     assert (ended.state, ended.exit_code) == ("failed", 7)
     assert [state for state, _ in ended.parts] == ["cancelled", "failed"]
     with pytest.raises(UsageError):
@@ -150,11 +150,11 @@ def test_logs_and_states_outlive_the_machine(up: Callable[..., api.Cluster], wor
     run_id = dev.view().run_id
     hidden = {"TOKEN": Secret("canary-1234"), "PLAIN": "x"}
     done = dev.submit("for n in $(seq 5); do echo line $n $TOKEN; done; exit 4", name="train", env=hidden)
-    assert done.wait(60).exit_code == 4
+    assert done.wait(120).exit_code == 4
     dev.submit(f"echo so far; {UNTIL_GO}", name="long")
     dev.submit("echo never", name="waits")
     until(lambda: dev.logs("long"), "it runs")
-    dev.down().wait(60)
+    dev.down().wait(120)
     session = world.session
     assert {job.id: (job.state, job.exit_code) for job in session.jobs("dev")} == {
         "train-1": ("failed", 4),
@@ -180,14 +180,14 @@ def test_logs_and_states_outlive_the_machine(up: Callable[..., api.Cluster], wor
 
 def test_after_a_stop_and_start_what_ran_is_lost_and_says_so(up: Callable[..., api.Cluster]) -> None:
     dev = up()
-    assert dev.submit("echo done").wait(60).ok
+    assert dev.submit("echo done").wait(120).ok
     dev.submit(f"echo began; {UNTIL_GO}")
     dev.submit("echo never")
     until(lambda: states(dev)["job-2"] == "running" and dev.logs("job-2"), "it runs")
-    dev.stop().wait(60)
+    dev.stop().wait(120)
     assert states(dev) == {"job-1": "ok", "job-2": "lost", "job-3": "lost"}
     assert dev.logs("job-2") == "began\n"
-    dev.start().wait(60)
+    dev.start().wait(120)
     assert states(dev) == {"job-1": "ok", "job-2": "lost", "job-3": "lost"}
     assert dev.logs("job-2").endswith("the agent on the machine was restarted; this was lost with it\n")
     assert "submit it again" in dev.logs("job-3")
@@ -213,8 +213,8 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
 
     world.session.attached("dev", end_soon)
     until(lambda: world.session.keeper.store.log(row.run_id, "job-1") == "so far\n", "its log is kept")
-    dev.down().wait(60)
-    assert handle.wait(60).state == "lost"
+    dev.down().wait(120)
+    assert handle.wait(120).state == "lost"
     assert world.session.logs("dev", "job") == "so far\n"
 
 
@@ -232,7 +232,7 @@ def test_an_end_does_not_wait_for_a_machine_that_does_not_answer(
         return []
 
     monkeypatch.setattr(job_keeper, "list_jobs", never)
-    dev.down().wait(30)
+    dev.down().wait(120)
     assert not world.session.clusters()
 
 

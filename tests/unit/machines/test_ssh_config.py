@@ -28,7 +28,7 @@ machine = pytest.mark.machine
 
 def _ssh(words: Sequence[str], *, shell: bool = False) -> subprocess.CompletedProcess[str]:
     command = words[0] if shell else list(words)
-    return subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
+    return subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
 
 
 def _settings(config: Path, host: str) -> dict[str, str]:
@@ -110,17 +110,17 @@ def test_the_file_follows_what_becomes_of_the_clusters(world: TunnelWorld) -> No
     before = file.path.read_text()
     world.up("two")
     until(lambda: "Host nbprov-two\n" in file.path.read_text(), "the second cluster")
-    dev.stop().wait(60)
+    dev.stop().wait(120)
     until(lambda: "# nbprov-dev is stopped\n" in file.path.read_text(), "the stop")
     assert "Host nbprov-dev\n" not in file.path.read_text()
     with pytest.raises(NotFound, match="dev is stopped"):
         dev.ssh_command()
-    dev.start().wait(60)
+    dev.start().wait(120)
     until(lambda: "Host nbprov-dev\n" in file.path.read_text(), "the start")
     assert file.path.read_text() != before, "its address is another one"
     assert _ssh([SSH, "-F", str(file.path), "nbprov-dev", "true"]).returncode == 0
     assert _ssh([f"{dev.ssh_command()} true"], shell=True).returncode == 0
-    dev.down().wait(60)
+    dev.down().wait(120)
     until(lambda: "nbprov-dev" not in file.path.read_text(), "the end")
     assert [p.name for p in file.path.parent.iterdir()] == ["config"]
 

@@ -108,7 +108,7 @@ def test_remarks_are_in_the_table_and_what_pauses_is_no_link() -> None:
 def test_the_printed_ssh_command_logs_in(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
     shell.run_cell("%nbprov ssh dev")
     command = capsys.readouterr().out.strip()
-    done = subprocess.run(f"{command} true", shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False)
+    done = subprocess.run(f"{command} true", shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
 
 
@@ -127,7 +127,7 @@ def test_the_config_is_written_and_the_line_to_include_it_is_printed(
     mine.chmod(0o600)
     ssh = shutil.which("ssh") or "ssh"
     done = subprocess.run(
-        [ssh, "-F", str(mine), "nbprov-dev", "true"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60, check=False
+        [ssh, "-F", str(mine), "nbprov-dev", "true"], capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
 

@@ -84,7 +84,7 @@ def test_after_a_cut_the_next_request_works(shared: Served) -> None:
 
 def test_a_page_that_is_cut_is_a_break_and_no_short_page(shared: Served) -> None:
     tunnel = shared.cluster.tunnel(shared.port)
-    connection = http.client.HTTPConnection("127.0.0.1", tunnel.local, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", tunnel.local, timeout=120)
     connection.request("GET", "/half")
     answer = connection.getresponse()
     assert answer.read(4) == b"half"
@@ -156,10 +156,10 @@ def test_a_reader_that_does_not_read_holds_the_machine_up_and_fills_no_memory(sh
     shared.world.session.wait_remote(
         "dev", lambda live: agent_of(live.head).run_job(script, name="flood", env={"PYTHONUNBUFFERED": "1"}), 60
     )
-    port = int(shared.cluster.bash("while [ ! -s flood ]; do sleep 0.05; done; cat flood", timeout=60).text)
+    port = int(shared.cluster.bash("while [ ! -s flood ]; do sleep 0.05; done; cat flood", timeout=120).text)
     tunnel = shared.cluster.tunnel(port)
     with socket.create_connection(("127.0.0.1", tunnel.local)) as client:
-        sent = int(shared.cluster.bash("while [ ! -s full ]; do sleep 0.05; done; cat full", timeout=60).text)
+        sent = int(shared.cluster.bash("while [ ! -s full ]; do sleep 0.05; done; cat full", timeout=120).text)
         assert sent < 64 << 20, "the machine was held up"
         assert tunnel.view().received < 16 << 20
         client.shutdown(socket.SHUT_WR)

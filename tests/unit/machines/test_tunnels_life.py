@@ -19,12 +19,12 @@ def test_each_cluster_has_its_own_and_its_end_ends_them(world: TunnelWorld) -> N
     one, two = world.up("one"), world.up("two")
     first, second = one.tunnel(world.serve(one)), two.tunnel(world.serve(two))
     assert (get(first.local), get(second.local)) == ("page of one", "page of two")
-    one.down().wait(60)
+    one.down().wait(120)
     assert first.closed
     assert not listens(first.local)
     assert get(second.local) == "page of two"
     assert [t.cluster for t in world.session.tunnels()] == ["two"]
-    world.session.down("two").wait(60)
+    world.session.down("two").wait(120)
     assert not listens(second.local)
 
 
@@ -35,11 +35,11 @@ def test_it_pauses_with_a_stop_and_is_there_again_after_the_start(world: TunnelW
     local = tunnel.local
     before = dev.view().instances[0]
     assert get(local) == "page of dev"
-    dev.stop().wait(60)
+    dev.stop().wait(120)
     assert not listens(local)
     assert tunnel.view().paused == "dev is stopped"
     assert not tunnel.closed
-    dev.start().wait(60)
+    dev.start().wait(120)
     after = dev.view().instances[0]
     assert (after.host, after.port) != (before.host, before.port), "the local cloud gives a new address"
     world.serve(dev, port)
@@ -51,10 +51,10 @@ def test_after_a_start_it_takes_another_port_where_its_own_is_taken(world: Tunne
     dev = world.up()
     port = world.serve(dev)
     tunnel = dev.tunnel(port)
-    dev.stop().wait(60)
+    dev.stop().wait(120)
     local = tunnel.local
     with socket.create_server(("127.0.0.1", local)):
-        dev.start().wait(60)
+        dev.start().wait(120)
         assert tunnel.local != local
         world.serve(dev, port)
         assert get(tunnel.local) == "page of dev"
@@ -76,7 +76,7 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     port = quiet_port()
     run = world.session.provision(SPEC % f", ports: [{port}, 20000-20015, 30000-30016]", "dev")
     assert isinstance(run, api.Run)
-    dev = run.launch().wait(60)
+    dev = run.launch().wait(120)
     world.serve(dev, port)
     opened = {t.port: t for t in world.session.tunnels()}
     assert sorted(opened) == sorted([port, *range(20000, 20016)])
@@ -90,7 +90,7 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     assert isinstance(again, api.Cluster)
     assert f"http://127.0.0.1:{world.session.tunnels()[0].local} is port {min(port, 20000)} of dev" in again.remarks
     assert get(next(t.local for t in world.session.tunnels() if t.port == port)) == "page of dev"
-    again.down().wait(60)
+    again.down().wait(120)
     assert "http://127.0.0.1" not in run_text(run.view())
 
 
@@ -104,12 +104,12 @@ def test_a_tunnel_needs_not_wait_for_the_setup(world: TunnelWorld) -> None:
         assert not run.done
     (home,) = (world.home / "local" / "i").glob("*/home")
     (home / "go").touch()
-    run.wait(60)
+    run.wait(120)
 
 
 def test_a_stopped_cluster_has_no_port(world: TunnelWorld) -> None:
     dev = world.up()
-    dev.stop().wait(60)
+    dev.stop().wait(120)
     with pytest.raises(NotFound, match="dev is stopped"):
         dev.tunnel(8080)
     assert world.session.tunnels() == []

@@ -33,7 +33,7 @@ from nbprov.spec import parse
 
 pytestmark = pytest.mark.machine
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 SPEC = "resources: {infra: gcp/us-central1, accelerators: L4}"
 
 

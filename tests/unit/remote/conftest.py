@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import shlex
 import shutil
 import signal
@@ -31,9 +32,11 @@ COME_SECONDS = 60.0
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port where no system puts its own connections: nobody takes it before it is used."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
+            return int(probe.getsockname()[1])
 
 
 class Machine:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import stat
@@ -126,9 +127,11 @@ def filled(template: str, keys: ClusterKeys) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port where no system puts its own connections: nobody takes it before it is used."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
+            return int(probe.getsockname()[1])
 
 
 def guards(login: str) -> list[int]:

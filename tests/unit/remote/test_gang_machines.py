@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 import time
 from pathlib import Path
@@ -21,9 +22,11 @@ POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new
 
 
 def _quiet_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port where no system puts its own connections: nobody takes it before it is used."""
+    while True:
+        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
+            return int(probe.getsockname()[1])
 
 
 async def _joined(stack: contextlib.AsyncExitStack, machines: list[Any], agent_on: Any) -> list[Any]:
