@@ -2956,13 +2956,19 @@ def json_size(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
+def in_lists(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def fitting(kind: str, content: Json) -> list[tuple[str, Json]]:
     """What a kernel put out, cut so that it can be passed on: a frame too large would end this process, and the kernel with all its variables."""
     if kind == "stream":
         text = content["text"]
         return [(kind, {**content, "text": text[start : start + TEXT_PIECE]}) for start in range(0, len(text), TEXT_PIECE)]
     try:
-        size = json_size(functools.reduce(lambda inner, _: [inner], range(DEPTH_LEFT), content)) - 2 * DEPTH_LEFT
+        size = json_size(in_lists(content, DEPTH_LEFT)) - 2 * DEPTH_LEFT
     except RecursionError:
         return [("stream", {"name": "stderr", "text": "nbprov: an output was left out: it is nested too deeply\n"})]
     if size <= SHOWN_LIMIT:

@@ -30,6 +30,7 @@ from nbprov.remote.agent.nbprov_agent import (
     Refused,
     boottime,
     fitting,
+    in_lists,
     json_size,
     pack,
     told_of,
@@ -184,20 +185,13 @@ async def test_output_between_two_cells_is_for_the_next_one_that_somebody_sees(t
     assert outputs == [[], ["of a thread"]]
 
 
-def nested(levels: int) -> Any:
-    found: Any = "canary"
-    for _ in range(levels):
-        found = [found]
-    return found
-
-
 @pytest.mark.parametrize("levels", [10, 300, 450, 600, 750, 900, 985])
 async def test_an_output_nested_beyond_measure_ends_neither_the_kernel_nor_who_listens_to_it(tmp_path: Path, levels: int) -> None:
     agent = Agent(tmp_path, 0o022, False)
     agent.hidden.add(["canary"])
     kernel = Kernel("main", agent)
     kernel.current = agent.new_task({"task": "cell", "kind": "cell"}, {})
-    for kind, content in fitting("display_data", {"data": {"application/json": nested(levels)}, "metadata": {}}):
+    for kind, content in fitting("display_data", {"data": {"application/json": in_lists("canary", levels)}, "metadata": {}}):
         frame = json.loads(pack({"ev": "out", "type": kind, "content": content})[4:])
         kernel.hear(frame)
     kernel.hear({"ev": "done", "cell": "cell", "status": "ok"})
