@@ -1976,7 +1976,8 @@ class Agent:
                 if pid and process_start(pid) == meta.get("pid_started"):
                     kill_group(pid, signal.SIGKILL)
                 words = "the agent on the machine was restarted; this was lost with it"
-                if meta["state"] == "queued":
+                # Of a cell it is not known: that it runs is written down a little later.
+                if meta["state"] == "queued" and meta.get("kind") != "cell":
                     words = "the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again"
                 task.journal.append({"k": "note", "text": f"nbprov: {words}\n"})
                 task.end("lost")
