@@ -7,7 +7,6 @@ sources, ranges of Python) is left to uv.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -74,6 +73,9 @@ def plain(name: str) -> str:
 
 
 def _toml(text: str, name: str) -> dict[str, Any]:
+    # Every session has this module; few specs have a lock.
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
