@@ -279,7 +279,7 @@ def _index(packed: Any) -> Any:
     if kind == "multi":
         levels, codes, names = rest
         made = [_index(level) for level in levels], [_nested_array(code) for code in codes]
-        return pd.MultiIndex(levels=made[0], codes=made[1], names=list(names))
+        return pd.MultiIndex(levels=made[0], codes=made[1], names=_list(names))
     if kind != "index":
         raise NotPlain("what came back is broken (an index)")
     values, name, freq = rest
@@ -374,6 +374,13 @@ def _moment(kind: Any) -> Callable[..., Any]:
     return made
 
 
+def _list(value: Any) -> list[Any]:
+    """A list that is one already: a range says in some bytes that it has more parts than there is memory for."""
+    if type(value) is not list:
+        raise NotPlain("what came back is broken (a list)")
+    return value
+
+
 def _defaultdict(factory: Any, items: Any) -> Any:
     return collections.defaultdict(_FACTORIES[_text(factory)], dict(items))
 
@@ -398,7 +405,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "ordered": lambda items: collections.OrderedDict(items),
     "counter": lambda counts: collections.Counter(dict(counts)),
     "defaultdict": _defaultdict,
-    "deque": lambda items, length: collections.deque(list(items), length),
+    "deque": lambda items, length: collections.deque(_list(items), length),
     "date": _moment(datetime.date),
     "datetime": _moment(datetime.datetime),
     "time": _moment(datetime.time),

@@ -7,14 +7,11 @@ sources, ranges of Python) is left to uv.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 NAMED = 3
 """Differences that are told."""
-DEEPEST = 20
-"""Groups that include each other."""
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*([^;]*)")
 _BOUND = re.compile(r"(?:==|!=|~=|>=|<=|>|<)(?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*))*(?:\.\*)?")
@@ -76,6 +73,9 @@ def plain(name: str) -> str:
 
 
 def _toml(text: str, name: str) -> dict[str, Any]:
+    # Every session has this module; few specs have a lock.
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -109,10 +109,17 @@ def _groups(table: Mapping[str, Any]) -> dict[str, list[str]]:
     """The dependency groups with what they include; `dev` also by its older name."""
     groups = {plain(key): value for key, value in _table(table.get("dependency-groups")).items()}
 
-    def flat(group: str, depth: int = 0) -> list[str]:
-        found = []
-        for one in groups.get(group, []) if depth < DEEPEST and isinstance(groups.get(group, []), list) else []:
-            found += [one] if isinstance(one, str) else flat(plain(str(_table(one).get("include-group", ""))), depth + 1)
+    def flat(group: str) -> list[str]:
+        # Each group once: of those that include each other again and again there would be no end.
+        found, open_ones, seen = [], [group], {group}
+        while open_ones:
+            entries = groups.get(open_ones.pop())
+            for one in entries if isinstance(entries, list) else []:
+                if isinstance(one, str):
+                    found.append(one)
+                elif (included := plain(str(_table(one).get("include-group", "")))) not in seen:
+                    seen.add(included)
+                    open_ones.append(included)
         return found
 
     made = {group: flat(group) for group in groups}

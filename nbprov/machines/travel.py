@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster
@@ -37,6 +38,9 @@ SLOW: Seconds = 4.0
 """A piece that took more is followed by one of half its size."""
 SMALLEST_PIECE = 16 * 1024
 
+TOUCH_SECONDS: Seconds = 300.0
+"""Between two signs that a box is still wanted: its agent removes it after 900 s without one, and a cell may wait for hours behind another."""
+
 MOST_TURNS = 20
 """So often may a machine say that it has less than it was sent: its agent was started anew, or it lies."""
 
@@ -49,7 +53,8 @@ _RUN = """(lambda b: b.exec(
 ))(__import__("builtins"))
 """
 # By `builtins`, since the cell runs among the user's variables: `from os import *` brings another open, `from re import *` another compile.
-_ANSWER = "\nprint(answered(space, request))\n"
+# In one piece, on a line of its own: a thread of the user's may have begun one, and may print meanwhile.
+_ANSWER = '\nprint("\\n%s\\n" % answered(space, request), end="")\n'
 
 
 Told = Mapping[str, Any]
@@ -171,9 +176,11 @@ async def _line_told(live: LiveCluster, agent: AgentClient, on_output: OnOutput)
 async def _box(agent: AgentClient) -> AsyncIterator[str]:
     """The name of a box, which is removed whatever happens: behind the line where that is down, and by its age in the end."""
     box = uuid.uuid4().hex
+    touching = asyncio.create_task(_touched(agent, box))
     try:
         yield box
     finally:
+        touching.cancel()
         late = asyncio.create_task(_dropped(agent, box))
         _dropping.add(late)
         late.add_done_callback(_dropping.discard)
@@ -183,8 +190,15 @@ _dropping: set[asyncio.Task[None]] = set()
 
 
 async def _dropped(agent: AgentClient, box: str) -> None:
-    with suppress(NbprovError):
+    with suppress(NbprovError, CloudError):
         await agent.drop(box)
+
+
+async def _touched(agent: AgentClient, box: str) -> None:
+    while True:
+        await asyncio.sleep(TOUCH_SECONDS)
+        with suppress(NbprovError, CloudError):
+            await agent.get(box, 0, 0)
 
 
 async def _timed(piece: Awaitable[Any], size: int) -> tuple[Any, int]:
@@ -244,7 +258,7 @@ async def _asked(live: LiveCluster, agent: AgentClient, request: dict[str, Any],
         raise unreadable(text[-200:])
     try:
         told = json.loads(lines[-1][len(MARK) :])
-    except ValueError:
+    except (ValueError, RecursionError):
         raise unreadable(lines[-1]) from None
     if not isinstance(told, dict):
         raise unreadable(told)

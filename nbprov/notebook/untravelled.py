@@ -123,9 +123,8 @@ def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
     """
     if error.code == "agent.unknown-op":
         words = f"the agent on {name} is of an earlier release, which carries no variables, and cannot be replaced while kernels or jobs are there"
-        return CannotTravel(
-            words, hint="bring files with %nbprov sync; or %nbprov stop and start, which ends its kernels", code="variable.old-agent"
-        )
+        hint = "write them to files and bring those with %nbprov sync; only then %nbprov stop and start, which ends its kernels and their variables"
+        return CannotTravel(f"{words}; {now.partition(': ')[0]}", hint=hint, code="variable.old-agent")
     if error.code in ("agent.no-room", "agent.boxes-full"):
         return CannotTravel(
             f"{error.message}; {now}", hint=f"make room on the disk of {name}: %%on {name} --bash, df -h ~", code="variable.no-room"

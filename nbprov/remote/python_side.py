@@ -171,6 +171,8 @@ def make(request: Json, machine: Machine) -> None:
     if record and not differing:
         if not os.path.exists(os.path.join(place, REQUEST)):
             keep_request(request, place)
+            # As old as the environment: what is younger than that was started in this one, and need not be started anew.
+            os.utime(os.path.join(place, REQUEST), (record["made"], record["made"]))
         choose(machine, place)
         say("python: as before: %s" % words(record))
         return
@@ -218,7 +220,8 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
 
 def keep_request(request: Json, place: str) -> None:
     """Write down what was asked for, without what another node had of it."""
-    write(os.path.join(place, REQUEST), json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}))
+    write(os.path.join(place, REQUEST + ".new"), json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}))
+    os.rename(os.path.join(place, REQUEST + ".new"), os.path.join(place, REQUEST))
 
 
 def words(record: Json) -> str:

@@ -112,10 +112,12 @@ async def folder_there(connection: Connection, target: str, python: str = "pytho
         yield made
         is_over = True
     finally:
-        if is_over and not connection.is_crowded and await made.rest():
-            await connection.spares.put(runs, running, STAYS_SECONDS)
-        else:
-            await running.end()
+        rests = False
+        try:
+            rests = is_over and not connection.is_crowded and await made.rest()
+        finally:
+            # Also where somebody gives up while it is told: a channel that is left open would keep the machine awake, and one less could be had.
+            await (connection.spares.put(runs, running, STAYS_SECONDS) if rests else running.end())
 
 
 async def _waiting(connection: Connection, runs: str, target: str) -> tuple[Spare, There] | None:

@@ -62,6 +62,8 @@ ENTRY_LIMIT = 16 * 1024 * 1024
 """Bytes of one journal entry; what is larger is replaced by a line that says so."""
 SHOWN_LIMIT = ENTRY_LIMIT - 64 * 1024
 """Bytes that one output of a kernel may have, so that it is an entry with all that is written around it."""
+DEPTH_LEFT = 200
+"""Levels that an output of a kernel leaves of those that JSON may have: what is written around it, and the deeper stacks of who reads it."""
 TEXT_PIECE = 1024 * 1024
 """Characters of text that are passed on at once: even where each takes twelve bytes in a frame, they are less than an entry."""
 LATE_BYTES = 4 * 1024 * 1024
@@ -547,7 +549,11 @@ class Task:
         """An entry as it may be journaled. Of what nbprov itself asked for and reads nothing is touched that would spoil it."""
         if self.is_verbatim and entry["k"] == "stdout":
             return entry
-        return self.hidden.entry(entry, LEAST_IN_BINARY if self.is_verbatim and entry["k"] == "stream" else 0)
+        try:
+            return self.hidden.entry(entry, LEAST_IN_BINARY if self.is_verbatim and entry["k"] == "stream" else 0)
+        except RecursionError:
+            # It was not looked through to its end, and who listens to the kernel must not end by it.
+            return {"k": "note", "text": "[an output was left out: it is nested too deeply]\n"}
 
     def masker(self) -> StreamMasker:
         """For output that comes in pieces."""
@@ -996,17 +1002,22 @@ class Kernel:
             await self.start(task, request)
         if task.done.is_set():
             return
-        late, size, self.late, self.late_bytes = self.late, self.late_bytes, [], 0
-        if late:
-            task.journal.append(*late)
-        if size > LATE_BYTES:
-            say(task, "nbprov: %d MB came between the cells; the first %d MB are above" % (size >> 20, LATE_BYTES >> 20))
+        if not task.meta.get("own"):
+            self.show_late(task)
         fresh = {k: v for k, v in request.get("env", {}).items() if self.env.get(k) != v}
         self.env.update(fresh)
         self.count += 1
         self.state = "busy"
         self.send({"op": "run", "cell": task.id, "code": request["code"], "silent": bool(request.get("silent")), "env": fresh})
         await task.done.wait()
+
+    def show_late(self, task: Task) -> None:
+        """What came between the cells, in the first one that somebody sees."""
+        late, size, self.late, self.late_bytes = self.late, self.late_bytes, [], 0
+        if late:
+            task.journal.append(*late)
+        if size > LATE_BYTES:
+            say(task, "nbprov: %d MB came between the cells; the first %d MB are above" % (size >> 20, LATE_BYTES >> 20))
 
     async def start(self, task: Task, request: Json) -> None:
         self.state = "starting"
@@ -1965,7 +1976,8 @@ class Agent:
                 if pid and process_start(pid) == meta.get("pid_started"):
                     kill_group(pid, signal.SIGKILL)
                 words = "the agent on the machine was restarted; this was lost with it"
-                if meta["state"] == "queued":
+                # Of a cell it is not known: that it runs is written down a little later.
+                if meta["state"] == "queued" and meta.get("kind") != "cell":
                     words = "the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again"
                 task.journal.append({"k": "note", "text": f"nbprov: {words}\n"})
                 task.end("lost")
@@ -2945,12 +2957,21 @@ def json_size(value: Any) -> int:
     return len(json.dumps(value, separators=(",", ":")))
 
 
+def in_lists(value: Any, levels: int) -> Any:
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 def fitting(kind: str, content: Json) -> list[tuple[str, Json]]:
     """What a kernel put out, cut so that it can be passed on: a frame too large would end this process, and the kernel with all its variables."""
     if kind == "stream":
         text = content["text"]
         return [(kind, {**content, "text": text[start : start + TEXT_PIECE]}) for start in range(0, len(text), TEXT_PIECE)]
-    size = json_size(content)
+    try:
+        size = json_size(in_lists(content, DEPTH_LEFT)) - 2 * DEPTH_LEFT
+    except RecursionError:
+        return [("stream", {"name": "stderr", "text": "nbprov: an output was left out: it is nested too deeply\n"})]
     if size <= SHOWN_LIMIT:
         return [(kind, content)]
     if kind == "error":

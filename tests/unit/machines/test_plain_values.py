@@ -240,6 +240,8 @@ def with_tag(tag: Any) -> bytes:
         ("defaultdict", "eval", {}),
         ("bytearray", 10**12),
         ("decimal", "1" * 10**6),
+        ("deque", range(10**12), 5),
+        ("alone", ("multi", [("range", 0, 2, 1, None)], [("array", "|i1", (1,), "C", b"0")], range(10**12))),
         ("unknown",),
         ("__class__",),
         (),

@@ -106,6 +106,13 @@ def test_what_the_lock_does_not_know_is_named(old: str, new: str, words: str) ->
     assert words in why_stale(LOCK, PROJECT.replace(old, new))
 
 
+def test_groups_that_include_each_other_again_and_again_come_to_an_end() -> None:
+    each = ", ".join(f'{{include-group = "g{number}"}}' for number in range(8))
+    groups = "".join(f'g{number} = [{each}, "six"]\n' for number in range(8))
+    project = f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]\n{groups}'
+    assert "six is not in the lock (group g0)" in why_stale('[[package]]\nname = "my-app"\nsource = { virtual = "." }\n', project)
+
+
 def test_what_only_a_build_could_tell_is_left_to_uv() -> None:
     groups = PROJECT.partition("[dependency-groups]")[2]
     assert why_stale(LOCK, f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]{groups}') == ""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
+import io
 import json
 import os
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,10 +25,12 @@ from nbprov.remote.agent.nbprov_agent import (
     TEXT_PIECE,
     Agent,
     Boxes,
+    Cursor,
     Kernel,
     Refused,
     boottime,
     fitting,
+    in_lists,
     json_size,
     pack,
     told_of,
@@ -161,6 +166,39 @@ async def test_output_between_two_cells_is_bounded(tmp_path: Path) -> None:
     assert json_size(kernel.late) <= LATE_BYTES
     assert kernel.late
     assert kernel.late_bytes > 100_000_000
+
+
+async def test_output_between_two_cells_is_for_the_next_one_that_somebody_sees(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, 0o022, False)
+    kernel = Kernel("main", agent)
+    kernel.host = SimpleNamespace(stdin=io.BytesIO())  # type: ignore[assignment]
+    kernel.hear({"ev": "out", "type": "stream", "content": {"name": "stdout", "text": "of a thread"}})
+    outputs = []
+    for number, is_own in enumerate((True, False)):
+        task = agent.new_task({"task": f"cell-{number}", "kind": "cell", "silent": is_own}, {})
+        kernel.current, kernel.place = task, nbprov_agent.chosen_python()
+        running = asyncio.ensure_future(kernel.run(task, {"code": "", "silent": is_own}))
+        await asyncio.sleep(0)
+        task.end("ok")
+        await running
+        outputs.append([entry["content"]["text"] for entry in Cursor(task.journal, 0).read() if entry["k"] == "stream"])
+    assert outputs == [[], ["of a thread"]]
+
+
+@pytest.mark.parametrize("levels", [10, 300, 450, 600, 750, 900, 985])
+async def test_an_output_nested_beyond_measure_ends_neither_the_kernel_nor_who_listens_to_it(tmp_path: Path, levels: int) -> None:
+    agent = Agent(tmp_path, 0o022, False)
+    agent.hidden.add(["canary"])
+    kernel = Kernel("main", agent)
+    kernel.current = agent.new_task({"task": "cell", "kind": "cell"}, {})
+    for kind, content in fitting("display_data", {"data": {"application/json": in_lists("canary", levels)}, "metadata": {}}):
+        frame = json.loads(pack({"ev": "out", "type": kind, "content": content})[4:])
+        kernel.hear(frame)
+    kernel.hear({"ev": "done", "cell": "cell", "status": "ok"})
+    entries = Cursor(kernel.current.journal, 0).read()
+    assert [entry["k"] for entry in entries[1:]] == ["end"]
+    assert "canary" not in json.dumps(entries)
+    assert ("***" in json.dumps(entries)) or "nested too deeply" in json.dumps(entries)
 
 
 async def test_ended_cells_of_our_own_go_before_those_of_people(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import Cursor, Journal, Task, in_pieces
+from nbprov.remote.agent.nbprov_agent import Agent, Cursor, Journal, Task, in_pieces
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
 
@@ -146,3 +146,16 @@ def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_pa
         assert found.is_live is not has_ended
         assert _saved(tmp_path / name).get("status") == ("error" if has_ended else None)
         assert found.journal.last == first.journal.last
+
+
+async def test_of_a_cell_that_may_have_begun_the_next_agent_does_not_say_that_it_had_not(tmp_path: Path) -> None:
+    agent = Agent(tmp_path, 0o022, False)
+    for kind in ("cell", "job"):
+        agent.new_task({"task": f"a-{kind}", "kind": kind}, {})
+    agent.tasks["a-cell"].begin_cell()  # which is saved a little later, when this agent is there no more
+    again = Agent(tmp_path, 0o022, True)
+    said = {name: _drain(Cursor(task.journal, 0)) for name, task in again.tasks.items()}
+    words = {name: "".join(str(entry.get("text", "")) for entry in entries) for name, entries in said.items()}
+    assert words["a-cell"] == "nbprov: the agent on the machine was restarted; this was lost with it\n"
+    assert "before this began" in words["a-job"]
+    assert {name: entries[-1]["status"] for name, entries in said.items()} == {"a-cell": "lost", "a-job": "lost"}

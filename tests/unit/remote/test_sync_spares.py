@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -182,6 +183,32 @@ async def test_one_that_rests_keeps_no_machine_awake_and_one_that_works_does(
         await counts([])
         async with folder_there(connection, "~/there"):
             await counts(["1 ssh"])
+
+
+class _GivenUp:
+    """A talk that is given up just as its program is told to rest."""
+
+    refusal = None
+    is_ended = False
+
+    async def rest(self) -> bool:
+        raise asyncio.CancelledError
+
+    async def end(self) -> None:
+        self.is_ended = True
+
+
+async def test_one_whose_talk_is_given_up_at_its_very_end_is_not_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    talk = _GivenUp()
+
+    async def waiting(*given: Any) -> Any:
+        return talk, talk
+
+    monkeypatch.setattr(sync_channel, "_waiting", waiting)
+    with pytest.raises(asyncio.CancelledError):
+        async with folder_there(SimpleNamespace(is_crowded=False), "~/there"):  # type: ignore[arg-type]
+            pass
+    assert talk.is_ended
 
 
 def test_it_ends_by_itself_where_nobody_asks_again(tmp_path: Path) -> None:
