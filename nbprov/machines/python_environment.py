@@ -17,7 +17,7 @@ from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
 from nbprov.remote.uv_side import STEP_SECONDS
 
-from .cells import agent_of
+from .agents import agent_of
 from .far_file import read_far
 from .python_files import PythonSource
 from .steps import LAST_LINES, Steps

@@ -23,9 +23,11 @@ from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
 from .agents import agent_of
-from .cell_output import Budget
+from .cell_output import Budget, OnOutput
 from .cell_watch import LOOK_SECONDS
-from .cells import OnOutput, chosen_nodes, others_awake, own_cell
+from .cells import own_cell
+from .chosen_nodes import chosen_nodes
+from .keep_awake import others_awake
 from .packing_there import MARK
 
 FIRST_PIECE = 256 * 1024
