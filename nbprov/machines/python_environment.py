@@ -15,7 +15,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
-from nbprov.remote.uv_side import STEP_SECONDS
+from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG
 
 from .agents import agent_of
 from .far_file import read_far
@@ -33,8 +33,6 @@ MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
 MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
 """How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
-TOO_LONG = 124
-"""The exit code of a making of which a step took too long; `python_side.py` has it, too, and cannot be imported on Windows."""
 NAMED = 5
 """Packages that an error names."""
 
