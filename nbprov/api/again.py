@@ -104,7 +104,7 @@ class SettingUp(Done):
             raise await after_failure(self._session, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
         if spec.engine is not None:
-            await self._session.engine_up(live, spec.engine, self.environment(), self._report)
+            await self._session.engine_up(live, spec.engine, self.environment, self._report)
 
     def environment(self) -> Environment:
         """The envs and secrets that were given for it."""

@@ -82,11 +82,11 @@ class Engined(Reaching):
         self.add_job_secrets(found)
         return found
 
-    async def engine_up(self, live: LiveCluster, engine: Engine, env: Values, report: Callable[[str], None]) -> Running:
+    async def engine_up(self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.starting import ensure_engine
 
-        running = await ensure_engine(live, engine, env, report)
+        running = await ensure_engine(live, engine, values, report)
         await self.open_dashboard(live, running)
         return running
 
