@@ -62,7 +62,7 @@ def _wants(spec: Spec) -> bool:
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
     made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
-    return source is not None and (not made or str(made[-1]["command"]).partition(":")[0] != source.wish or made[-1]["exit_code"] != 0)
+    return source is not None and (not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0)
 
 
 class SettingUp(Done):

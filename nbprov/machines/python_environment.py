@@ -97,7 +97,7 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
-        return not job.is_over and known is not None and str(known["command"]).rpartition(":")[2] == source.key
+        return not job.is_over and known is not None and source.is_source_of(str(known["command"]))
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)

@@ -76,6 +76,14 @@ class PythonSource:
         """What the ledger keeps of it: the wish first, and what it came to, where that is something else."""
         return f"{self.wish}:{self.key}" if self.there else self.key
 
+    def is_wish_of(self, noted: str) -> bool:
+        """Whether what the ledger keeps was asked for in these words."""
+        return noted.partition(":")[0] == self.wish
+
+    def is_source_of(self, noted: str) -> bool:
+        """Whether what the ledger keeps is made from these very files."""
+        return noted.rpartition(":")[2] == self.key
+
     @property
     def key(self) -> str:
         """A digest of all of it: equal sources make equal environments."""
