@@ -14,8 +14,6 @@ from nbprov.model.python import PythonEnvironment
 from nbprov.model.spec import Repository
 from nbprov.remote.sync_errors import MOST_WORDS, shown
 
-from .python_lock import Unreadable, why_stale
-
 MOST_BYTES = 16_000_000
 """Of one file: the largest locks have a few MB."""
 INCLUDED = (".txt", ".in")
@@ -145,6 +143,9 @@ def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renew
     PythonFiles
         Naming what the lock does not know.
     """
+    # With it comes the reader of TOML: every session has this module, and few cells name a lock.
+    from .python_lock import Unreadable, why_stale
+
     try:
         why = why_stale(files[LOCK], files["pyproject.toml"])
     except Unreadable as error:
