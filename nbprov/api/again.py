@@ -62,7 +62,7 @@ def _wants(spec: Spec) -> bool:
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
     made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
-    return source is not None and (not made or str(made[-1]["command"]).partition(":")[0] != source.wish or made[-1]["exit_code"] != 0)
+    return source is not None and (not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0)
 
 
 class SettingUp(Done):
@@ -104,7 +104,7 @@ class SettingUp(Done):
             raise await after_failure(self._session, row.run_id, spec, error, self._report) from None
         note_set_up(engine.ledger, row.run_id)
         if spec.engine is not None:
-            await self._session.engine_up(live, spec.engine, self.environment(), self._report)
+            await self._session.engine_up(live, spec.engine, self.environment, self._report)
 
     def environment(self) -> Environment:
         """The envs and secrets that were given for it."""

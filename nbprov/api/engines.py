@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nbprov.provisioning.live import LiveCluster
     from nbprov.remote.agent.values import Environment
 
+    from .again import SettingUp
     from .cluster import Cluster
     from .run import Run
     from .session import Session
@@ -53,6 +54,10 @@ class Engined(Reaching):
         """What a person should know of a cluster's engine, a line each. Any thread."""
         return self._engine_words.get(run_id, ())
 
+    def begun_here(self: Session, run_id: str) -> Run | SettingUp | None:  # type: ignore[misc]
+        """The launch or the setting up of a run that this session began, and so was given the values for; None where another kernel did."""
+        return next((run for run in self.runs.values() if run.run_id == run_id), None) or self.setting_up.get(run_id)
+
     def environment_of(self: Session, run_id: str) -> Environment:  # type: ignore[misc]
         """The envs and secrets of a run: as this session was given them, else as they are found again.
 
@@ -61,7 +66,7 @@ class Engined(Reaching):
         EngineFailed
             If some are found nowhere; what is started without them would fail later, and without a word of why.
         """
-        known = next((run for run in self.runs.values() if run.run_id == run_id), None) or self.setting_up.get(run_id)
+        known = self.begun_here(run_id)
         if known is not None:
             return known.environment()
         spec, _ = self.asked.get(run_id) or (self.spec_of(run_id), "")
@@ -77,11 +82,11 @@ class Engined(Reaching):
         self.add_job_secrets(found)
         return found
 
-    async def engine_up(self, live: LiveCluster, engine: Engine, env: Values, report: Callable[[str], None]) -> Running:
+    async def engine_up(self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.starting import ensure_engine
 
-        running = await ensure_engine(live, engine, env, report)
+        running = await ensure_engine(live, engine, values, report)
         await self.open_dashboard(live, running)
         return running
 

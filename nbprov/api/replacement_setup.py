@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 
-from .given import Given, collect
+from .given import collect
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster, Node
+    from nbprov.remote.agent.values import Environment
 
     from .session import Session
 
@@ -39,7 +40,7 @@ class Bringer:
         if not is_set_up(self._session.engine.ledger, run_id, spec):
             return f"the cluster was never set up to its end: %nbprov setup {row.name} does so"
         try:
-            self._given(run_id)
+            self._values(run_id)
         except NbprovError as error:
             return f"this kernel does not know what its setup needs ({error.message}): run its cell again"
         return ""
@@ -49,14 +50,14 @@ class Bringer:
         from nbprov.machines.replaced_node import set_up_node
 
         session, run_id = self._session, live.run_id
-        (spec, folder), given = self._spec(run_id), self._given(run_id)
+        (spec, folder), values = self._spec(run_id), self._values(run_id)
         number = node.instance.node
 
         def report(text: str) -> None:
             log.info("%s node %d: %s", live.name, number, session.hide_secrets(text))
 
         await set_up_node(
-            *(live, node, spec, given.everything(), folder, session.engine.ledger, report),
+            *(live, node, spec, values, folder, session.engine.ledger, report),
             home=session.engine.home,
         )
 
@@ -64,18 +65,15 @@ class Bringer:
         run = self._session.engine.ledger.run(run_id)
         return self._session.asked.get(run_id) or (self._session.spec_of(run_id), run.folder if run is not None else "")
 
-    def _given(self, run_id: str) -> Given:
+    def _values(self, run_id: str) -> Environment:
         """The values that this kernel was given, else those of the spec and of the kernel's environment; the ledger has no secret.
 
         What Python is made from is not among them: the head has it.
         """
         spec, folder = self._spec(run_id)
-        known = next((r for r in self._session.runs.values() if r.run_id == run_id), None) or self._session.setting_up.get(run_id)
+        known = self._session.begun_here(run_id)
         if known is not None:
-            env = known.environment()
-            envs = {name: value for name, value in env.items() if isinstance(value, str)}
-            secrets = {name: value for name, value in env.items() if not isinstance(value, str)}
-            return Given(envs, secrets)
+            return known.environment()
         if run_id not in self._session.asked:
             spec = replace(spec, secrets=dict.fromkeys(spec.secrets))
-        return collect(replace(spec, python=None), {}, folder=folder)
+        return collect(replace(spec, python=None), {}, folder=folder).everything()

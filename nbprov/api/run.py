@@ -218,7 +218,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
                 raise await after_failure(self._session, self.run_id, self.spec, error, self._report) from None
             note_set_up(engine.ledger, self.run_id)
             if self.spec.engine is not None:
-                await self._session.engine_up(live, self.spec.engine, self.environment(), self._report)
+                await self._session.engine_up(live, self.spec.engine, self.environment, self._report)
             if self.replaces:
                 await put_in_place(self._session, self.run_id, self.replaces)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)

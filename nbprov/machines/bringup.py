@@ -100,7 +100,7 @@ async def bring_up(
             await _start_run(steps, spec, setup.ids)
         await setup.see()
     if spec.engine is not None:
-        await ensure_engine(live, spec.engine, env, report)
+        await ensure_engine(live, spec.engine, lambda: env, report)
     if spec.run:
         report("starting run")
         await _start_run(steps, spec, setup.ids)

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 from nbprov.model.clock import Seconds
@@ -20,7 +20,7 @@ from .agents import agent_of
 from .cell_output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
 from .cell_watch import watching
 from .chosen_nodes import chosen_nodes
-from .keep_awake import awake
+from .keep_awake import others_awake
 from .variables import node_environment
 
 __all__ = [
@@ -29,10 +29,7 @@ __all__ = [
     "OnOutput",
     "RemoteError",
     "Underway",
-    "agent_of",
     "bash_cell",
-    "chosen_nodes",
-    "others_awake",
     "own_cell",
     "python_cell",
 ]
@@ -261,9 +258,3 @@ async def _deliver(agent: AgentClient, id: str) -> bool:
     with suppress(NbprovError):
         return not (await agent.cancel_job(id, deadline=RECONNECT_SECONDS)).is_over
     return False
-
-
-def others_awake(live: LiveCluster, chosen: list[Node]) -> AbstractAsyncContextManager[None]:
-    """Keep the nodes that have no part in something from being ended as idle meanwhile."""
-    # Agents that hear of each other need nobody for this, nor does it end with this kernel.
-    return awake([node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen])

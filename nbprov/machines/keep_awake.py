@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live import LiveCluster, Node
 
 TOUCH = "touch"
 """The name of what tells an agent; it is no cell of anybody."""
@@ -53,6 +53,12 @@ async def awake(nodes: Collection[Node], most: Seconds = math.inf, first: Second
                 late = asyncio.create_task(_touch(nodes))
                 _late.add(late)
                 late.add_done_callback(_late.discard)
+
+
+def others_awake(live: LiveCluster, chosen: Collection[Node]) -> AbstractAsyncContextManager[None]:
+    """Keep the nodes that have no part in something from being ended as idle meanwhile."""
+    # Agents that hear of each other need nobody for this, nor does it end with this kernel.
+    return awake([node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen])
 
 
 async def _touch(nodes: Collection[Node]) -> None:

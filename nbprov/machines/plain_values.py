@@ -27,6 +27,7 @@ DEEPEST = 200
 MOST_HASHED = 50_000_000
 """Parts of one tuple, those that it holds many times counted as often: its hash walks through all of them, and no interrupt ends that."""
 
+_TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
 _ZONE = re.compile(r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z")
 _UTC_OFFSET = re.compile(r"(?:UTC|utc)?([+-])(\d\d):(\d\d)\Z")
 _FREQUENCY = re.compile(r"-?\d{0,6}[A-Za-z]{1,5}(?:-[A-Z]{3})?\Z")
@@ -125,22 +126,13 @@ class _Reader(pickle._Unpickler):
             *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4),
             *(pickle.BINFLOAT, pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
             *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BINBYTES8),
-            *(
-                pickle.EMPTY_LIST,
-                pickle.APPEND,
-                pickle.APPENDS,
-                pickle.EMPTY_TUPLE,
-                pickle.TUPLE,
-                pickle.TUPLE1,
-                pickle.TUPLE2,
-                pickle.TUPLE3,
-            ),
+            *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_TUPLE, *_TUPLES),
             *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET),
             *(pickle.MEMOIZE, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET, pickle.BINPERSID),
             *(pickle.GLOBAL, pickle.STACK_GLOBAL),
         }
     }
-    for code in (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3):
+    for code in _TUPLES:
         dispatch[code[0]] = _then_measured(dispatch[code[0]])
 
 
@@ -325,7 +317,6 @@ def _frame(index: Any, columns: Any, parts: Any) -> Any:
 
 
 def _series(index: Any, values: Any, name: Any) -> Any:
-
     return _made_series(_column(values), _index(index), name)
 
 

@@ -15,9 +15,9 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import Node
 from nbprov.remote.agent.values import TaskInfo
 from nbprov.remote.programs import loading
-from nbprov.remote.uv_side import STEP_SECONDS
+from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG
 
-from .cells import agent_of
+from .agents import agent_of
 from .far_file import read_far
 from .python_files import PythonSource
 from .steps import LAST_LINES, Steps
@@ -33,8 +33,6 @@ MOST_RECORD = 32_000_000
 """Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
 MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
 """How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
-TOO_LONG = 124
-"""The exit code of a making of which a step took too long; `python_side.py` has it, too, and cannot be imported on Windows."""
 NAMED = 5
 """Packages that an error names."""
 
@@ -99,7 +97,7 @@ async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: 
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
-        return not job.is_over and known is not None and str(known["command"]).rpartition(":")[2] == source.key
+        return not job.is_over and known is not None and source.is_source_of(str(known["command"]))
 
     known = steps.known(PYTHON)
     return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)

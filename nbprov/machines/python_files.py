@@ -14,8 +14,6 @@ from nbprov.model.python import PythonEnvironment
 from nbprov.model.spec import Repository
 from nbprov.remote.sync_errors import MOST_WORDS, shown
 
-from .python_lock import Unreadable, why_stale
-
 MOST_BYTES = 16_000_000
 """Of one file: the largest locks have a few MB."""
 INCLUDED = (".txt", ".in")
@@ -75,6 +73,14 @@ class PythonSource:
     def noted(self) -> str:
         """What the ledger keeps of it: the wish first, and what it came to, where that is something else."""
         return f"{self.wish}:{self.key}" if self.there else self.key
+
+    def is_wish_of(self, noted: str) -> bool:
+        """Whether what the ledger keeps was asked for in these words."""
+        return noted.partition(":")[0] == self.wish
+
+    def is_source_of(self, noted: str) -> bool:
+        """Whether what the ledger keeps is made from these very files."""
+        return noted.rpartition(":")[2] == self.key
 
     @property
     def key(self) -> str:
@@ -137,6 +143,9 @@ def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renew
     PythonFiles
         Naming what the lock does not know.
     """
+    # With it comes the reader of TOML: every session has this module, and few cells name a lock.
+    from .python_lock import Unreadable, why_stale
+
     try:
         why = why_stale(files[LOCK], files["pyproject.toml"])
     except Unreadable as error:

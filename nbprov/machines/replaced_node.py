@@ -51,7 +51,7 @@ async def set_up_node(
         if spec.setup:
             await _setup(steps, node, spec)
     if spec.engine is not None:
-        await ensure_engine(live, spec.engine, env, report)
+        await ensure_engine(live, spec.engine, lambda: env, report)
 
 
 async def _setup(steps: Steps, node: Node, spec: Spec) -> None:

@@ -60,9 +60,10 @@ def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
     head = next((i for i in cluster.instances if i.node == 0 and i.state is InstanceState.RUNNING and i.host), None)
     if not ranges or head is None or cluster.state is not ClusterState.RUNNING:
         return []
-    ports, outside = _numbers(ranges), {port: (host, number) for port, host, number in head.mapped}
+    numbers = (port for low, high in ranges for port in range(low, high + 1))
+    outside = {port: (host, number) for port, host, number in head.mapped}
     said = []
-    for port in islice(ports, MOST_TOLD):
+    for port in islice(numbers, MOST_TOLD):
         # Where numbers are mapped one that is not known yet is told once it is.
         host, number = outside.get(port, ("", 0)) if outside else (head.host, port)
         said.append(
@@ -74,10 +75,6 @@ def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
     if len(cluster.instances) > 1:
         said.append(f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's")
     return said
-
-
-def _numbers(ranges: Sequence[Range]) -> Iterator[int]:
-    return (port for low, high in ranges for port in range(low, high + 1))
 
 
 def _address(host: str, number: int, port: int) -> str:

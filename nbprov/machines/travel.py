@@ -24,9 +24,11 @@ from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
 from .agents import agent_of
-from .cell_output import Budget
+from .cell_output import Budget, OnOutput
 from .cell_watch import LOOK_SECONDS
-from .cells import OnOutput, chosen_nodes, others_awake, own_cell
+from .cells import own_cell
+from .chosen_nodes import chosen_nodes
+from .keep_awake import others_awake
 from .packing_there import MARK
 
 FIRST_PIECE = 256 * 1024
@@ -80,6 +82,10 @@ class Copying:
     total: int = 0
     settled: threading.Event = field(default_factory=threading.Event)
 
+    def begin(self, doing: str, total: int = 0) -> None:
+        """Something else is being done from now on."""
+        self.doing, self.done, self.total = doing, 0, total
+
 
 class Torn(NbprovError):
     """What came is not what was sent."""
@@ -90,10 +96,10 @@ class Torn(NbprovError):
 async def send(live: LiveCluster, data: bytes | memoryview, names: Sequence[str], copying: Copying, on_output: OnOutput) -> Told:
     """Copy what `pack` made to the head and take it into the kernel there, all of it or nothing; what that says."""
     async with _copy(live, copying) as agent, _box(agent) as box:
-        copying.doing, copying.done, copying.total = "sending {}", 0, len(data)
+        copying.begin("sending {}", len(data))
         async with _line_told(live, agent, on_output):
             path = await _fill(agent, box, data, copying)
-        copying.doing, copying.done, copying.total = "unpacking {} there", 0, 0
+        copying.begin("unpacking {} there")
         told = await _asked(live, agent, {"do": "take", "path": path, "names": list(names), "size": len(data)}, on_output)
         copying.doing, copying.done, copying.total = "sending {}", len(data), len(data)
         return told
@@ -104,14 +110,14 @@ async def fetch(
 ) -> tuple[Told, list[bytes]]:
     """Pack variables of the head's kernel and copy them here; what it said, and the bytes of each."""
     async with _copy(live, copying) as agent, _box(agent) as box:
-        copying.doing = "packing {} there"
+        copying.begin("packing {} there")
         _, path = await agent.put(box, 0, b"")
         request = {"do": "pack", "path": path, "names": list(names), "most": most, "is_plain": is_plain}
         told = await _asked(live, agent, request, on_output)
         if "no" in told:
             return told, []
         sizes = _sizes(told, len(names), most)
-        copying.doing, copying.done, copying.total = "fetching {}", 0, sum(sizes)
+        copying.begin("fetching {}", sum(sizes))
         found, begun = [], 0
         async with _line_told(live, agent, on_output):
             for size in sizes:

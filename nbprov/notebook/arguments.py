@@ -45,7 +45,7 @@ class MagicParser(argparse.ArgumentParser):
         raise UsageError(f"{self.prog}: {message}", hint=f"{self.prog} --help")
 
     def parse_line(self, line: str) -> argparse.Namespace:
-        """Parse a magic's line as a shell would split it; a remark at its end (`# the big one`) is none of its words.
+        """Parse a magic's line as a shell would split it, without a comment at its end (`# the big one`).
 
         Raises
         ------
@@ -57,12 +57,12 @@ class MagicParser(argparse.ArgumentParser):
         script = None
         if self.takes_script:
             # What follows -- is a shell's line, quotes and all.
-            whole, dashes, rest = f"{line} ".partition(" -- ")
-            line = _without_remark(whole)
-            # In a remark dashes begin nothing; in the shell's line a remark is the shell's.
-            script = rest.strip() if dashes and line == whole else None
+            before, dashes, rest = f"{line} ".partition(" -- ")
+            # Within a comment dashes begin nothing; in the shell's line a comment is the shell's.
+            if _without_comment(before) == before:
+                line, script = before, rest.strip() if dashes else None
         try:
-            words = shlex.split(_without_remark(line))
+            words = shlex.split(_without_comment(line))
         except ValueError as error:
             raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
         return self.parse_args(words, argparse.Namespace(script=script) if self.takes_script else None)
@@ -77,14 +77,14 @@ class MagicParser(argparse.ArgumentParser):
         return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
 
 
-def _without_remark(line: str) -> str:
+def _without_comment(line: str) -> str:
     """A line up to the `#` that begins a word outside quotes, as a shell's line ends.
 
     Examples
     --------
-    >>> _without_remark("gpu  # the big one")
+    >>> _without_comment("gpu  # the big one")
     'gpu  '
-    >>> _without_remark("a#b --env 'NOTE=x # y' https://x/#y")
+    >>> _without_comment("a#b --env 'NOTE=x # y' https://x/#y")
     "a#b --env 'NOTE=x # y' https://x/#y"
     """
     quote, is_escaped, begins = "", False, True

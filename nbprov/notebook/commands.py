@@ -36,8 +36,6 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
         If there is no such command, with the closest one.
     """
     word, rest = [*line.split(maxsplit=1), "", ""][:2]
-    if word.startswith("#"):
-        word = rest = ""
     if word == "help" and rest.strip() in COMMANDS:
         word, rest = rest.strip(), "--help"
     if word.startswith("#") or word in ("", "--help", "-h", "help"):

@@ -12,16 +12,14 @@ from nbprov.api import Done, session
 from nbprov.model.errors import Interrupted, NbprovError
 
 from .arguments import MagicParser
+from .progress import PAUSE, SHOWN_FROM
 from .shown import Line, say
-from .travelling import SHOWN_FROM
 
 if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
 
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""
-PAUSE = 0.25
-"""Seconds between two steps of the progress line: as often as a person reads."""
 
 
 def arguments(parser: MagicParser) -> None:

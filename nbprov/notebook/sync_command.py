@@ -6,7 +6,6 @@ import argparse
 import os
 import queue
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,8 @@ from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
 
 from .arguments import MagicParser
+from .progress import Progress
 from .shown import say
-from .travelling import Progress
 
 if TYPE_CHECKING:
     from nbprov.remote.sync_plan import SyncPlan
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""
-PAUSE = 0.25
-"""Seconds between two steps of the progress line: as often as a person reads."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -117,8 +114,7 @@ class _Showing:
         self.plans: queue.SimpleQueue[SyncPlan] = queue.SimpleQueue()
         self._words, self._doing = words, doing
         self._progress: Progress | None = None
-        self._total = self._sent = self._shown = 0
-        self._next = 0.0
+        self._total = self._sent = 0
 
     def at(self, sent: int) -> None:
         """So many bytes have gone. From the engine's thread."""
@@ -136,14 +132,12 @@ class _Showing:
         self._total = plan.bytes
         self._progress = Progress(self._doing, self._total)
 
-    def _step(self, *, last: bool = False) -> None:
-        if self._progress is None or (not last and (time.monotonic() < self._next or self._sent == self._shown)):
-            return
-        self._next, self._shown = time.monotonic() + PAUSE, self._sent
-        self._progress.at(min(self._sent, self._total))
+    def _step(self) -> None:
+        if self._progress is not None:
+            self._progress.at(min(self._sent, self._total))
 
     def finish(self) -> None:
         """Leave the line as it is at the end; what was not sent did not need to be."""
-        if self._shown:
+        if self._sent:
             self._sent = self._total
-            self._step(last=True)
+            self._step()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import io
-import math
 import pickle
 import queue
 import time
@@ -16,20 +15,17 @@ from nbprov.model.errors import Interrupted, UsageError
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.frames import AgentError
 
-from .shown import Line, say
-from .untravelled import CannotTravel, not_carried, not_plain, not_sent, not_understood, unread_here
+from .progress import Progress
+from .shown import say
+from .untravelled import not_carried, not_plain, not_sent, not_understood, unread_here
 
 MOST_BYTES = 100_000_000
 """All variables of one direction together, packed."""
 
-SHOWN_FROM = 5_000_000
-"""From so many bytes on it is said that they travel."""
 SHOWN_AFTER = 1.0
 """Seconds from which on it is said of smaller ones too."""
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""
-PAUSE = 0.25
-"""Seconds between two steps of the progress line: as often as a person reads."""
 SETTLE_SECONDS = 6.0
 """How long after an interrupt to wait until it has reached the machine."""
 SAID_BY_US = "nbprov: "
@@ -49,50 +45,6 @@ def names_of(items: Sequence[str], flag: str) -> list[str]:
         if not name.isidentifier():
             raise UsageError(f"%%on {flag} wants names of variables, not {name!r}", hint="%%on dev -i a,b -o c")
     return list(dict.fromkeys(found))
-
-
-class Progress:
-    """One line that counts megabytes; nothing for what is small. Of the main thread.
-
-    Parameters
-    ----------
-    after
-        Seconds from which on the line is there also for what is small.
-    """
-
-    def __init__(self, doing: str, total: int = 0, *, after: float = math.inf) -> None:
-        self._line: Line | None = None
-        self._shown, self._next = "", 0.0
-        self._from = time.monotonic() + after
-        self._doing, self._total, self._done = doing, total, 0
-        self._show()
-
-    def at(self, done: int, doing: str = "", total: int | None = None) -> None:
-        """Renew the line: so many bytes are done, and perhaps it is something else that is being done now."""
-        self._done = done
-        self._doing = doing or self._doing
-        self._total = self._total if total is None else total
-        self._show()
-
-    def _show(self) -> None:
-        text, now = self.text, time.monotonic()
-        if self._line is None:
-            if self._total <= SHOWN_FROM and now < self._from:
-                return
-            self._line = Line(text)
-        elif text == self._shown or (now < self._next and self._done != self._total):
-            return
-        else:
-            self._line.renew(text)
-        self._shown, self._next = text, now + PAUSE
-
-    @property
-    def text(self) -> str:
-        """The line."""
-        scale, unit = (1e6, "MB") if max(self._total, self._done) >= 1_000_000 else (1e3, "kB")
-        if self._total:
-            return f"{self._doing}: {self._done / scale:,.0f} of {self._total / scale:,.0f} {unit}"
-        return f"{self._doing}: {self._done / scale:,.0f} {unit}" if self._done else f"{self._doing} …"
 
 
 def packed(namespace: Mapping[str, Any], names: Sequence[str], where: str, told: Callable[[int], None] | None = None) -> memoryview:
@@ -245,6 +197,3 @@ def _carried(
         return future.result()
     except AgentError as error:
         raise not_carried(error, name, now) from error
-
-
-__all__ = ["SHOWN_FROM", "CannotTravel", "Progress", "fetch", "names_of", "packed", "send"]

@@ -117,11 +117,8 @@ class Enforcing(Holding, ABC):
         if guards.budget is not None:
             spent = ledger.cost(row.run_id)
             # The agent begins its hook while the budget still pays for the reserve: that is the hook's.
-            kept_back = (
-                max(row.candidate.hourly, ledger.hourly_now(row.token))
-                * (HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS)
-                / SECONDS_PER_HOUR
-            )
+            reserve = HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS
+            kept_back = max(row.candidate.hourly, ledger.hourly_now(row.token)) * reserve / SECONDS_PER_HOUR
             if spent + kept_back >= guards.budget:
                 mode = STOP if guards.at_limit == STOP else "terminate"
                 return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"

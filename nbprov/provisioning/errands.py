@@ -241,9 +241,7 @@ class Errands:
             run.tell(text)
 
     def _write_guards(self, nodes: int, guards: GuardConfig) -> None:
-        with self._run.ledger.together():
-            for node in range(nodes):
-                self._run.ledger.set_guard(self._run.run_id, node, kept(guards, self._run.spec.guards), {})
+        self._run.ledger.set_guards(self._run.run_id, nodes, kept(guards, self._run.spec.guards))
 
     async def _boot(self, token: str, cloud: AsyncCloud) -> None:
         run, absences = self._run, Absences()

@@ -58,6 +58,4 @@ def _write_guards(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate:
     counted = known[0].get("budget", {}).get("hourly_micros", row.candidate.hourly) if known is not None else row.candidate.hourly
     if candidate.hourly == row.candidate.hourly == counted and guards_from(stored) == guards_known(ledger, row.run_id):
         return
-    with ledger.together():
-        for node in range(candidate.count):
-            ledger.set_guard(row.run_id, node, stored, {})
+    ledger.set_guards(row.run_id, candidate.count, stored)

@@ -50,8 +50,7 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     # What was spent until now was spent at the old price.
     config = {**known[0], "budget": {**budget, "hourly_micros": hourly, "spent_micros": ledger.cost(row.run_id)}}
     with ledger.together():
-        for node in range(row.candidate.count):
-            ledger.set_guard(row.run_id, node, config, {})
+        ledger.set_guards(row.run_id, row.candidate.count, config)
         words = f"budget: its machines cost {format_usd(hourly)}/h together from now on, {format_usd(before)}/h before"
         ledger.note(row.run_id, BUDGET, words, row.token)
     return True

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Iterator
 
-from .uv_side import STEP_SECONDS, Json, Machine, TooLong, Trouble, get_uv, index_settings, output, run, say
+from .uv_side import STEP_SECONDS, TOO_LONG, Json, Machine, TooLong, Trouble, get_uv, index_settings, output, run, say
 
 assert sys.platform != "win32", "this runs on the machine, which is never Windows"
 
@@ -32,8 +32,6 @@ UNUSED_SECONDS = 30 * 86400.0
 """After so long without a bring-up nobody comes back for an environment."""
 LOCK_SECONDS = 2 * STEP_SECONDS
 """How long another making of an environment on this machine is waited for."""
-TOO_LONG = 124
-"""The exit code where a step was ended for that, as `timeout` has it."""
 ALWAYS = ("ipykernel", "pip")
 """In every environment: the kernel of `%%on`, and the pip that `setup` means when it says pip."""
 LIST = """

@@ -26,6 +26,8 @@ OLDEST_UV = (0, 5)
 """The first series with `uv python` and all of `uv sync --frozen` that is used here."""
 KILLED = -9
 """The code of a process that somebody else ended by SIGKILL: the memory ran out."""
+TOO_LONG = 124
+"""The exit code of a making of which a step was ended for that, as `timeout` has it."""
 INSTALLER = "https://astral.sh/uv/install.sh"
 
 _LOGIN = re.compile(r"://[^/@\s]+@")

@@ -41,17 +41,17 @@ LAST_LINES = 12
 """Of a process that did not start, that are shown."""
 
 Report = Callable[[str], None]
-Values = Environment | Callable[[], Environment]
+Values = Callable[[], Environment]
 _locks: dict[str, asyncio.Lock] = {}
 
 
-async def ensure_engine(live: LiveCluster, engine: Engine, env: Values, report: Report) -> Running:
+async def ensure_engine(live: LiveCluster, engine: Engine, values: Values, report: Report) -> Running:
     """Start what of the engine does not run yet, and say where it listens. What runs is left alone.
 
     Parameters
     ----------
-    env
-        Variables of the workers, as `run` has them. A function is called where something is to be started: what it raises ends that.
+    values
+        Gives the variables of the workers, as `run` has them. Called where something is to be started: what it raises ends that.
     report
         Told in a line what goes on.
 
@@ -63,7 +63,7 @@ async def ensure_engine(live: LiveCluster, engine: Engine, env: Values, report: 
         If the engine is not on a machine and could not be installed there.
     """
     async with _locks.setdefault(live.run_id, asyncio.Lock()):
-        starter = _Starter(live, engine, env, report)
+        starter = _Starter(live, engine, values, report)
         return await (starter.dask() if engine.kind == "dask" else starter.ray())
 
 
@@ -77,7 +77,7 @@ async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
     TimeoutError
         If it does not answer soon.
     """
-    starter = _Starter(live, engine, {}, lambda text: None)
+    starter = _Starter(live, engine, dict, lambda text: None)
     head = ray.head(live, engine)
     async with asyncio.timeout(SEE_SECONDS):
         begun = next((task for task in reversed(await agent_of(live.head).jobs()) if task.name == head.name and not task.is_over), None)
@@ -101,10 +101,10 @@ def services(kind: str) -> dict[str, Service]:
 class _Starter:
     """One bringing up."""
 
-    def __init__(self, live: LiveCluster, engine: Engine, env: Values, report: Report) -> None:
+    def __init__(self, live: LiveCluster, engine: Engine, values: Values, report: Report) -> None:
         self.live, self.engine, self.report = live, engine, report
         self.env: Environment = {}
-        self._values = env
+        self._values = values
         self.facts: dict[int, Facts] = {}
         self.tasks: dict[int, tuple[TaskInfo, ...]] = {}
 
@@ -201,7 +201,7 @@ class _Starter:
 
     async def _prepare(self, nodes: Iterable[Node]) -> None:
         """The values, the interpreter, and the key, of machines where something is to be started."""
-        self.env = self._values() if callable(self._values) else self._values
+        self.env = self._values()
         keys = self.live.keys.folder
         is_dask = self.engine.kind == "dask"
         place = f"{FOLDER}/engine.pem" if is_dask else ray.PLACE_ON_NODE

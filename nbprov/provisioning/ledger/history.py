@@ -40,6 +40,12 @@ class History(Leases):
                 (run_id, node, json.dumps(dict(config)), json.dumps(dict(status)), self.clock.now()),
             )
 
+    def set_guards(self, run_id: str, nodes: int, config: Mapping[str, Any]) -> None:
+        """Store what the guards of so many nodes, the head first, are told from now on."""
+        with self.together():
+            for node in range(nodes):
+                self.set_guard(run_id, node, config, {})
+
     def guard(self, run_id: str, node: int = 0) -> tuple[dict[str, Any], dict[str, Any], Instant] | None:
         """Configuration, last status and its instant of a node's guard."""
         row = self.store.row("SELECT * FROM guards WHERE run_id = ? AND node = ?", run_id, node)

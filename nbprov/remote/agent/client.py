@@ -554,8 +554,8 @@ class AgentClient:
         With `silent` it is one of nbprov's own, of which the agent keeps the last few alone. With `verbatim` its stdout is left as it is: what
         nbprov itself asks for and reads, and a secret called `python` would spoil.
         """
-        more = {"verbatim": True} if verbatim else {}
-        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, silent=silent, **more)
+        own = {"silent": silent, "verbatim": verbatim}
+        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, **own)
 
     # -- cells
 
@@ -591,10 +591,8 @@ class AgentClient:
         verbatim
             It prints data, in which short secrets are not looked for.
         """
-        more = {"verbatim": True} if verbatim else {}
-        return await self._begin(
-            "cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, silent=silent, **more
-        )
+        own = {"silent": silent, "verbatim": verbatim}
+        return await self._begin("cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, **own)
 
     # -- variables on their way
 

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from index_double import serving, wheel
-from tunnel_world import SPEC, TunnelWorld, until
+from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
@@ -64,15 +64,6 @@ def client(gang: tuple[TunnelWorld, api.Cluster]) -> Iterator[Any]:
     made.wait_for_workers(2, timeout=WAIT_SECONDS)
     yield made
     made.close()
-
-
-def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("NBPROV_ENGINE", "").startswith(cluster.cluster_id):
-                found.append(process)
-    return found
 
 
 def test_work_runs_on_all_nodes_with_the_specs_variables(client: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tunnel_world import SPEC, TunnelWorld, until
+from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
@@ -68,15 +68,6 @@ def connect(cluster: api.Cluster) -> Any:
         except (EngineFailed, ConnectionError):
             if time.monotonic() > end:
                 raise
-
-
-def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("NBPROV_ENGINE", "").startswith(cluster.cluster_id):
-                found.append(process)
-    return found
 
 
 def ranks(count: int = 4) -> set[tuple[str | None, str | None]]:

@@ -12,7 +12,6 @@ from shell_machine import shell_node
 
 from nbprov.machines import python_environment
 from nbprov.machines.python_environment import (
-    TOO_LONG,
     Made,
     PythonDiffers,
     PythonTimeout,
@@ -28,6 +27,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote import python_side
 from nbprov.remote.agent.values import Output, TaskInfo
+from nbprov.remote.uv_side import TOO_LONG
 
 
 def _record(**changes: object) -> str:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
@@ -138,6 +140,16 @@ class Served:
     world: TunnelWorld
     cluster: api.Cluster
     port: int
+
+
+def engine_processes(cluster: api.Cluster) -> list[psutil.Process]:
+    """What an engine has on the machines of a cluster, which are this computer's."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("NBPROV_ENGINE", "").startswith(cluster.cluster_id):
+                found.append(process)
+    return found
 
 
 def quiet_port() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from test_replacing_properties import RUN, World, launched
+from replacing_world import RUN, World, launched
 
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow

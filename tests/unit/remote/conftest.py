@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import shlex
 import shutil
 import signal
@@ -18,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.values import AgentConfig, GuardConfig
@@ -29,14 +29,6 @@ TEST_SECONDS = 180.0
 """No test takes a tenth of it by itself; it only ends one that hangs."""
 COME_SECONDS = 60.0
 """How long what is awaited may take on a machine busy with other tests."""
-
-
-def free_port() -> int:
-    """A port where no system puts its own connections: nobody takes it before it is used."""
-    while True:
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
-            return int(probe.getsockname()[1])
 
 
 class Machine:

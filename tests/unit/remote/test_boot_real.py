@@ -6,9 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-import random
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.values import AgentConfig, GuardConfig
@@ -124,14 +123,6 @@ def filled(template: str, keys: ClusterKeys) -> str:
     for name, value in fills(keys).items():
         template = template.replace(f"@@{name}@@", value)
     return template
-
-
-def free_port() -> int:
-    """A port where no system puts its own connections: nobody takes it before it is used."""
-    while True:
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
-            return int(probe.getsockname()[1])
 
 
 def guards(login: str) -> list[int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from quiet_ports import free_port
 
 from nbprov.remote.agent.values import GuardConfig
 
@@ -21,18 +21,10 @@ SECRET = bytes(range(32))
 POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new" "$HOME/off"'
 
 
-def _quiet_port() -> int:
-    """A port where no system puts its own connections: nobody takes it before it is used."""
-    while True:
-        with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", random.randint(12000, 20000)))
-            return int(probe.getsockname()[1])
-
-
 async def _joined(stack: contextlib.AsyncExitStack, machines: list[Any], agent_on: Any) -> list[Any]:
     # Long enough for all agents to start.
     clients = [await stack.enter_async_context(agent_on(one, GuardConfig(POWEROFF, idle_seconds=60))) for one in machines]
-    nodes = [("127.0.0.1", _quiet_port()) for _ in machines]
+    nodes = [("127.0.0.1", free_port(socket.SOCK_DGRAM)) for _ in machines]
     await asyncio.gather(*(client.join_gang(rank, nodes, SECRET) for rank, client in enumerate(clients)))
     for client in clients:
         await _heard(client)

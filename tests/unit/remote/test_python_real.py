@@ -15,7 +15,6 @@ import pytest
 from index_double import Index, serving
 from shell_machine import shell_node
 
-from nbprov.machines import python_environment
 from nbprov.machines.python_environment import job_script, make_as_the_head, read_made, see_python, start_python
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.steps import Steps
@@ -207,7 +206,7 @@ def test_an_index_that_does_not_answer_is_not_waited_for_without_end(
         return found
 
     monkeypatch.setattr(python_side, "make_interpreter", made)
-    assert python_side.main(asked("silent").request()) == python_environment.TOO_LONG == python_side.TOO_LONG
+    assert python_side.main(asked("silent").request()) == uv_side.TOO_LONG
     lines = capfd.readouterr().out.splitlines()
     assert "uv pip compile" in lines
     assert lines[-1] == "nbprov: uv pip compile took longer than 0 min, and was ended"
