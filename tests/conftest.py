@@ -26,6 +26,8 @@ if str(DOUBLES) not in sys.path:
 
 MARKER = "NBPROV_TEST_SESSION"
 ENDING_SECONDS = 20.0
+# The parent of Linux's own threads, which have neither command line nor environment.
+KTHREADD = 2
 # Accounts and settings of whoever runs the suite: with these out of the way no test can spend money or depend on them.
 FOREIGN_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "RUNPOD_", "LAMBDA_", "VAST_", "CUDO_", "NBPROV_", "SKYPILOT_", "JPY_")
 # The interpreter's own helpers end with the interpreter.
@@ -51,6 +53,7 @@ class Session:
         self.left: list[str] = []
         self.not_run: list[str] = []
         self.open = True
+        self.begun = time.time()
 
     def home(self) -> Path:
         """A new, not yet existing home."""
@@ -95,12 +98,21 @@ class Session:
     def end_survivors(self) -> None:
         """Give what is ending a moment, then kill and note what is not."""
         deadline = time.monotonic() + ENDING_SECONDS
-        while (alive := self.survivors()) and time.monotonic() < deadline:
+        while ((alive := self.survivors()) or self.is_one_beginning()) and time.monotonic() < deadline:
             psutil.wait_procs(alive, timeout=0.2)
         for process in alive:
             with contextlib.suppress(psutil.Error):
                 self.left.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
                 process.kill()
+
+    def is_one_beginning(self) -> bool:
+        """Whether a process of now has neither command line nor environment yet, as while its program is loaded: it may be ours."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                is_new = process.create_time() > self.begun and process.status() != psutil.STATUS_ZOMBIE
+                if is_new and process.ppid() != KTHREADD and not process.cmdline() and not process.environ():
+                    return True
+        return False
 
     def _ours(self, process: psutil.Process) -> bool:
         try:

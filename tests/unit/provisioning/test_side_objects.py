@@ -303,8 +303,8 @@ class LateCloud(CloudWithSides):
 def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, LateCloud]:
     """A run that was given up after its create was concluded to have made nothing; its machine runs."""
     monkeypatch.setattr(module, "LATE_PAUSES", (0.05,))
-    # Long enough to be seen unknown on a busy machine, before it counts as absent.
-    engine = world.engine(LateCloud, settle=2.0, submit_seconds=0.2, replayable=False)
+    # Long enough to be begun, and to be seen unknown, on a busy machine, before it counts as absent.
+    engine = world.engine(LateCloud, settle=2.0, submit_seconds=2.0, replayable=False)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, LateCloud)
     driver = world.launch(engine, world.prepare(engine))
