@@ -1325,6 +1325,12 @@ async def command_output(*command: str) -> str:
 # ---------------------------------------------------------------- guards
 
 
+def limits(config: Json) -> Json:
+    """A configuration of the guards without what was spent so far."""
+    budget = config.get("budget")
+    return {**config, "budget": budget and {**budget, "spent_micros": 0}}
+
+
 class Guards:
     """The clocks of idleness, lifetime and budget. Pure but for its state file: readings of time and activity are handed in."""
 
@@ -1374,7 +1380,10 @@ class Guards:
             is_same = before is not None and before["limit_micros"] == budget["limit_micros"]
             self.carried = max(self.spent(), told) if is_same else told
             self.budget_base = self.running
-        self.config, self.warned, self.spared = config, [], {}
+        # Told again, only with what was spent by now, they are what they were: nothing is warned of twice, and who is to be waited for is.
+        if limits(config) != limits(self.config):
+            self.warned, self.spared = [], {}
+        self.config = config
         self.save()
 
     def spent(self) -> float:

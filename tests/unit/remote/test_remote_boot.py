@@ -227,7 +227,22 @@ def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(tmp
     due = again.due()
     assert due is not None
     assert due["guard"] == "idle"
-    again.set(config)
+    again.set({**config, "max_lifetime_seconds": 40.0})
     due = again.due()
     assert due is not None
     assert due["guard"] == "lifetime"
+
+
+def test_what_a_kernel_tells_again_takes_nobody_the_time_after_a_start(tmp_path: Path) -> None:
+    budget = {"hourly_micros": 3600, "limit_micros": 50, "spent_micros": 0, "mode": "stop"}
+    config = {"poweroff": "true", "budget": budget}
+    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before.set(config)
+    before.tick(100.0, 1090.0, [])
+    before.save()
+    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again.set({**config, "budget": {**budget, "spent_micros": 95}})
+    again.tick(4.0 + RETURN_SECONDS, 1200.0, [])
+    assert again.due() is None
+    again.set({**config, "budget": {**budget, "limit_micros": 60, "spent_micros": 95}})
+    assert again.due() is not None
