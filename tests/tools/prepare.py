@@ -32,7 +32,7 @@ class Profile:
 PROFILES = {
     "demo": Profile("demo", programs.MACHINES, ("lab", "test")),
     "lab": Profile("lab", programs.MACHINES, ("test",)),
-    "test": Profile("test", programs.MACHINES + programs.BROWSER),
+    "test": Profile("test", (*programs.MACHINES, *programs.BROWSER, programs.RSYNC)),
 }
 
 

@@ -62,6 +62,7 @@ FONTS = Program(
     "dejavu-sans-fonts",
     "",
 )
+RSYNC = Program("rsync", ("rsync",), (), "rsync", "rsync", "rsync")
 
 MACHINES = (SSHD,) if sys.platform == "darwin" else (SSHD, BUBBLEWRAP)
 BROWSER = (CHROMIUM, FONTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from nbprov.machines.ssh_config import options_for, write_known_hosts
+from nbprov.remote import sync_rsync
 from nbprov.remote.sync_plan import Direction
 from nbprov.remote.sync_rsync import HOST, good_enough, rsync_words
 from nbprov.remote.sync_side import PART
@@ -105,3 +107,29 @@ async def test_rsync_brings_large_files_that_differ_and_is_not_believed(
         return
     assert len(log.read_text().splitlines()) == 1, "rsync was asked once"
     assert (done.bytes > 2 * SIZE) == (code != 0 or changed != "data"), "what it did not do well went over the open connection"
+
+
+@pytest.mark.machine
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has another program of that name, which is never used")
+async def test_the_real_rsync_takes_our_line(machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, log = shutil.which("rsync"), tmp_path / "log"
+    assert real is not None, "the set-up of the tests installs it"
+    # The system's own may be older than what is used against machines that lie; this machine is the test's.
+    monkeypatch.setattr(sync_rsync, "LEAST_TO_PUSH", (3, 0, 0))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "rsync").write_text(f'#!/bin/sh\n{real} "$@"\ncode=$?\necho "$code $*" >>{log}\nexit $code\n')
+    (tmp_path / "bin" / "rsync").chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    here, there = tmp_path / "it's here", Path(machine.home) / "over there"
+    here.mkdir()
+    there.mkdir()
+    content = os.urandom(SIZE)
+    (here / "big 'one'").write_bytes(content)
+    (there / "big 'one'").write_bytes(content[:-3] + b"old")
+    async with connected(machine) as connection:
+        done = await sync(connection, Wanted(here, "~/over there", Direction.PUSH, ssh=_words(machine)))
+    assert (there / "big 'one'").read_bytes() == content
+    version, run = log.read_text().splitlines()
+    assert version == "0 --version"
+    assert run.startswith("0 --files-from=-"), "it was content with its line and with the machine"
+    assert done.bytes < 2 * SIZE, "nothing of it went over the open connection again"
