@@ -206,8 +206,8 @@ def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_aske
 
 @pytest.mark.parametrize("verb", ["down", "stop"])
 def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: str) -> None:
-    engine, row, cloud = up(world, nodes=2, submit_seconds=4.0)
-    world.market("", base=world_market_with_accept(1.0))
+    engine, row, cloud = up(world, nodes=2, submit_seconds=8.0)
+    world.market("", base=world_market_with_accept(3.0))
     take(world, 1)
     world.until(lambda: sum(x.part > 0 for x in cloud.launches) == 1, "a request")
     if verb == "down":
