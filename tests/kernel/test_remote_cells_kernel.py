@@ -84,7 +84,7 @@ def test_interrupt_leaves_the_variables_there(shared_cluster: Kernel) -> None:
     shared_cluster.until(lambda: shared_cluster.outcome(request).text == "in\n", "the cell's first line")
     pressed = shared_cluster.interrupt(request)
     assert shared_cluster.finish(request).error_text == "interrupted on dev; its variables are still there"
-    assert time.monotonic() - pressed < 30
+    assert time.monotonic() - pressed < 2.0
     assert shared_cluster.run("%%on dev\nkept").values + shared_cluster.run("%%on dev\nkept").everything.split("\n") == ["'still here'"]
 
 

@@ -208,7 +208,7 @@ def test_launches_keep_their_distance_without_sleeping(double: LambdaDouble) -> 
     slow.submit(launch())
     started = time.monotonic()
     failure = refused(LambdaCloud(Pace(between_launches=60.0)).submit, launch())
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 5
     assert (failure.cause, failure.code) == (Cause.RATE_LIMIT, "own-pace")
     assert failure.retry_after is not None
     assert 50 < failure.retry_after <= 60.1
@@ -282,7 +282,7 @@ def test_no_call_waits_longer_than_it_may(double: LambdaDouble, creates: bool, c
     started = time.monotonic()
     failure = refused(lambda: call(find_access(), "GET", "/instances", seconds=0.3, creates=creates))
     assert (failure.cause, failure.code) == (cause, "no-answer")
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 5
 
 
 def test_a_refused_connection_made_nothing(cloud: LambdaCloud, monkeypatch: pytest.MonkeyPatch) -> None:

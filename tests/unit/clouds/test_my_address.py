@@ -101,7 +101,7 @@ def test_service_that_never_answers_is_left_in_time(web: WebDouble, monkeypatch:
     began = time.monotonic()
     with pytest.raises(CloudError, match="no answer within"):
         my_address()
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 5
     never.set()
 
 

@@ -70,7 +70,7 @@ async def test_a_cell_that_asks_for_input_fails_clearly(shared_machine: Any, age
         assert "does not support input" in outputs[0].content["evalue"]
 
 
-async def test_interrupt_reaches_a_busy_cell(shared_machine: Any, agent_on: Any) -> None:
+async def test_interrupt_reaches_a_busy_cell_within_a_second(shared_machine: Any, agent_on: Any) -> None:
     async with agent_on(shared_machine) as client:
         following = await client.cell("print('up', flush=True)\nimport time\nwhile True: time.sleep(0.1)")
         interrupted = 0.0
@@ -80,7 +80,7 @@ async def test_interrupt_reaches_a_busy_cell(shared_machine: Any, agent_on: Any)
             if output.kind == "stream":
                 interrupted = time.monotonic()
                 assert await client.interrupt()
-        assert time.monotonic() - interrupted < 20
+        assert time.monotonic() - interrupted < 1.0
         assert [output.content["ename"] for output in outputs if output.kind == "error"] == ["KeyboardInterrupt"]
 
 
@@ -166,7 +166,7 @@ async def test_a_flood_stays_whole_and_leaves_the_agent_awake(shared_machine: An
         asked = time.monotonic()
         await client.status()
         await client.cancel_job(flood.id)
-        assert time.monotonic() - asked < 20
+        assert time.monotonic() - asked < 2
         assert (await client.job_output(flood.id, since=10**9).wait()).status == "cancelled"
 
 

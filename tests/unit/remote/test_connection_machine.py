@@ -198,7 +198,7 @@ async def test_waiting_has_a_deadline(tmp_path: Path, keys: ClusterKeys) -> None
     with pytest.raises(SshError) as caught:
         await wait_for_ssh("127.0.0.1", 1, keys, 0.3)
     assert caught.value.failure.cause is Cause.TIMEOUT
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 3
 
 
 async def test_run_tells_output_errors_exit_code_and_takes_input(shared_machine: Any, connected: Any) -> None:

@@ -12,11 +12,11 @@ from nbprov.runtime.workers import Workers
 
 def test_two_calls_made_at_once_do_not_wait_for_each_other_on_one_idle_thread() -> None:
     workers, gate = Workers("test"), threading.Event()
-    workers.submit(lambda: None).result(60)
-    stuck = workers.submit(lambda: gate.wait(60))
-    assert workers.submit(lambda: "done").result(60) == "done"
+    workers.submit(lambda: None).result(5)
+    stuck = workers.submit(lambda: gate.wait(5))
+    assert workers.submit(lambda: "done").result(2) == "done"
     gate.set()
-    assert stuck.result(60)
+    assert stuck.result(5)
 
 
 def test_calls_that_never_answer_do_not_starve_the_rest() -> None:
