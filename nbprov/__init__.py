@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from nbprov.api import aio, session
-    from nbprov.model.errors import NbprovError
+    from .api import aio, session
+    from .model.errors import NbprovError
 
     # What `__getattr__` finds at run time, for type checkers and editors.
     _of = session()
@@ -63,33 +63,33 @@ __all__ = ["NbprovError", "__version__", "aio", "load_ipython_extension", "sessi
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:
     """Called by `%load_ext nbprov`."""
-    from nbprov.notebook.extension import load
+    from .notebook.extension import load
 
     load(ipython)
 
 
 def unload_ipython_extension(ipython: InteractiveShell) -> None:
     """Called by `%unload_ext nbprov`."""
-    from nbprov.notebook.extension import unload
+    from .notebook.extension import unload
 
     unload(ipython)
 
 
 def __getattr__(name: str) -> Any:
     if name in _VERBS:
-        from nbprov.api import session
+        from .api import session
 
         return getattr(session(), name)
     if name == "session":
-        from nbprov.api import session
+        from .api import session
 
         return session
     if name == "aio":
-        from nbprov.api import aio
+        from .api import aio
 
         return aio
     if name == "NbprovError":
-        from nbprov.model.errors import NbprovError
+        from .model.errors import NbprovError
 
         return NbprovError
     raise AttributeError(f"module 'nbprov' has no attribute {name!r}")

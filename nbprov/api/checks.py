@@ -9,9 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import CheckResult
 
 log = logging.getLogger("nbprov.api")

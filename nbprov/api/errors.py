@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from nbprov.model.causes import CloudError, Failure
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError, Failure
 
 T = TypeVar("T")
 

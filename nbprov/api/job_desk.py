@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
+from nbprov.model.failures import CloudError
 from nbprov.runtime.waiting import wait_for
 
 from .errors import readable, readably

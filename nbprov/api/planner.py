@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.market.probing import POOLS_A_CLOUD
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Offer, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for

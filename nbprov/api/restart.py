@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 

@@ -33,16 +33,7 @@ from .keeping import Keeping, check_name
 from .leaving import cut_off
 from .replacing import next_name, replace_with
 from .run import Run
-from .underway import (
-    Say,
-    cancel,
-    driver_of,
-    foreign,
-    gone,
-    gone_elsewhere,
-    quietly,
-    see_adopted,
-)
+from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
 
 if TYPE_CHECKING:
     from nbprov.catalog.refreshing import Refreshed

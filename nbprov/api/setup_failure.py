@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
-from nbprov.model.python import DOWN
+from nbprov.model.python_env import DOWN
 from nbprov.model.spec import Spec
 from nbprov.provisioning.intents import ASKED_BARE
 

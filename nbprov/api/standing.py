@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS, Capabilities
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Cause
 from nbprov.model.launches import CheckResult
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP, intent_of
 

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 from . import snapshot
 from .entry import Entry

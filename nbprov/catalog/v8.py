@@ -17,7 +17,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from nbprov.model.money import Micros, usd
-from nbprov.model.prices import MOST_HOURLY
+from nbprov.model.price_list import MOST_HOURLY
 
 from .entry import Entry, Reading
 from .errors import CatalogError

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LEAST_SHOWN = 16

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros, usd
-from nbprov.model.prices import MOST_HOURLY
+from nbprov.model.price_list import MOST_HOURLY
 
 from .prices import FetchContext, Progress
 

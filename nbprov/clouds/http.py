@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .web_answers import CONNECT_SECONDS, READ_SECONDS, Answer, Ask, Broken, Given, Stopped
 from .web_words import UNREACHABLE, blotted, host_of, is_page, web_page, worth_another_try

@@ -12,8 +12,8 @@ import os
 import threading
 import time
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .http import Http, Stopped
 

@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 
 from nbprov.model.clock import Seconds
-from nbprov.model.prices import PriceList
+from nbprov.model.price_list import PriceList
 
 from .http import Http
 

@@ -8,8 +8,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import Lock
 
-from nbprov.model.causes import Failure
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Failure
 
 from .base import Cloud
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .web_words import PROXY_LOGIN, UNREACHABLE, broken, host_of, refusal, retry_after, secrets_in
 

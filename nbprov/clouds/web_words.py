@@ -13,8 +13,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.provisioning.live import Node
 from nbprov.remote.errors import SshError
 

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import AgentClient, Following
 

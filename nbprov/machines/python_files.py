@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from nbprov.model.errors import NbprovError
-from nbprov.model.python import PythonEnvironment
+from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Repository
 from nbprov.remote.sync_errors import MOST_WORDS, shown
 

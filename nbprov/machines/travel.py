@@ -17,9 +17,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Candidate
 from nbprov.model.stock import Pool
 

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Clock, Instant, Seconds
+from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Pool, Stock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .causes import Failure
 from .clock import Instant
+from .failures import Failure
 from .launches import Instance
 from .money import Micros
 from .offers import Block, Candidate, Plan

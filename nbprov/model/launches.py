@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from .causes import Failure
 from .clock import Instant, Seconds
+from .failures import Failure
 from .money import Micros
 from .offers import Candidate
 from .places import Place

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from .causes import Cause, Failure, Scope
 from .clock import Instant, Seconds
+from .failures import Cause, Failure, Scope
 from .money import Micros
 from .places import Market, Place
 from .spec import Request, Spec

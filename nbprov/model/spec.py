@@ -11,7 +11,7 @@ from types import MappingProxyType
 from .clock import Seconds, short_duration
 from .money import Micros
 from .places import Market
-from .python import KEEP, PythonEnvironment
+from .python_env import KEEP, PythonEnvironment
 from .sources import SourceKind, source_kind
 
 DEFAULT_DISK_GB = 256

@@ -6,8 +6,8 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.model.causes import RULES
 from nbprov.model.clock import short_duration
+from nbprov.model.failures import RULES
 from nbprov.model.money import format_usd
 
 from .rendering.tables import Column, text_table

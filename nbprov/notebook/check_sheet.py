@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nbprov.model.causes import RULES, Cause
+from nbprov.model.failures import RULES, Cause
 from nbprov.model.launches import CheckResult
 
 from .rendering.sheet import Sheet

@@ -9,9 +9,9 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.api.overview import Overview, Spent, overview
-from nbprov.model.causes import RULES
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
+from nbprov.model.failures import RULES
 from nbprov.model.stock import Stock
 from nbprov.provisioning.engine import Engine
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import RULES
+from nbprov.model.failures import RULES
 from nbprov.model.launches import CheckResult
 
 NO_ADAPTER = "no adapter yet"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import RULES, Cause
 from nbprov.model.clock import Instant, short_duration
+from nbprov.model.failures import RULES, Cause
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Block, Dropped
 from nbprov.model.places import Market

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure, Retry
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbprov.model.causes import Failure
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import AttemptState
+from nbprov.model.failures import Failure
 from nbprov.model.offers import Candidate
 
 PHASES = (AttemptState.BOOTING, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH)

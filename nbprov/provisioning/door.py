@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Clock, Seconds
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance
 
 from .async_cloud import AsyncCloud

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, assert_never
 
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
 from nbprov.model.errors import LedgerError, NbprovError
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec

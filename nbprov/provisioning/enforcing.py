@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.failures import CloudError
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, AgentStatus
 

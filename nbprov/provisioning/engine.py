@@ -15,10 +15,10 @@ from typing import Any
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model import paths
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Health, Race, Spec

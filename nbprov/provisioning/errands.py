@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Instant, Seconds, short_duration
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import UsageError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.model.offers import Candidate

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from nbprov.model.causes import Cause, Failure, Retry
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause, Failure, Retry
 from nbprov.model.launches import Accepted, Pending, PollResult, Refused
 from nbprov.model.offers import Block, Candidate, block_for
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable
 
 from nbprov.catalog.families import MEMORY_IS_TYPICAL
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Candidate
 from nbprov.model.spec import Compare, Health
 from nbprov.remote.errors import RemoteError

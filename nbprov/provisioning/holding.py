@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Operation
 from nbprov.model.money import format_usd
 

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 
 from .enforcing import BILLED, Enforcing
 from .ledger import ClusterRow

@@ -8,10 +8,10 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec

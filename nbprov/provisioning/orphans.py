@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from nbprov.model.causes import RULES, Cause, Failure
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptView, RunState, RunView
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import RULES, Cause, Failure
 
 BLOCKED = "blocked:"
 DISABLED = "disabled:"

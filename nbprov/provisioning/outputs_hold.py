@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.remote.agent.values import HOLD_SECONDS, AgentStatus
 
 from .at_work import AtWork

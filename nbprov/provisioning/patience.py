@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Block
 
 STOCK = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA})

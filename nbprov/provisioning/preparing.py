@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import Cause
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec

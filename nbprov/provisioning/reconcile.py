@@ -7,10 +7,10 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import iso
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.failures import CloudError
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
 from nbprov.remote.keys import ClusterKeys, KeyMaterialError

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState
 from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate
 from nbprov.model.spec import Spec

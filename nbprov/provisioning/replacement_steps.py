@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.offers import block_for
 from nbprov.remote.agent.values import GuardConfig

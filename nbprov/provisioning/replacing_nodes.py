@@ -8,10 +8,10 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError, NotFound
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Accepted, Instance, InstanceState, Pending
 from nbprov.model.spec import Spec
 

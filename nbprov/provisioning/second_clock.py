@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from abc import abstractmethod
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.model.spec import Guards
 
 from .guards import guards_known, stopped_until

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from nbprov.model.causes import Failure
 from nbprov.model.clusters import AttemptState, AttemptView, RunView, Waiting
+from nbprov.model.failures import Failure
 from nbprov.model.money import Micros
 
 from .attempt import Attempt

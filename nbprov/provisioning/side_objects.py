@@ -8,9 +8,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import SideObject
 
 from .async_cloud import AsyncCloud

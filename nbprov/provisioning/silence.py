@@ -9,10 +9,10 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Clock, Instant, Seconds, iso, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Autostop
 from nbprov.remote.agent.values import AgentStatus

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CloudError
 
 from .copying import Copied, CopyPlan, plan_copy, send
 from .errors import RemoteError, SshCode, SshError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError, Failure
 
 
 class SshCode(StrEnum):

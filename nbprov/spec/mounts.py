@@ -8,15 +8,7 @@ from collections.abc import Sequence as SequenceOf
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from nbprov.model.sources import (
-    SourceKind,
-    is_plain_http,
-    shown_source,
-    source_kind,
-    why_not_git_ref,
-    why_not_git_url,
-    why_not_source,
-)
+from nbprov.model.sources import SourceKind, is_plain_http, shown_source, source_kind, why_not_git_ref, why_not_git_url, why_not_source
 from nbprov.model.spec import Mount, Origin, Repository, Spec
 
 from .fields import Where

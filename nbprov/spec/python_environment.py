@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from nbprov.model.python import DOWN, KEEP, PythonEnvironment
+from nbprov.model.python_env import DOWN, KEEP, PythonEnvironment
 
 from . import scalars
 from .fields import Where

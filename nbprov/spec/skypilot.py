@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nbprov.model.money import format_usd
-from nbprov.model.python import KEEP
+from nbprov.model.python_env import KEEP
 from nbprov.model.spec import Autostop, ConfirmAbove, Health, PlaceGlob, Policy, Race, Request, Spec, Wait
 
 from .dumping import Number, dumped, duration

@@ -8,7 +8,7 @@ from collections.abc import Mapping as Map
 from dataclasses import replace
 from typing import Any
 
-from nbprov.model.python import KEEP
+from nbprov.model.python_env import KEEP
 from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Policy, Race, Request, Spec, Wait
 
 from . import scalars

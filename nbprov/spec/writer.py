@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.model.python import KEEP, PythonEnvironment
+from nbprov.model.python_env import KEEP, PythonEnvironment
 from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Repository, Spec, Wait
 
 from .dollars import Dollar, dollar

@@ -16,7 +16,7 @@ from aws_models_once import read_models_once
 from clouds_under_test import CloudUnderTest, eventually, own_folder, processes_that_name
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer

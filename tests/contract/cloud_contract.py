@@ -13,7 +13,7 @@ import pytest
 from clouds_under_test import SCRIPTED, CloudUnderTest, eventually
 
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, OnShutdown, Operation, Refused
 from nbprov.model.places import Market
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market

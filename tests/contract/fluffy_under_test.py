@@ -17,7 +17,7 @@ from typing import Any
 from clouds_under_test import LOCAL_CODES, SCRIPTED, LocalUnderTest, own_folder
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer

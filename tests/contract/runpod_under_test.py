@@ -13,7 +13,7 @@ from clouds_under_test import SCRIPTED, CloudUnderTest, eventually, own_folder, 
 from runpod_double import Double
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.model.launches import Launch
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer

@@ -11,7 +11,7 @@ from botocore import exceptions
 
 from nbprov.clouds.aws import errors
 from nbprov.clouds.aws.provisioner import AwsCloud
-from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.failures import Cause, Failure, Scope
 
 CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "aws.jsonl").read_text(encoding="utf-8").splitlines()]
 OURS = {Cause.TIMEOUT}

@@ -15,7 +15,7 @@ from google.protobuf.json_format import ParseError
 
 from nbprov.clouds.gcp import errors
 from nbprov.clouds.gcp.provisioner import GcpCloud
-from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.failures import Cause, Failure, Scope
 
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "gcp.jsonl").read_text().splitlines()]
 LEAST = 0.95

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 
 CORPORA = {
     path.stem: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbprov.clouds.lambda_cloud import errors
-from nbprov.model.causes import RULES, Cause, Scope
+from nbprov.model.failures import RULES, Cause, Scope
 
 CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "lambda.jsonl").read_text(encoding="utf-8").splitlines()]
 ELSEWHERE = {Cause.SPOT, Cause.TIMEOUT, Cause.CANCELLED, Cause.UNHEALTHY}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbprov.clouds.runpod import errors
-from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.failures import Cause, Failure, Scope
 
 CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "runpod.jsonl").read_text(encoding="utf-8").splitlines()]
 OTHERS = {Cause.SPOT, Cause.UNHEALTHY, Cause.TIMEOUT, Cause.CANCELLED}

@@ -12,7 +12,7 @@ CLOUD = """
 import builtins, threading, time
 from nbprov.clouds import registry
 from nbprov.clouds.base import Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
 from nbprov.model.stock import Level, Pool, Stock
 class Told(Cloud):

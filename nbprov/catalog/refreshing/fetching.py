@@ -15,8 +15,8 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.clouds import prices, web_words
 from nbprov.clouds.http import Http
 from nbprov.clouds.prices import FetchContext, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Instant
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .policy import UNHOSTED, Settings, Source
 from .state import State

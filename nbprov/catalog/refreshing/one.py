@@ -16,8 +16,8 @@ from nbprov.catalog.errors import CatalogError
 from nbprov.clouds.http import Http, Stopped
 from nbprov.clouds.prices import Progress
 from nbprov.clouds.web_words import NOBODY
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError
 
 from . import changes
 from .checks import Yardstick, check, joined

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
-    from nbprov.model.causes import Failure
+    from nbprov.model.failures import Failure
 
 
 def make() -> Cloud:

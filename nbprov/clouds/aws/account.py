@@ -13,7 +13,7 @@ from nbprov.clouds.fetching import price
 from nbprov.clouds.http import CONNECT_SECONDS, READ_SECONDS, Broken, Http
 from nbprov.clouds.prices import FetchContext
 from nbprov.clouds.web_words import UNREACHABLE
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 
 from .gpu_families import Accelerator

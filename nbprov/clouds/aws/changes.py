@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbprov.clouds.base import SSH_PORT_LABEL
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
 
 from .errors import NOT_SEEN

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import CheckResult
 
 from . import quotas

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.offers import Offer
 
 from . import kept

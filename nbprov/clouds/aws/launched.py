@@ -17,8 +17,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.paths import home
 
 LATE: Seconds = 600.0

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import SideObject
 
 from .ingress import Doors

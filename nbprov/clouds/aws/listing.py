@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 

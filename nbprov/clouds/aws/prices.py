@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from nbprov.clouds.fetching import Read, Steps, each, endpoint
 from nbprov.clouds.prices import FetchContext, Fetcher
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList, PriceRow
 
 from .account import Account, Described, RegionView
 from .gpu_families import FAMILIES, OTHERS, Accelerator, accelerator_of, family_of

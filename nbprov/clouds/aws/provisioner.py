@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
 from nbprov.clouds.fetching import price
-from nbprov.model.causes import Failure
+from nbprov.model.failures import Failure
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 
 NEEDS = "pip install nbprov[aws]"
 SIGNS = (

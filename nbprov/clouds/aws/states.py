@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.base import SSH_PORT_LABEL
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import Accepted, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.places import Market
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl, urlsplit
 
 from nbprov.clouds.fetching import each, endpoint, expect, price
 from nbprov.clouds.prices import FetchContext, Fetcher
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 from .sizes import GPU_SERIES, RETIRED, SIZES, Size
 

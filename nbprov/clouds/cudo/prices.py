@@ -9,8 +9,8 @@ from typing import Any
 from nbprov.clouds import gpu_names
 from nbprov.clouds.fetching import Steps, endpoint, expect, find_key, number, price
 from nbprov.clouds.prices import FetchContext, Fetcher
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList, PriceRow
 
 API = "https://rest.compute.cudo.org"
 PATH = "/v1/vms/machine-types"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from nbprov.clouds.base import Cloud
-    from nbprov.model.causes import Failure
+    from nbprov.model.failures import Failure
 
 
 def make() -> Cloud:
@@ -27,7 +27,7 @@ def make() -> Cloud:
 
 def missing() -> Failure | None:
     """Why Google Cloud cannot be used, found without its adapter and without asking it; None where it may be."""
-    from nbprov.model.causes import Cause, Failure
+    from nbprov.model.failures import Cause, Failure
 
     from .login import missing as lacking
 

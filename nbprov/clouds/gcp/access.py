@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from nbprov.clouds.web_words import UNREACHABLE
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 KEY_VARIABLES = ("NBPROV_GCP_API_KEY", "GOOGLE_CLOUD_API_KEY")
 FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"

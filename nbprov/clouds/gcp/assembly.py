@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from nbprov.model.money import Micros, usd
-from nbprov.model.prices import PriceRow
+from nbprov.model.price_list import PriceRow
 
 from .machines import Machine
 from .places import Places

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.base import SSH_PORT_LABEL
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market

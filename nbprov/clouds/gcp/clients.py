@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from nbprov.clouds.web_words import retry_after, words_of
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from . import errors
 from .library import compute_library

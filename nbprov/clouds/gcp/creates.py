@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.places import Market
 

@@ -6,7 +6,7 @@ Hyperdisk alone. `low` to `ultra` are SkyPilot's: pd-standard, pd-balanced, pd-s
 
 from __future__ import annotations
 
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 TIERS = ("low", "medium", "high", "ultra")
 USUAL = "medium"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.web_words import retry_after, words_of
-from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, Failure, Scope
 
 CAPACITY_CODES = (
     "ZONE_RESOURCE_POOL_EXHAUSTED",

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbprov.clouds.my_address import VARIABLE, my_address
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import SideObject
 
 from . import naming

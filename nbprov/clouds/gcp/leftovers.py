@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.model.causes import CloudError
+from nbprov.model.failures import CloudError
 from nbprov.model.launches import SideObject
 
 from . import naming

@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nbprov.clouds.importing import without_collections
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .access import PROJECT_VARIABLES, SCOPE, _gcloud_folder, login_file
 

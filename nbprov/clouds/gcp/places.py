@@ -10,7 +10,7 @@ from typing import Any
 
 from nbprov.clouds.fetching import expect
 from nbprov.clouds.http import Http
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .machines import DEVICES, Machine
 

@@ -14,8 +14,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CloudError
 
 from . import naming
 from .clients import Compute, Deadline

@@ -8,8 +8,8 @@ from typing import Any
 
 from nbprov.clouds.fetching import endpoint, expect
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList
 
 from . import access, places
 from .assembly import Assembled, assemble

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, SideObject
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Stock

@@ -15,8 +15,8 @@ from typing import Any
 from nbprov.clouds.api_keys import Access
 from nbprov.clouds.web_answers import Answer, Ask, Broken, Stopped
 from nbprov.clouds.web_words import NOBODY, blotted, host_of, retry_after
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from . import errors
 

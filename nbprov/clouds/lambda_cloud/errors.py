@@ -13,8 +13,8 @@ import re
 from typing import Any
 
 from nbprov.clouds.web_words import words_of
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 CAUSES: dict[str, Cause] = {
     "instance-operations/launch/insufficient-capacity": Cause.CAPACITY,

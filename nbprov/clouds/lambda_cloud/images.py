@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 LOGIN = "ubuntu"
 """Who logs in on all of Lambda's images."""

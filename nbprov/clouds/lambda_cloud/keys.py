@@ -13,8 +13,8 @@ from typing import Any
 from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LIST_SECONDS
 from nbprov.clouds.fetching import expect
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CloudError
 
 from .api import call
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .errors import LAUNCH_PAUSE
 

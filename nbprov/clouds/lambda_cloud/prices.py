@@ -10,9 +10,9 @@ from typing import Any
 from nbprov.clouds import gpu_names
 from nbprov.clouds.fetching import endpoint, expect, find_key, number
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import MICROS_PER_USD, Micros
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 from .account import API, KEY_FILE, key_in
 

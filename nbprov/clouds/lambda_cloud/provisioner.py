@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, SSH_PORT_LABEL, STOCK_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, PollResult, Quote, Refused, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 from .wire import STRANGER, AnswerLost, Refusal, Unreachable
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Place

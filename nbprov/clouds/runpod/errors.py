@@ -15,8 +15,8 @@ import re
 from typing import Any
 
 from nbprov.clouds.web_words import is_page, words_of
-from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, Failure, Scope
 
 MOST_WORDS = 600
 MOST_PAUSE: Seconds = 300.0

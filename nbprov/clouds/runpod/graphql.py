@@ -11,7 +11,7 @@ from typing import Any
 
 from nbprov.clouds.fetching import expect, number, price
 from nbprov.clouds.http import Http
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 from .offered import Centre, GpuKind, Offered
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nbprov.clouds import gpu_names
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 
 CUDA = "runpod/pytorch:1.0.2-cu1281-torch280-ubuntu2404"

@@ -11,8 +11,8 @@ from typing import Any
 
 from nbprov.clouds import gpu_names
 from nbprov.clouds.fetching import number, price
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.money import Micros
 from nbprov.model.offers import Offer
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from nbprov.clouds import gpu_names
 from nbprov.model.money import Micros
-from nbprov.model.prices import PriceRow
+from nbprov.model.price_list import PriceRow
 
 ARCH = "x86_64"
 # GPUs beside a pod's own: vCPUs and GiB a GPU. RunPod says neither in its list (they differ from host to host): these are the usual ones,

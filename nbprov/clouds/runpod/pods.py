@@ -11,7 +11,7 @@ from typing import Any
 from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.clouds.fetching import price
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.places import Place
 from nbprov.model.spec import DEFAULT_DISK_GB

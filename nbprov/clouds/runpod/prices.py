@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from nbprov.clouds.fetching import endpoint, find_key
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList
 
 from . import graphql, rest_v2
 from .account import API, KEY_FILE, key_in

@@ -22,20 +22,9 @@ from typing import Any
 from urllib.parse import quote
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
 from nbprov.model.clock import Seconds
-from nbprov.model.launches import (
-    Accepted,
-    CheckResult,
-    Instance,
-    Launch,
-    OnShutdown,
-    Operation,
-    PollResult,
-    Quote,
-    Refused,
-    SideObject,
-)
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
+from nbprov.model.launches import Accepted, CheckResult, Instance, Launch, OnShutdown, Operation, PollResult, Quote, Refused, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock

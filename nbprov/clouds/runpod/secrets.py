@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Launch, SideObject
 
 from .api import Api, Deadline

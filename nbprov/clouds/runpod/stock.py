@@ -13,8 +13,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nbprov.model.causes import CloudError
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbprov.clouds import gpu_names
 from nbprov.clouds.fetching import number, price
-from nbprov.model.prices import PriceRow
+from nbprov.model.price_list import PriceRow
 
 SIZES = ((32, 65536), (16, 32768), (8, 16384), (4, 8192))
 """Least vCPUs and MiB of a type, the largest first; a smaller machine is no use for a notebook."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from nbprov.clouds.fetching import endpoint, expect, find_key, number
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList
 
 from .offers import aggregate
 

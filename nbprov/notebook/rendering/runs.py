@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunState, RunView
+from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
 
 from .prices import PlanFacts, plan_facts, plan_html, plan_text

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from nbprov.market import Observation, Pool
-from nbprov.model.causes import Failure
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
+from nbprov.model.failures import Failure
 from nbprov.model.launches import Instance, Launch, Operation
 from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import Candidate

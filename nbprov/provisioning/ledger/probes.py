@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from nbprov.model.causes import Cause
 from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Block
 from nbprov.model.stock import Level, Pool, Stock
 

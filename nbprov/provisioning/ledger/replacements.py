@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from nbprov.model.causes import Failure
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import AttemptState
+from nbprov.model.failures import Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import Micros
 

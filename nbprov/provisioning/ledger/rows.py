@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from nbprov.model.causes import Failure
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.failures import Failure
 from nbprov.model.launches import Launch, Operation
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate

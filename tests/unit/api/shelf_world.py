@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from nbprov.clouds.base import Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, PollResult
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Level, Pool, Stock

@@ -14,8 +14,8 @@ from nbprov import api
 from nbprov.api.cluster import Done
 from nbprov.api.errors import CloudTrouble, readable, readably
 from nbprov.api.given import collect
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.errors import Interrupted, NotFound, UsageError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Secret, Spec
 
 SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})

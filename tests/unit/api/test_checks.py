@@ -17,7 +17,7 @@ from nbprov import api
 from nbprov.api.checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, Checks
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import CheckResult
 
 A100S = "resources: {accelerators: A100:8}"

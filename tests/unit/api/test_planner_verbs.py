@@ -14,8 +14,8 @@ import nbprov
 from nbprov import api
 from nbprov.catalog import AmbiguousName, Catalog, Query, UnknownName, default_catalog
 from nbprov.market import Level, Pool, Stock
-from nbprov.model.causes import Cause
 from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.failures import Cause
 from nbprov.model.money import usd
 from nbprov.model.offers import Block
 from nbprov.model.places import Market

@@ -15,9 +15,9 @@ from nbprov.api.errors import CloudTrouble
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.wire import Unreachable
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
 
 SPEC = "resources: {cpus: 2, infra: local}"

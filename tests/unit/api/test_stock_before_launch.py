@@ -19,8 +19,8 @@ from nbprov import api
 from nbprov.api.stock import _reorder
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Level, Pool

@@ -15,7 +15,7 @@ from nbprov.catalog.fetched import entries, merge, write
 from nbprov.catalog.files import read_prices
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 
 def old(region: str, kind: str = "g", zone: str = "", price: int | None = 1, spot: int | None = None, accelerator: str = "L4") -> Entry:

@@ -14,7 +14,7 @@ from aws_double_account import Account
 
 from nbprov.clouds.aws import make, session
 from nbprov.clouds.base import CHECK_SECONDS
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 pytest_plugins = ["aws_double_fixtures"]
 

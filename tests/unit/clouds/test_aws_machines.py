@@ -11,7 +11,7 @@ from aws_double_account import REGION, Account, offer
 
 from nbprov.clouds.aws import listing, session
 from nbprov.clouds.aws.ingress import covered
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, OnShutdown, SideObject
 from nbprov.model.places import Market
 

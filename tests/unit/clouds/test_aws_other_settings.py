@@ -12,7 +12,7 @@ from aws_double import OTHER_KEY_ID
 from aws_double_account import Account, offer
 
 from nbprov.clouds.aws import launched
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
 
 pytest_plugins = ["aws_double_fixtures"]

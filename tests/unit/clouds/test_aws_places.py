@@ -12,7 +12,7 @@ from aws_double_account import CPU, GPU, Account, offer
 from nbprov.clouds.aws import creates, images, kept
 from nbprov.clouds.aws.images import MachineImage
 from nbprov.clouds.base import SSH_PORT_LABEL
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, SideObject
 
 pytest_plugins = ["aws_double_fixtures"]

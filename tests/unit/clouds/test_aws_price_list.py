@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.clouds.aws.price_list import Columns, Listed, read_list
-from nbprov.model.causes import CloudError
+from nbprov.model.failures import CloudError
 
 P4D = machine("p4d.24xlarge", "21.957642", 96, "1,152 GiB", "8")
 

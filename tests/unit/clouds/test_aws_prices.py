@@ -20,8 +20,8 @@ from nbprov.clouds.aws.gpu_families import COUNTS, FAMILIES
 from nbprov.clouds.aws.prices import REGIONS, fetcher
 from nbprov.clouds.http import Stopped
 from nbprov.clouds.prices import find
-from nbprov.model.causes import Cause, CloudError
-from nbprov.model.prices import PriceRow
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.price_list import PriceRow
 
 CATALOGS = Path(__file__).parents[3] / "catalogs"
 KEYS = {"access_key_id": "AKIA0000000000000000", "secret_access_key": "not-a-real-secret-0000"}

@@ -12,7 +12,7 @@ from aws_double_account import CPU, GPU, REGION, Account, offer
 
 from nbprov.clouds.aws import kept, session
 from nbprov.clouds.base import SSH_PORT_LABEL
-from nbprov.model.causes import Cause, CloudError, Scope
+from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Refused
 from nbprov.model.places import Market
 

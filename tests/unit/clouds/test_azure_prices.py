@@ -21,8 +21,8 @@ from nbprov.clouds.azure.prices import EXCLUDED, REGIONS, Meters, fetcher
 from nbprov.clouds.azure.sizes import RETIRED, SIZES
 from nbprov.clouds.http import Stopped
 from nbprov.clouds.prices import find
-from nbprov.model.causes import Cause, CloudError
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.price_list import PriceList, PriceRow
 
 CATALOGS = Path(__file__).parents[3] / "catalogs"
 A100 = "Standard_NC24ads_A100_v4"

@@ -14,8 +14,8 @@ from web_double import WebDouble, busy, json_answer
 
 from nbprov.clouds.cudo.prices import KEY_FILE, SHAPES, fetcher
 from nbprov.clouds.prices import find
-from nbprov.model.causes import Cause, CloudError
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.failures import Cause, CloudError
+from nbprov.model.price_list import PriceList, PriceRow
 
 CATALOGS = Path(__file__).parents[3] / "catalogs"
 # The prices of the parts that make up the shipped prices of Kristiansand.

@@ -10,7 +10,7 @@ from fetch_context import Fetching
 
 from nbprov.clouds.fetching import MOST_IN_VAIN, Steps, each, endpoint, expect, find_key, number, price
 from nbprov.clouds.http import Stopped
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 PARTS = ["a", "b", "c", "d", "e", "f"]
 

@@ -11,7 +11,7 @@ from gcp_billing import KEY, PROJECT, TOKEN, GcpDouble
 from web_double import WebDouble, json_answer
 
 from nbprov.clouds.gcp import access
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 
 def test_without_any_key_it_says_where_one_goes(tmp_path: Path) -> None:

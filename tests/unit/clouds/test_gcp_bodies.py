@@ -18,7 +18,7 @@ from nbprov.clouds.gcp.disks import disk_type
 from nbprov.clouds.gcp.firewall import shared_rules
 from nbprov.clouds.gcp.images import Image, usual
 from nbprov.clouds.gcp.listing import instance, type_of
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, OnShutdown
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market

@@ -19,7 +19,7 @@ from nbprov.clouds.gcp import make
 from nbprov.clouds.gcp.naming import owner_tag
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.clouds.my_address import VARIABLE
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Pending, PollResult, Refused
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market

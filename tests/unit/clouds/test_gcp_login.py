@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from nbprov.clouds.gcp import login, make
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 NAMES = (*login.PROJECT_VARIABLES, "GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", login.ENDPOINT_VARIABLE)
 USER = {"type": "authorized_user", "client_id": "id", "client_secret": "very-secret", "refresh_token": "also-secret"}

@@ -20,9 +20,9 @@ from nbprov.catalog import hosts
 from nbprov.catalog.entry import Entry, Reading
 from nbprov.clouds.http import Stopped
 from nbprov.clouds.prices import find
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 SHIPPED = Path(__file__).parents[3] / "catalogs" / "gcp"
 

@@ -18,7 +18,7 @@ from google.oauth2.service_account import Credentials
 from web_double import Answer, WebDouble, json_answer
 
 from nbprov.clouds.gcp import login, make
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 
 TOKEN = "ya29.canary-token"
 

@@ -15,7 +15,7 @@ import pytest
 from web_double import Answer, WebDouble, busy, json_answer, text_answer
 
 from nbprov.clouds.http import TRIES, Http, Stopped
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from web_double import Answer, Asked, WebDouble, busy, text_answer
 
 from nbprov.clouds.http import Http, Stopped
-from nbprov.model.causes import CloudError
+from nbprov.model.failures import CloudError
 
 BODY = bytes(range(256)) * 2000
 

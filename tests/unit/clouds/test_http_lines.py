@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from web_double import Answer, WebDouble, busy, text_answer
 
 from nbprov.clouds.http import TRIES, Http, Stopped
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 TEXT = "".join(f'"{number}","machine {number} in Zürich"\n' for number in range(20_000))
 LINES = TEXT.splitlines()

@@ -22,7 +22,7 @@ from nbprov.clouds.lambda_cloud.api import call
 from nbprov.clouds.lambda_cloud.errors import MOST_PAUSE
 from nbprov.clouds.lambda_cloud.pace import Pace
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, SideObject
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer

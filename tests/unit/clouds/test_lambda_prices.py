@@ -19,9 +19,9 @@ from nbprov.clouds.http import Stopped
 from nbprov.clouds.lambda_cloud.account import key_in
 from nbprov.clouds.lambda_cloud.prices import REGIONS
 from nbprov.clouds.prices import find
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
-from nbprov.model.prices import PriceList
+from nbprov.model.price_list import PriceList
 
 SHIPPED = Path(__file__).parents[3] / "catalogs" / "lambda"
 

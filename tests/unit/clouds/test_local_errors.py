@@ -11,7 +11,7 @@ from nbprov.clouds import local
 from nbprov.clouds.local import make
 from nbprov.clouds.local.errors import CAUSES, failure_of, failure_of_exception
 from nbprov.clouds.local.wire import AnswerLost, Refusal, Unreachable
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
 
 def test_every_code_in_the_source_is_in_the_table() -> None:

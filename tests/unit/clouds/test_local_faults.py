@@ -10,7 +10,7 @@ import pytest
 from cloud_contract import answers, refusal
 from clouds_under_test import LocalUnderTest, eventually
 
-from nbprov.model.causes import Cause, CloudError, Scope
+from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import InstanceState
 from nbprov.model.places import Market
 

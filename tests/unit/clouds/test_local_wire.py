@@ -13,7 +13,7 @@ import pytest
 from clouds_under_test import LocalUnderTest
 
 from nbprov.clouds.local import client, wire
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Operation
 
 pytestmark = pytest.mark.machine

@@ -13,7 +13,7 @@ from web_double import Answer, WebDouble, text_answer
 
 from nbprov.clouds import my_address as module
 from nbprov.clouds.my_address import VARIABLE, my_address, network_of
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 
 @pytest.fixture

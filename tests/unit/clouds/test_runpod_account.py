@@ -15,7 +15,7 @@ from runpod_double import Double
 
 from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.provisioner import CAPABILITIES
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 
 # The package itself, in a process of its own: importing it takes a second and reads the file.
 THEIRS = """

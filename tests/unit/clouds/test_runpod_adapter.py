@@ -17,7 +17,7 @@ from nbprov.clouds.runpod import make, pods
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.kinds import Kinds
 from nbprov.clouds.runpod.provisioner import RunPodCloud
-from nbprov.model.causes import Cause, CloudError, Failure, Scope
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, OnShutdown, Operation, Refused, SideObject
 from nbprov.model.places import Market
 

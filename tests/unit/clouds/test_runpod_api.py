@@ -14,7 +14,7 @@ from nbprov.clouds.api_keys import Access
 from nbprov.clouds.runpod.account import find_access
 from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.errors import MOST_PAUSE
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from nbprov.clouds.runpod import pods, start
 from nbprov.clouds.runpod.images import CUDA, CUDA_VERSION, PLAIN, ROCM, Container, container_for
 from nbprov.clouds.runpod.kinds import Kinds, read_type
 from nbprov.clouds.runpod.offered import Centre
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.model.spec import DEFAULT_DISK_GB, Image, Request

@@ -18,9 +18,9 @@ from web_double import Asked, WebDouble, busy, json_answer
 from nbprov.clouds.http import TRIES, Stopped
 from nbprov.clouds.prices import find
 from nbprov.clouds.runpod.account import key_in
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 SHIPPED = Path(__file__).parents[3] / "catalogs" / "runpod"
 REFUSED = {

@@ -14,7 +14,7 @@ from nbprov.catalog import Query, default_catalog
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.clouds.runpod import make
 from nbprov.clouds.runpod.stock import MOST_QUESTIONS
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock

@@ -21,9 +21,9 @@ from web_double import WebDouble, busy, json_answer
 from nbprov.clouds.http import Stopped
 from nbprov.clouds.prices import find
 from nbprov.clouds.vast.offers import SIZES, aggregate, region_of
-from nbprov.model.causes import CloudError
+from nbprov.model.failures import CloudError
 from nbprov.model.money import usd
-from nbprov.model.prices import PriceList
+from nbprov.model.price_list import PriceList
 
 SHIPPED = Path(__file__).parents[3] / "catalogs" / "vast"
 

@@ -235,7 +235,7 @@ def test_a_machine_that_does_not_answer_is_ended_without(world: TunnelWorld, up:
 def test_a_line_that_is_away_for_a_moment_loses_nothing(
     world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nbprov.model.causes import Cause, CloudError, Failure
+    from nbprov.model.failures import Cause, CloudError, Failure
 
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")

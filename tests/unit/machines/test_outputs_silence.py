@@ -106,7 +106,7 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_thi
     world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import nbprov.machines.outputs as outputs
-    from nbprov.model.causes import Cause, CloudError, Failure
+    from nbprov.model.failures import Cause, CloudError, Failure
 
     dev = up()
     monkeypatch.setattr(taking, "REACH_SECONDS", 1.0)

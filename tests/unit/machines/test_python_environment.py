@@ -11,16 +11,7 @@ import pytest
 from shell_machine import shell_node
 
 from nbprov.machines import python_environment
-from nbprov.machines.python_environment import (
-    Made,
-    PythonDiffers,
-    PythonTimeout,
-    check_same,
-    job_script,
-    read_asked,
-    same_words,
-    see_made,
-)
+from nbprov.machines.python_environment import Made, PythonDiffers, PythonTimeout, check_same, job_script, read_asked, same_words, see_made
 from nbprov.machines.python_files import PythonSource
 from nbprov.machines.steps import SetupFailed, Steps
 from nbprov.model.errors import NbprovError

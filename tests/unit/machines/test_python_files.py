@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from nbprov.machines.python_files import MOST_BYTES, PythonFiles, PythonSource, read_source
-from nbprov.model.python import PythonEnvironment
+from nbprov.model.python_env import PythonEnvironment
 
 
 def _read(folder: Path, **fields: Any) -> PythonSource:

@@ -17,7 +17,7 @@ from nbprov.machines import python_there
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.python_lock import Unreadable, why_stale
 from nbprov.machines.python_there import read_there
-from nbprov.model.python import PythonEnvironment
+from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Repository
 from nbprov.provisioning.live import LiveCluster
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from nbprov.market import Chances, Level, Observation, Pool, Stock
 from nbprov.market.chances import HALF_LIFE, LEAST, MOST, PRIOR, REFUSED_SECONDS, STOCK_MEANS, USUAL_READY
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 
 NOW = 1_800_000_000.0
 POOL = Pool("aws", "us-east-1", "use1-az1", "p3.2xlarge", "spot")

@@ -11,7 +11,7 @@ import pytest
 from nbprov.market import Level, Pool, Stock
 from nbprov.market.probing import ASKED_AGAIN, POOLS_A_CLOUD, Probe, by_cloud
 from nbprov.market.said import REMEMBERED
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, ClusterView, RunState, RunView
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Dropped, Offer, Plan, block_for

@@ -7,7 +7,7 @@ from html import escape
 
 import pytest
 
-from nbprov.model.causes import RULES, Cause, Failure
+from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.launches import CheckResult
 from nbprov.notebook.check_sheet import NEXT, check_sheet, next_step
 

@@ -14,17 +14,7 @@ import sample_views as samples
 
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import UsageError
-from nbprov.notebook.panels import (
-    ClustersTable,
-    ClustersView,
-    Host,
-    LiveDisplay,
-    Panel,
-    PriceTable,
-    RunPanel,
-    current,
-    is_interactive,
-)
+from nbprov.notebook.panels import ClustersTable, ClustersView, Host, LiveDisplay, Panel, PriceTable, RunPanel, current, is_interactive
 from nbprov.notebook.panels import host as panel_host
 from nbprov.notebook.panels.widget import free_route
 from nbprov.notebook.rendering.clusters import ClusterFacts

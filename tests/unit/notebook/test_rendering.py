@@ -15,9 +15,9 @@ import sample_views as samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.causes import RULES, Cause, Failure
 from nbprov.model.clock import short_duration
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Plan
 from nbprov.model.places import Place

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sample_views
 
-from nbprov.model.causes import Cause
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Dropped
 from nbprov.notebook.provisioning import _how_it_settled
 from nbprov.notebook.rendering.prices import consent_words

@@ -18,7 +18,7 @@ from testing_shell import TestingShell
 from nbprov import api
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.stock import Level, Pool
 from nbprov.notebook import provisioning
 from nbprov.notebook.extension import load, unload

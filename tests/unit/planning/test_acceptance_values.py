@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nbprov.catalog import Catalog
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Block, Candidate, Offer, block_for
 from nbprov.model.places import Market
 from nbprov.model.spec import Accelerator, Compare, Image, PlaceGlob, PlaceRule, Quantity, Request, Spec

@@ -9,7 +9,7 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import Cause, Failure
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Offer, Plan, block_for
 from nbprov.model.places import Market

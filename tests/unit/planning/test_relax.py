@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, Relaxation, plan, relax

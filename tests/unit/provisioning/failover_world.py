@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from provisioning_samples import DEADLINES, tokens
 
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Accepted, Refused
 from nbprov.model.offers import Block, Candidate
 from nbprov.provisioning.attempt import MADE, Attempt

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import CloudError, Failure
+from nbprov.model.failures import CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, InstanceState, Launch, Operation, SideObject
 
 

@@ -12,8 +12,8 @@ from typing import Any, cast
 import provisioning_samples as samples
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
 from nbprov.model.places import Place
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger

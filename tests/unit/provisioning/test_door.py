@@ -14,8 +14,8 @@ from odd_clouds import GatedCloud
 from provisioning_samples import instance
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.door import KNOCK_EVERY, Door

@@ -9,8 +9,8 @@ import pytest
 from engine_world import LEASE_SECONDS, EngineWorld
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError
 from nbprov.model.clusters import ClusterState, RunState
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, Operation
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.driver import RunDriver

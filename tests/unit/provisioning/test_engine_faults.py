@@ -15,9 +15,9 @@ from engine_world import EngineWorld
 from provisioning_samples import candidate
 
 from nbprov.clouds.local.provisioner import CAPABILITIES
-from nbprov.model.causes import Cause
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import NbprovError, UsageError
+from nbprov.model.failures import Cause
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import usd
 from nbprov.model.places import Market

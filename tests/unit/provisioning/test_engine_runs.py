@@ -11,9 +11,9 @@ import pytest
 from engine_world import EngineWorld
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.errors import UsageError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, Launch, Operation
 from nbprov.model.money import usd
 from nbprov.provisioning.driver import RunDriver

@@ -6,8 +6,8 @@ import pytest
 from failover_world import HELD, World
 from provisioning_samples import DEADLINES, candidate, zones
 
-from nbprov.model.causes import MINUTE, Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.places import Market
 from nbprov.provisioning.failover import BACKOFF_FIRST, SAME_TRIES
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from provisioning_samples import candidate
 
-from nbprov.model.causes import Cause, Failure, Scope
+from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, Candidate
 from nbprov.model.places import Market
 from nbprov.provisioning.signals import Looked, Restocked

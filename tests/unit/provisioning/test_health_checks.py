@@ -11,8 +11,8 @@ from engine_world import EngineWorld
 from provisioning_samples import candidate
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause
 from nbprov.model.launches import Instance
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Compare, Health, Image, Quantity, Spec

@@ -6,8 +6,8 @@ import pytest
 from engine_world import EngineWorld
 
 from nbprov.clouds.local.client import Client
-from nbprov.model.causes import Cause
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause
 from nbprov.provisioning import holding
 from nbprov.provisioning.driver import RunDriver
 

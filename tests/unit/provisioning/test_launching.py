@@ -15,8 +15,8 @@ from provisioning_samples import candidate, launch_row
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL, Capabilities
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec

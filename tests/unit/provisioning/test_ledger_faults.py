@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from provisioning_samples import TWO_DOLLARS, candidate, instance, launch_row
 
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import InstanceState
 from nbprov.model.money import usd
 from nbprov.provisioning.ledger import Ledger

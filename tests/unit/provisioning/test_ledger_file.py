@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from provisioning_samples import candidate, instance, launch_row
 
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Operation
 from nbprov.provisioning.ledger import Ledger, store
 from nbprov.provisioning.ledger.schema import MIGRATIONS

@@ -6,8 +6,8 @@ from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances, Pool
 from nbprov.market.chances import FORGOTTEN
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ

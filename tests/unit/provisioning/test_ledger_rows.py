@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provisioning_samples import candidate, instance, launch_row
 
-from nbprov.model.causes import MINUTE, Cause, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.failures import MINUTE, Cause, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Candidate, block_for

@@ -12,9 +12,9 @@ from engine_world import LEASE_SECONDS, EngineWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.provisioning.absence import Absences
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine

@@ -12,9 +12,9 @@ from engine_world import EngineWorld
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances
-from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, block_for
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.provisioning.driver import RunDriver

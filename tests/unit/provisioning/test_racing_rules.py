@@ -9,8 +9,8 @@ from failover_world import World
 from provisioning_samples import candidate, zones
 
 from nbprov.clouds.base import Capabilities
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import ClusterState
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import OnShutdown
 from nbprov.model.money import Micros, usd
 from nbprov.model.offers import Candidate, Plan

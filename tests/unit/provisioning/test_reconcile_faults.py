@@ -12,9 +12,9 @@ import pytest
 from engine_world import LEASE_SECONDS, MARKET, EngineWorld
 
 from nbprov.clouds.base import Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import RunRow

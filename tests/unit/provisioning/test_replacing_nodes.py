@@ -13,8 +13,8 @@ from engine_world import WAIT_SECONDS, EngineWorld
 
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Launch, Operation
 from nbprov.provisioning import replacement_steps, replacing_nodes, watching
 from nbprov.provisioning.engine import Engine

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from replacing_world import NODES, RUN, TOKEN, Killed, World, launched
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState, Launch, Operation
 from nbprov.model.spec import Spec
 from nbprov.provisioning import lifecycle, replacement_steps

@@ -11,8 +11,8 @@ from engine_world import EngineWorld
 from odd_clouds import CloudWithSides
 from provisioning_samples import candidate, launch_row
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
 from nbprov.provisioning import side_objects as module
 from nbprov.provisioning.driver import RunDriver

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from provisioning_samples import candidate
 
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Autostop
 from nbprov.provisioning import silence
 from nbprov.provisioning.ledger import ClusterRow, Ledger

@@ -13,9 +13,9 @@ import pytest
 from engine_world import EngineWorld
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance
 from nbprov.provisioning import silence, watching
 from nbprov.provisioning.driver import RunDriver

@@ -14,8 +14,8 @@ from engine_world import EngineWorld
 from odd_clouds import MistyCloud
 
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.model.causes import Cause, CloudError, Failure
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, InstanceState
 from nbprov.provisioning import watching
 from nbprov.provisioning.driver import RunDriver

@@ -6,8 +6,8 @@ import pytest
 from failover_world import EPOCH, World
 from provisioning_samples import candidate, zones
 
-from nbprov.model.causes import HOUR, MINUTE, Cause, Failure
 from nbprov.model.clusters import RunState
+from nbprov.model.failures import HOUR, MINUTE, Cause, Failure
 from nbprov.model.offers import Block
 from nbprov.provisioning.failover import Failover
 from nbprov.provisioning.itinerary import SKIPS, Itinerary, Unranked

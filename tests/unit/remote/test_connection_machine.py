@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from nbprov.model.causes import Cause
+from nbprov.model.failures import Cause
 from nbprov.remote.connection import MAX_SESSIONS, REFUSED_RETRY, Connection, wait_for_ssh
 from nbprov.remote.errors import CopyError, RemoteError, SshCode, SshError
 from nbprov.remote.keys import ClusterKeys

@@ -18,7 +18,7 @@ from shell_machine import shell_node
 from nbprov.machines.python_environment import job_script, make_as_the_head, read_made, see_python, start_python
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.steps import Steps
-from nbprov.model.python import PythonEnvironment
+from nbprov.model.python_env import PythonEnvironment
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote import python_side, uv_side
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.model.python import PythonEnvironment
+from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Spec
 from nbprov.spec import SpecError, keys_at, parse, to_skypilot, to_yaml
 from nbprov.spec.python_environment import python_version

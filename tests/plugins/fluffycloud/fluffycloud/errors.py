@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from nbprov.model.causes import Cause, Failure, Scope
 from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, Failure, Scope
 
 CAUSES = {
     "out-of-fluff": Cause.CAPACITY,

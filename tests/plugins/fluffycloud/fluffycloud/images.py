@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 
 LOGIN = ""
 """Who logs in: the account that runs the server. A real cloud names one, such as `ubuntu`."""

@@ -9,10 +9,10 @@ from importlib.resources import files
 
 from nbprov.clouds.fetching import endpoint, expect, find_key, number, price
 from nbprov.clouds.prices import FetchContext, Fetcher
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.price_list import PriceList, PriceRow
 
 from .api import NO_KEY
 

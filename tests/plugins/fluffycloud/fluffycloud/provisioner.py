@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, STOCK_SECONDS, Capabilities, Cloud
-from nbprov.model.causes import Cause, CloudError, Failure
+from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer

@@ -20,7 +20,7 @@ from fetch_context import Fetching
 from fluffy_under_test import FluffyUnderTest
 
 from nbprov.clouds import prices, registry
-from nbprov.model.causes import Cause, CloudError
+from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.stock import Level

@@ -12,8 +12,8 @@ import pytest
 from nbprov.catalog.refreshing import Outcome, Owner, Source, Upkeep
 from nbprov.clouds import prices
 from nbprov.clouds.prices import FetchContext, Fetcher, Progress
-from nbprov.model.causes import Cause, CloudError, Failure
-from nbprov.model.prices import PriceList, PriceRow
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.price_list import PriceList, PriceRow
 
 ROWS = tuple(
     PriceRow(
