@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from nbprov.runtime.waiting import Waitable
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 from .cluster import Cluster
 from .session import Session

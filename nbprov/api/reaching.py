@@ -13,7 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted
 from nbprov.model.spec import Expose
-from nbprov.runtime.loop import on_engine_thread
+from nbprov.runtime.engine_thread import on_engine_thread
 from nbprov.runtime.waiting import wait_for
 
 from .before_leaving import BeforeLeaving

@@ -18,7 +18,7 @@ from nbprov.model.launches import CheckResult
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 from .checks import Checks
 

@@ -16,7 +16,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.offers import Offer, Plan
 from nbprov.model.stock import Stock
 from nbprov.runtime.waiting import wait_for
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 if TYPE_CHECKING:
     from nbprov.provisioning.driver import RunDriver

@@ -13,7 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live import LiveCluster
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 from .agents import agent_of
 from .job_logs import read_log

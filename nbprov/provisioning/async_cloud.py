@@ -14,7 +14,7 @@ from nbprov.model.failures import Cause, CloudError, Failure, Retry
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 T = TypeVar("T")
 

@@ -25,9 +25,9 @@ from nbprov.model.spec import Health, Race, Spec
 from nbprov.model.stock import Stock
 from nbprov.remote.keys import ClusterKeys
 from nbprov.runtime.clocks import SystemClock
-from nbprov.runtime.loop import EngineThread
+from nbprov.runtime.engine_thread import EngineThread
 from nbprov.runtime.publisher import Publisher
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 from . import signals
 from .async_cloud import AsyncCloud

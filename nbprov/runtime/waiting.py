@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 
-from .loop import on_engine_thread
+from .engine_thread import on_engine_thread
 
 T = TypeVar("T")
 

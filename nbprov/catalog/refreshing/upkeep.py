@@ -20,7 +20,7 @@ from nbprov.clouds.http import Http
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.runtime.waiting import SLICE
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 from . import changes
 from .checks import Yardstick, joined, yardstick

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from nbprov.runtime.workers import Workers
+from nbprov.runtime.worker_pool import Workers
 
 
 def test_two_calls_made_at_once_do_not_wait_for_each_other_on_one_idle_thread() -> None:
