@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from nbprov.clouds.local import __main__ as command
-from nbprov.clouds.local import wire
+from nbprov.clouds.local import rpc
 from nbprov.clouds.local.client import Client
-from nbprov.clouds.local.market import MARKET_FILE
+from nbprov.clouds.local.daemon.market import MARKET_FILE
 
 START_SECONDS = 10.0
 
@@ -73,7 +73,7 @@ def local_cloud(home: Path, sold: str) -> Iterator[Path]:
 
     At the end its machines and its daemon are gone.
     """
-    folder = wire.private_dir(home / "local")
+    folder = rpc.private_dir(home / "local")
     (folder / MARKET_FILE).write_text(sold, encoding="utf-8")
     Client(folder).call("describe", timeout=START_SECONDS)
     try:

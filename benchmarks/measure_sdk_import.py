@@ -37,7 +37,7 @@ ticking.join()
 print(json.dumps([took[0] * 1000, max(gaps) * 1000]))
 """
 _SDKS = {
-    "google-cloud-compute": ("from nbprov.clouds.gcp.library import compute_library", "compute_library()"),
+    "google-cloud-compute": ("from nbprov.clouds.gcp.sdk import compute_library", "compute_library()"),
     "boto3's EC2 client": ("import nbprov.clouds.aws", "import boto3; boto3.client('ec2', region_name='us-east-1')"),
 }
 

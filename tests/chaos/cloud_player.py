@@ -18,8 +18,8 @@ from trap import Trap
 from nbprov.catalog import Query, default_catalog
 from nbprov.clouds import registry
 from nbprov.clouds.base import Cloud
-from nbprov.clouds.lambda_cloud.pace import Pace
 from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
+from nbprov.clouds.lambda_cloud.rate_limit import Pace
 from nbprov.model.clock import Clock, Instant
 from nbprov.model.offers import Candidate, Plan
 from nbprov.provisioning.engine import Engine

@@ -105,7 +105,7 @@ class AwsUnderTest(CloudUnderTest):
         return self.seen
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local import processes
+        from nbprov.clouds.local.daemon import processes
 
         real = [body for one, body in self.bodies().items() if one in ids]
         found = [str(p) for body in real for p in processes.of_machine(body)]

@@ -121,9 +121,9 @@ class CloudUnderTest(ABC):
 
     def login(self) -> str:
         """The account that machines are entered as."""
-        from nbprov.clouds.local import system
+        from nbprov.clouds.local.daemon import platform_calls
 
-        return system.login_name()
+        return platform_calls.login_name()
 
     def run(self, instance: Instance, command: str, *, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
         """Run a command on a machine over ssh, its host key checked."""
@@ -299,7 +299,7 @@ class LocalUnderTest(CloudUnderTest):
         self.write(price=factor)
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local import processes
+        from nbprov.clouds.local.daemon import processes
 
         found = [str(p) for i in ids for p in processes.of_machine(i)]
         return found + [str(self.folder / "i" / i) for i in ids if (self.folder / "i" / i).exists()]

@@ -117,7 +117,7 @@ class GcpUnderTest(CloudUnderTest):
         return True
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local import processes
+        from nbprov.clouds.local.daemon import processes
 
         found = []
         for one in ids:

@@ -49,8 +49,8 @@ class LambdaUnderTest(CloudUnderTest):
         super().__init__()
 
     def make(self) -> Cloud:
-        from nbprov.clouds.lambda_cloud.pace import Pace
         from nbprov.clouds.lambda_cloud.provisioner import LambdaCloud
+        from nbprov.clouds.lambda_cloud.rate_limit import Pace
 
         return LambdaCloud(Pace(between_launches=0.0, types_kept=0.0))
 
@@ -109,7 +109,7 @@ class LambdaUnderTest(CloudUnderTest):
         return self.seen
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local import processes
+        from nbprov.clouds.local.daemon import processes
 
         real = [body for one, body in self.bodies().items() if one in ids]
         found = [str(p) for body in real for p in processes.of_machine(body)]

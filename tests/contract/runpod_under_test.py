@@ -100,7 +100,7 @@ class RunPodUnderTest(CloudUnderTest):
         return True
 
     def traces(self, ids: Sequence[str]) -> list[str]:
-        from nbprov.clouds.local import processes
+        from nbprov.clouds.local.daemon import processes
 
         machines = [one["machine"] for one in self.double.control("pods") if one["id"] in ids and one["machine"]]
         found = [str(process) for machine in machines for process in processes.of_machine(machine)]

@@ -9,7 +9,7 @@ from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
 from aws_models_once import read_models_once
 
-from nbprov.clouds.aws import checking, session, stock
+from nbprov.clouds.aws import check, clients, stock
 
 PLENTY = 60.0
 
@@ -42,7 +42,7 @@ def aws(aws_double: AwsDouble, monkeypatch: pytest.MonkeyPatch) -> Iterator[Acco
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """All questions of a check or a look at the stock get their answer, however busy the machine is: what hurry leaves out has tests of its own."""
-    monkeypatch.setattr(checking, "CHECK_SECONDS", PLENTY)
-    monkeypatch.setattr(checking, "ZONES_SECONDS", PLENTY - 10)
+    monkeypatch.setattr(check, "CHECK_SECONDS", PLENTY)
+    monkeypatch.setattr(check, "ZONES_SECONDS", PLENTY - 10)
     monkeypatch.setattr(stock, "STOCK_SECONDS", PLENTY)
-    monkeypatch.setattr(session, "_BOUNDS", {**session._BOUNDS, session.QUICK: (PLENTY / 3, PLENTY / 3, 1)})
+    monkeypatch.setattr(clients, "_BOUNDS", {**clients._BOUNDS, clients.QUICK: (PLENTY / 3, PLENTY / 3, 1)})

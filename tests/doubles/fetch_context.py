@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from nbprov.clouds.http import Http
-from nbprov.clouds.prices import FetchContext, Progress
+from nbprov.clouds.pricing.fetcher import FetchContext, Progress
+from nbprov.clouds.web.client import Http
 
 TODAY = "2026-11-22"
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from lambda_types import instance_types
 from machines import Machines
 
-from nbprov.clouds import gpu_names
+from nbprov.clouds.pricing import gpu_names
 
 REFUSALS: dict[str, tuple[int, str, str]] = {
     "capacity": (400, "instance-operations/launch/insufficient-capacity", "Not enough capacity to fulfill launch request."),

@@ -18,10 +18,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds.local import system
 from nbprov.clouds.local.client import Client
-from nbprov.clouds.local.daemon import lock
-from nbprov.clouds.local.wire import AnswerLost, Unreachable
+from nbprov.clouds.local.daemon import platform_calls
+from nbprov.clouds.local.daemon.daemon import lock
+from nbprov.clouds.local.rpc import AnswerLost, Unreachable
 
 OWNER = "double"
 CALL_SECONDS = 60.0
@@ -177,7 +177,7 @@ class Machines:
 
     def login(self) -> str:
         """The account that its sshd lets in: whoever runs the tests."""
-        return system.login_name()
+        return platform_calls.login_name()
 
     def console(self, machine: str) -> str:
         """What it and its start script said."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nbprov.catalog.refreshing import Upkeep
-from nbprov.clouds.http import Http
+from nbprov.clouds.web.client import Http
 
 HEADER = (
     "InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "GpuInfo", "Price", "SpotPrice", "Region", "AvailabilityZone",

@@ -15,7 +15,7 @@ from machines import Machines
 from runpod_catalogue import GPUS, KEY
 from runpod_schema import ACTIONS
 
-from nbprov.clouds import gpu_names
+from nbprov.clouds.pricing import gpu_names
 
 CPU = {"id": "cpu5c", "name": "Compute-Optimized", "group": "Gen 5", "vcpu": {"min": 2, "max": 32}, "ramGbPerVcpu": 2, "each": 0.03}
 CENTRES = {

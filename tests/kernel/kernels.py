@@ -22,7 +22,7 @@ from jupyter_client.manager import KernelManager
 
 from nbprov.catalog import Catalog
 from nbprov.clouds.local.client import Client
-from nbprov.clouds.local.wire import Unreachable
+from nbprov.clouds.local.rpc import Unreachable
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 DEADLINE = 150.0

@@ -36,8 +36,8 @@ LOWEST = (
     "planning/test_plan_[fmrs]*.py",  # numpy over all offers
     "planning/test_relax.py",
     "machines/test_plain_values.py",  # numpy and pandas values that travel
-    "clouds/test_http*.py",  # requests
-    "clouds/test_*price*.py",
+    "clouds/web/test_*.py",  # requests
+    "clouds/*/test_*price*.py",
     "remote/test_connection_machine.py",  # asyncssh
 )
 """The unit tests of what stands on other libraries; the engine and the agent stand on these parts and on Python alone."""

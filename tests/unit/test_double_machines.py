@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from machines import SHORT, Machines
 
-from nbprov.clouds.local import processes
+from nbprov.clouds.local.daemon import processes
 from nbprov.remote.boot import boot_template, fills
 from nbprov.remote.keys import ClusterKeys
 

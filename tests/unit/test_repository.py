@@ -56,7 +56,12 @@ def test_import_of_the_package_stays_light() -> None:
 
 def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_path: Path) -> None:
     later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels"}
-    later |= {"nbprov.machines.cells", "nbprov.remote.connection", "nbprov.remote.agent.client", "nbprov.clouds.local.lifecycle"}
+    later |= {
+        "nbprov.machines.cells",
+        "nbprov.remote.connection",
+        "nbprov.remote.agent.client",
+        "nbprov.clouds.local.daemon.machine_lifecycle",
+    }
     code = f"import json, sys, nbprov; nbprov.session().engine.cloud('local'); print(json.dumps(sorted({later!r} & sys.modules.keys())))"
     told = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "NBPROV_HOME": str(tmp_path)}

@@ -12,9 +12,10 @@ from typing import Final
 from nbprov.catalog import fetched, v8
 from nbprov.catalog.entry import Entry
 from nbprov.catalog.errors import CatalogError
-from nbprov.clouds import prices, web_words
-from nbprov.clouds.http import Http
-from nbprov.clouds.prices import FetchContext, Progress
+from nbprov.clouds.pricing import fetcher as prices
+from nbprov.clouds.pricing.fetcher import FetchContext, Progress
+from nbprov.clouds.web import error_text
+from nbprov.clouds.web.client import Http
 from nbprov.model.clock import Instant
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -192,8 +193,8 @@ def _whole(path: Path, url: str, etag: str, md5: str) -> None:
     said = _MD5.fullmatch(etag)
     size = path.stat().st_size
     with path.open("rb") as file:
-        if web_words.is_page(file.read(200)):
-            raise web_words.web_page(url)
+        if error_text.is_page(file.read(200)):
+            raise error_text.web_page(url)
         file.seek(max(0, size - 1))
         ends = file.read() == b"\n"
     if not ends or (said is not None and said[1] != md5):
@@ -222,7 +223,7 @@ def _worst(errors: list[CloudError | CatalogError], cloud: str) -> CloudError | 
     told = [error for error in errors if _code(error) != NOT_FOUND]
     if not told:
         return CatalogError(f"no price file of {cloud} is hosted", hint=f"own prices: overrides/{cloud}.csv", code=NOT_HOSTED)
-    return next((error for error in told if _code(error) not in web_words.NOBODY), told[0])
+    return next((error for error in told if _code(error) not in error_text.NOBODY), told[0])
 
 
 def _code(error: CloudError | CatalogError) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from nbprov.clouds.http import Stopped
+from nbprov.clouds.web.client import Stopped
 from nbprov.model.clock import Seconds
 
 WAIT_SECONDS: Seconds = 60.0

@@ -13,9 +13,9 @@ from typing import Final
 
 from nbprov.catalog.entry import Entry
 from nbprov.catalog.errors import CatalogError
-from nbprov.clouds.http import Http, Stopped
-from nbprov.clouds.prices import Progress
-from nbprov.clouds.web_words import NOBODY
+from nbprov.clouds.pricing.fetcher import Progress
+from nbprov.clouds.web.client import Http, Stopped
+from nbprov.clouds.web.error_text import NOBODY
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from nbprov.clouds.prices import Progress
-from nbprov.clouds.web_words import PROXY_LOGIN, WEB_PAGE
+from nbprov.clouds.pricing.fetcher import Progress
+from nbprov.clouds.web.error_text import PROXY_LOGIN, WEB_PAGE
 from nbprov.model.clock import Instant, Seconds
 
 from .differences import Differences, words

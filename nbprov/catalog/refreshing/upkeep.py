@@ -15,8 +15,8 @@ from nbprov.catalog import files
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.entry import Entry
 from nbprov.catalog.errors import CatalogError
-from nbprov.clouds import prices
-from nbprov.clouds.http import Http
+from nbprov.clouds.pricing import fetcher
+from nbprov.clouds.web.client import Http
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.runtime.waiting import SLICE
@@ -96,7 +96,7 @@ class Upkeep:
         """The clouds whose prices are kept here or came with this release, and those with a price list of their own, sorted."""
         places = [place for root in (self._shipped, self.root) if root.is_dir() for place in root.iterdir()]
         kept = {place.name for place in places if not place.name.startswith((".", "_")) and next(place.glob("*.csv"), None)}
-        return sorted(kept | set(prices.known()) - {"local"})
+        return sorted(kept | set(fetcher.known()) - {"local"})
 
     def folder(self, cloud: str) -> Folder:
         """One cloud's folder, by its exact name."""

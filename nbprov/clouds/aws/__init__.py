@@ -27,6 +27,6 @@ def make() -> Cloud:
 
 def missing() -> Failure | None:
     """Why AWS cannot be used, found without its adapter and without asking it; None where it may be."""
-    from . import signs
+    from . import account_detection
 
-    return signs.missing()
+    return account_detection.missing()

@@ -14,9 +14,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.offers import Offer
 
-from . import kept
+from . import fact_cache as kept
+from .clients import Session
 from .gpu_families import FAMILIES, family_of
-from .session import Session
 
 UBUNTU = "/aws/service/canonical/ubuntu/server/{release}/stable/current/{arch}/hvm/ebs-{disk}/ami-id"
 GPU = "/aws/service/deeplearning/ami/{arch}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"

@@ -15,10 +15,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 
-from . import launched
+from . import launch_index
+from .clients import Session, everywhere
+from .instance_states import CLOUD, KEY_TAG, instance_of
 from .network import Networks
-from .session import Session, everywhere
-from .states import CLOUD, KEY_TAG, instance_of
 
 YOUNG: Seconds = 300.0
 """How long EC2 may not know an id that it gave out (its pages on eventual consistency speak of minutes)."""
@@ -46,7 +46,7 @@ class Listing:
         CloudError
             Where a single region could not be listed, or the credentials changed meanwhile: what is left out would count as gone.
         """
-        began, notes, session = time.monotonic(), launched.of_owner(owner), self._session.boto()
+        began, notes, session = time.monotonic(), launch_index.of_owner(owner), self._session.boto()
         beside = {note.region for note in notes} - set(self._session.regions())
         if beside:
             # Not looked into any more, or enabled a moment ago, or of another account.
@@ -58,7 +58,7 @@ class Listing:
             raise CloudError(Failure(Cause.TRANSIENT, "the AWS credentials changed while machines were listed", "changed"))
         return [*found, *self._unseen(notes, found)]
 
-    def _unseen(self, notes: Sequence[launched.Note], found: Sequence[Instance]) -> builtins.list[Instance]:
+    def _unseen(self, notes: Sequence[launch_index.Note], found: Sequence[Instance]) -> builtins.list[Instance]:
         """Machines of other accounts, which a listing of this one cannot show; the notes of this one's launches are brought up to date."""
         unseen: builtins.list[Instance] = []
         for note in notes:
@@ -67,12 +67,12 @@ class Listing:
             if not shown and note.account and note.account != self._session.account():
                 unseen += map(partial(_elsewhere, note), note.ids)
             elif shown or note.is_late:
-                launched.seen(note, alive, note.account or (self._session.account() if shown else ""))
+                launch_index.seen(note, alive, note.account or (self._session.account() if shown else ""))
         return unseen
 
-    def away(self, ids: Sequence[str]) -> dict[str, launched.Note]:
+    def away(self, ids: Sequence[str]) -> dict[str, launch_index.Note]:
         """Those of these machines that are in another account than the one whose credentials hold now."""
-        noted = {one: note for one, note in launched.of_ids(ids).items() if note.account}
+        noted = {one: note for one, note in launch_index.of_ids(ids).items() if note.account}
         try:
             return {one: note for one, note in noted.items() if note.account != self._session.account()}
         except CloudError:
@@ -104,14 +104,14 @@ class Listing:
 
     def is_young(self, instance_id: str) -> bool:
         """Whether EC2 gave this id out so lately that not knowing it means nothing."""
-        note = launched.of_ids([instance_id]).get(instance_id)
+        note = launch_index.of_ids([instance_id]).get(instance_id)
         return note is not None and time.time() - note.at < YOUNG
 
     def by_region(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
         """The regions of these machines. Ids that no region knows are left out: they are gone, or were never EC2's."""
         placed: dict[str, builtins.list[str]] = {}
         unplaced = []
-        noted = launched.of_ids(ids)
+        noted = launch_index.of_ids(ids)
         for one in dict.fromkeys(i for i in ids if _ID.match(i)):
             region = self._where.get(one)
             if region is None and one in noted:
@@ -142,7 +142,7 @@ class Listing:
         return str(place.get("AvailabilityZoneId") or "") or self._networks.zone_ids(region).get(name, name)
 
 
-def not_ours_to_see(note: launched.Note) -> str:
+def not_ours_to_see(note: launch_index.Note) -> str:
     """Why nothing can be told of a machine in another account."""
     return (
         f"made in the AWS account {note.account}, of which the credentials that hold now are not; "
@@ -150,7 +150,7 @@ def not_ours_to_see(note: launched.Note) -> str:
     )
 
 
-def _elsewhere(note: launched.Note, instance_id: str) -> Instance:
+def _elsewhere(note: launch_index.Note, instance_id: str) -> Instance:
     return Instance(
         cloud=CLOUD,
         id=instance_id,

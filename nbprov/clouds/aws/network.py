@@ -14,7 +14,7 @@ from typing import Any
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
-from .session import Session
+from .clients import Session
 
 NETWORK_TAG = "nbprov-network"
 OWN_RANGE = "10.213.0.0/16"

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nbprov.clouds.fetching import number, price
+from nbprov.clouds.pricing.region_fetch import number, price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 

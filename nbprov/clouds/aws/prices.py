@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from nbprov.clouds.fetching import Read, Steps, each, endpoint
-from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
+from nbprov.clouds.pricing.region_fetch import Read, Steps, each, endpoint
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList, PriceRow
 
-from .account import Account, Described, RegionView
+from .account_catalog import Account, Described, RegionView
 from .gpu_families import FAMILIES, OTHERS, Accelerator, accelerator_of, family_of
 from .price_list import Listed, read_list
 

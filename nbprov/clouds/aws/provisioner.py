@@ -8,22 +8,23 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
-from nbprov.clouds.fetching import price
+from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
 
-from . import checking, errors
-from .changes import Changes
-from .ingress import Doors
-from .leftovers import Leftovers
+from . import check as checking
+from . import errors
+from .clients import QUICK, Session, every
+from .instance_actions import Changes
+from .instance_states import CLOUD, LOGIN
 from .listing import Listing
 from .network import Networks
-from .session import QUICK, Session, every
-from .states import CLOUD, LOGIN
-from .submitting import Submitting
+from .security_groups import Doors
+from .side_objects import Leftovers
+from .submit import Submitting
 
 PRODUCT = "Linux/UNIX"
 MOST_CONSOLE = 64 * 1024

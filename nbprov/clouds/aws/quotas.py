@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 
-from .session import QUICK, Session
+from .clients import QUICK, Session
 
 ON_DEMAND: Mapping[str, str] = {
     "Standard": "L-1216C47A",

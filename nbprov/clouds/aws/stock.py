@@ -17,11 +17,11 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
-from . import kept, quotas
+from . import fact_cache, quotas
+from .account_detection import credentials_lie_about
+from .clients import QUICK, Session, every
+from .instance_states import CLOUD
 from .prices import HIDDEN
-from .session import QUICK, Session, every
-from .signs import credentials_lie_about
-from .states import CLOUD
 
 ROOM = 0.5
 """Seconds of a look that are left for starting it and putting it together."""
@@ -69,7 +69,7 @@ def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stoc
     zones: dict[str, list[str]] = {}
     unknown = []
     for kind in sorted({o.instance_type for o in offers}):
-        remembered = kept.read("offerings", f"{region} {kind}")
+        remembered = fact_cache.read("offerings", f"{region} {kind}")
         if isinstance(remembered, list):
             zones[kind] = remembered
         else:
@@ -183,7 +183,7 @@ def _zones(session: Session, region: str, kinds: Sequence[str]) -> dict[str, lis
         for row in page["InstanceTypeOfferings"]:
             found.setdefault(str(row["InstanceType"]), []).append(str(row["Location"]))
     facts: Mapping[str, list[str]] = {f"{region} {kind}": sorted(zones) for kind, zones in found.items()}
-    kept.write("offerings", dict(facts))
+    fact_cache.write("offerings", dict(facts))
     return found
 
 

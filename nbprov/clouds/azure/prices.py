@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from nbprov.clouds.fetching import each, endpoint, expect, price
-from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
+from nbprov.clouds.pricing.region_fetch import each, endpoint, expect, price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 from nbprov.model.price_list import PriceList, PriceRow

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nbprov.clouds import gpu_names
+from nbprov.clouds.pricing import gpu_names
 
 
 @dataclass(frozen=True, slots=True)

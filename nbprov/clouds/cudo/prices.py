@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nbprov.clouds import gpu_names
-from nbprov.clouds.fetching import Steps, endpoint, expect, find_key, number, price
-from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.clouds.pricing import gpu_names
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
+from nbprov.clouds.pricing.region_fetch import Steps, endpoint, expect, find_key, number, price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList, PriceRow
 

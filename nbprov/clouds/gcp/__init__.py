@@ -29,7 +29,7 @@ def missing() -> Failure | None:
     """Why Google Cloud cannot be used, found without its adapter and without asking it; None where it may be."""
     from nbprov.model.failures import Cause, Failure
 
-    from .login import missing as lacking
+    from .credentials import missing as lacking
 
     words = lacking()
     return Failure(Cause.CREDENTIALS, words) if words else None

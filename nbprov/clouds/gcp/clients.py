@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nbprov.clouds.web_words import retry_after, words_of
+from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 from . import errors
-from .library import compute_library
-from .login import LOGIN_SECONDS, Login
+from .credentials import LOGIN_SECONDS, Login
+from .sdk import compute_library
 
 CONNECT_SECONDS: Seconds = 5.0
 """How long a connection may take to open; Google's front ends answer in well under one."""

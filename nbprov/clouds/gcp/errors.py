@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nbprov.clouds.web_words import retry_after, words_of
+from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 

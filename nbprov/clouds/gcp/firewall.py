@@ -16,14 +16,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbprov.clouds.my_address import VARIABLE, my_address
+from nbprov.clouds.web.public_ip import VARIABLE, my_address
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import SideObject
 
-from . import naming
-from .bodies import network
+from . import labels
 from .clients import Compute, Deadline
+from .insert_bodies import network
 
 KIND = "firewall"
 GLOBAL = "global"
@@ -61,7 +61,7 @@ class Firewall:
         if kept == source and 0 <= time.time() - when < KEPT:
             return
         wanted = shared_rules(owner, source, port)
-        there = self._there(compute, deadline, f"{naming.owner_tag(owner)}-")
+        there = self._there(compute, deadline, f"{labels.owner_tag(owner)}-")
         for rule in wanted:
             self._put(compute, deadline, rule, there.get(rule["name"]))
         with self._lock:
@@ -119,7 +119,7 @@ class Firewall:
             for rule in page.get("items") or ():
                 words = str(rule.get("description") or "").split()
                 # The filter is a convenience; what the rule says of itself decides.
-                if len(words) == 3 and words[0] == MARK and words[1] == naming.clean(owner):
+                if len(words) == 3 and words[0] == MARK and words[1] == labels.clean(owner):
                     token = "" if words[2] == "-" else words[2]
                     found.append(SideObject("gcp", GLOBAL, KIND, str(rule["name"]), token, shared=not token))
         return found
@@ -155,10 +155,10 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
     port
         Where sshd listens, if not at 22: then a rule of its own.
     """
-    tag = naming.owner_tag(owner)
+    tag = labels.owner_tag(owner)
     common = {"network": network(), "direction": "INGRESS", "targetTags": [tag], "description": _description(owner, "-"), "disabled": False}
     # Rules are the project's, each on one network: those on another than the usual one need other names.
-    place = "" if network() == "global/networks/default" else f"-{naming.short(network(), 4)}"
+    place = "" if network() == "global/networks/default" else f"-{labels.short(network(), 4)}"
     ssh = f"{tag}-ssh{place}" if port == 22 else f"{tag}-ssh{place}-{port}"
     return [
         {
@@ -181,7 +181,7 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
 
 def ports_rule(token: str) -> str:
     """The name of the rule with a launch's open ports."""
-    return f"{naming.launch_tag(token)}-ports"
+    return f"{labels.launch_tag(token)}-ports"
 
 
 def is_gone(error: CloudError) -> bool:
@@ -195,7 +195,7 @@ def _ports(owner: str, token: str, ranges: set[str]) -> dict[str, Any]:
         "network": network(),
         "direction": "INGRESS",
         "priority": PORTS_PRIORITY,
-        "targetTags": [naming.launch_tag(token)],
+        "targetTags": [labels.launch_tag(token)],
         "sourceRanges": [EVERYWHERE],
         "allowed": [{"IPProtocol": "tcp", "ports": sorted(ranges)}],
         "description": _description(owner, token),
@@ -205,7 +205,7 @@ def _ports(owner: str, token: str, ranges: set[str]) -> dict[str, Any]:
 
 def _description(owner: str, token: str) -> str:
     """What a rule says of itself: firewall rules take no labels."""
-    return f"{MARK} {naming.clean(owner)} {token}"
+    return f"{MARK} {labels.clean(owner)} {token}"
 
 
 def _words(ports: tuple[int, int]) -> str:

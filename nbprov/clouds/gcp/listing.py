@@ -10,8 +10,8 @@ from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 
-from . import naming
-from .machines import DEVICES
+from . import labels as naming
+from .machine_types import DEVICES
 
 NAME = "gcp"
 LOGIN = "nbprov"

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from nbprov.clouds.fetching import endpoint, expect
-from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.region_fetch import endpoint, expect
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList
 
-from . import access, places
-from .assembly import Assembled, assemble
-from .machines import machines
+from . import accelerator_zones, price_list_auth
+from .machine_prices import Assembled, assemble
+from .machine_types import machines
 from .skus import SERVICE, Rates, rates
 
 BILLING = "https://cloudbilling.googleapis.com"
@@ -32,10 +32,10 @@ class GcpPrices(Fetcher):
     cloud = "gcp"
 
     def ready(self, context: FetchContext) -> str:
-        return access.missing(context.keys)
+        return price_list_auth.missing(context.keys)
 
     def fetch(self, context: FetchContext) -> PriceList:
-        allowed = access.open_access(context.keys)
+        allowed = price_list_auth.open_access(context.keys)
         found = rates(_skus(context, allowed))
         if not found.by_place:
             raise CloudError(Failure(Cause.TRANSIENT, "Google's list holds no price of a machine part that nbprov knows"))
@@ -60,7 +60,7 @@ def fetcher() -> Fetcher:
     return GcpPrices()
 
 
-def _skus(context: FetchContext, allowed: access.Access) -> Iterator[Mapping[str, Any]]:
+def _skus(context: FetchContext, allowed: price_list_auth.Access) -> Iterator[Mapping[str, Any]]:
     url = f"{endpoint(context, 'billing', BILLING)}/v1/services/{SERVICE}/skus"
     params: dict[str, Any] = {"pageSize": PAGE, "currencyCode": "USD", **allowed.params}
     lines = 0
@@ -87,21 +87,21 @@ def _asked(context: FetchContext, url: str, params: Mapping[str, Any], headers: 
         raise
 
 
-def _places(context: FetchContext, allowed: access.Access) -> tuple[places.Places, tuple[str, ...]]:
+def _places(context: FetchContext, allowed: price_list_auth.Access) -> tuple[accelerator_zones.Places, tuple[str, ...]]:
     """Which zone sells what, as exactly as can be told, and what to say about it."""
     old = (
-        f"accelerators stand in the zones known in {places.KNOWN_AS_OF}, CPU types in whole regions; "
-        f"{', '.join(places.unknown(machines()))} in every region with a price, which may have none"
+        f"accelerators stand in the zones known in {accelerator_zones.KNOWN_AS_OF}, CPU types in whole regions; "
+        f"{', '.join(accelerator_zones.unknown(machines()))} in every region with a price, which may have none"
     )
     if not allowed.bearer:
-        return places.known(), (f"zones were not asked for, which needs a Google login: {old}",)
+        return accelerator_zones.known(), (f"zones were not asked for, which needs a Google login: {old}",)
     if not allowed.project:
-        return places.known(), (f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",)
+        return accelerator_zones.known(), (f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",)
     url = f"{endpoint(context, 'compute', COMPUTE)}/compute/v1/projects/{allowed.project}/aggregated"
     try:
-        found = places.read(context.http, url, allowed.bearer, machines(), lambda what: context.progress(Progress(0, 0, what)))
+        found = accelerator_zones.read(context.http, url, allowed.bearer, machines(), lambda what: context.progress(Progress(0, 0, what)))
     except CloudError as error:
-        return places.known(), (f"zones could not be read ({error.failure.sentence()}): {old}",)
+        return accelerator_zones.known(), (f"zones could not be read ({error.failure.sentence()}): {old}",)
     return found, ()
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from nbprov.model.clock import Seconds
 from nbprov.model.paths import home
 
-from . import naming
+from . import labels
 
 EMPTY_SECONDS: Seconds = 3600.0
 """A project with no machine is asked for so long after its last create, which may make its machine late."""
@@ -46,7 +46,7 @@ def note(owner: str, project: str) -> None:
 def others(owner: str, project: str) -> list[str]:
     """The projects beside this one in which the owner may have machines."""
     found = []
-    for file in sorted(folder().glob(f"{naming.short(owner)}-*")):
+    for file in sorted(folder().glob(f"{labels.short(owner)}-*")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             name = file.read_text().strip()
             if name and name != project and file == _file(owner, name):
@@ -74,4 +74,4 @@ def folder() -> Path:
 
 
 def _file(owner: str, project: str) -> Path:
-    return folder() / f"{naming.short(owner)}-{naming.short(project, 12)}"
+    return folder() / f"{labels.short(owner)}-{labels.short(project, 12)}"

@@ -17,13 +17,16 @@ from nbprov.model.launches import CheckResult, Instance, Launch, Operation, Poll
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Stock
 
-from . import checking, disks, errors, leftovers, listing, naming, projects, stock
+from . import check as checking
+from . import disk_types, errors, listing, projects, stock
+from . import labels as naming
+from . import side_objects as leftovers
 from .clients import Compute, Deadline, Rest
-from .creates import Creates
-from .finding import rows
+from .credentials import Login, endpoint, missing, open_login
 from .firewall import KIND, is_gone
-from .login import Login, endpoint, missing, open_login
-from .powered_off import GOING, GUEST, PoweredOff, ends_now, is_taken_back, reason_of
+from .insert import Creates
+from .label_search import rows
+from .poweroff_cleanup import GOING, GUEST, PoweredOff, ends_now, is_taken_back, reason_of
 
 NAME = listing.NAME
 START_SECONDS: Seconds = 15.0
@@ -44,7 +47,7 @@ CAPABILITIES = Capabilities(
     login=listing.LOGIN,
     # A machine of Google's is no container, and nothing of ours starts one in it: better said than ignored.
     docker=False,
-    disk_tiers=frozenset(disks.TIERS),
+    disk_tiers=frozenset(disk_types.TIERS),
     network_best=True,
     replayable=True,
     replaces_nodes=True,

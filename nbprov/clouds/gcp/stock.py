@@ -19,8 +19,8 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
-from .bodies import device_need, shape_of
 from .clients import Deadline, Rest
+from .insert_bodies import device_need, shape_of
 
 HIGH, LOW = 0.7, 0.3
 MOST_QUESTIONS = 24

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Any
 
-from nbprov.clouds.web_words import words_of
+from nbprov.clouds.web.error_text import words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.clouds.fetching import expect
+from nbprov.clouds.pricing.region_fetch import expect
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from nbprov.clouds import gpu_names
-from nbprov.clouds.fetching import endpoint, expect, find_key, number
-from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing import gpu_names
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.region_fetch import endpoint, expect, find_key, number
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.price_list import PriceList, PriceRow

@@ -19,11 +19,11 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
 
-from . import errors, images, instances, keys
+from . import errors, images, instances, ssh_keys
 from . import stock as type_list
 from .account import find_access
 from .api import call
-from .pace import Pace, Sent, answer_of, sent_of
+from .rate_limit import Pace, Sent, answer_of, sent_of
 
 NAME = "lambda"
 SOURCE = "Lambda Cloud API, instance-types"
@@ -135,11 +135,15 @@ class LambdaCloud(Cloud):
                 self._terminate(access, alive)
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        return [SideObject(self.name, "", keys.KIND, key.id, shared=True) for key in keys.of_owner(find_access(), owner)]
+        return [SideObject(self.name, "", ssh_keys.KIND, key.id, shared=True) for key in ssh_keys.of_owner(find_access(), owner)]
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
         access = find_access()
-        return [one for one in objects if one.kind == keys.KIND and not keys.removed(access, one.id, CALL_SECONDS / max(1, len(objects)))]
+        return [
+            one
+            for one in objects
+            if one.kind == ssh_keys.KIND and not ssh_keys.removed(access, one.id, CALL_SECONDS / max(1, len(objects)))
+        ]
 
     def classify(self, error: BaseException) -> Failure:
         return errors.failure_of_exception(error) or super().classify(error)
@@ -147,7 +151,7 @@ class LambdaCloud(Cloud):
     def _create(self, access: Access, launch: Launch, body: dict[str, object], sent: Sent, by: float) -> tuple[str, ...]:
         """Send the one request that may make a machine; its answer is waited for until `by`, of the steady clock."""
         self._pace.wait_is_over(access.base)
-        body["ssh_key_names"] = [keys.ensured(access, launch.owner, STEP_SECONDS)]
+        body["ssh_key_names"] = [ssh_keys.ensured(access, launch.owner, STEP_SECONDS)]
         if time.time() >= launch.answer_by > 0:
             raise _too_late()
         self._pace.launched(access.base)
@@ -165,7 +169,7 @@ class LambdaCloud(Cloud):
         except CloudError as error:
             sent.unclear = error.failure.cause is Cause.UNKNOWN_OUTCOME
             if error.failure.cause is Cause.TRANSIENT:
-                keys.forget(access, launch.owner)
+                ssh_keys.forget(access, launch.owner)
             raise
         found = data.get("instance_ids") if isinstance(data, dict) else None
         if not isinstance(found, builtins.list) or not found or not all(isinstance(i, str) and i for i in found):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from nbprov.clouds.fetching import expect
+from nbprov.clouds.pricing.region_fetch import expect
 from nbprov.model.clock import Instant
 from nbprov.model.money import MICROS_PER_USD, Micros
 from nbprov.model.offers import Offer

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .client import START_STEP, Client
-from .daemon import lock
-from .wire import AnswerLost, Refusal, Unreachable, state_dir
+from .daemon.daemon import lock
+from .rpc import AnswerLost, Refusal, Unreachable, state_dir
 
 ANSWER_SECONDS = 30.0
 """How long ending all machines may take; one takes milliseconds."""

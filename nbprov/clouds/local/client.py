@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 
-from . import wire
+from . import rpc
 
 START_SECONDS: Seconds = 15.0
 """How long a daemon may take to come up: a cold interpreter on a slow disk needs about two seconds, on a busy machine ten."""
@@ -66,8 +66,8 @@ class Client:
         deadline = time.monotonic() + timeout
         try:
             return self._call_once(name, arguments or {}, deadline, start)
-        except wire.AnswerLost as error:
-            if name not in REPEATABLE or isinstance(error, wire.NoAnswer):
+        except rpc.AnswerLost as error:
+            if name not in REPEATABLE or isinstance(error, rpc.NoAnswer):
                 raise
         return self._call_once(name, arguments or {}, deadline, start)
 
@@ -80,49 +80,49 @@ class Client:
             try:
                 with link:
                     link.settimeout(max(LEAST_SECONDS, deadline - time.monotonic()))
-                    return wire.exchange(link, endpoint, name, arguments)
-            except wire.Refusal as refusal:
+                    return rpc.exchange(link, endpoint, name, arguments)
+            except rpc.Refusal as refusal:
                 # A new daemon took the old one's place between our look and our call; it did nothing yet.
-                if refusal.code != wire.STRANGER or wire.read_endpoint(self.folder) == endpoint:
+                if refusal.code != rpc.STRANGER or rpc.read_endpoint(self.folder) == endpoint:
                     raise
 
-    def _connect(self, start: bool) -> tuple[wire.Endpoint, Any, bool]:
-        endpoint = wire.read_endpoint(self.folder)
+    def _connect(self, start: bool) -> tuple[rpc.Endpoint, Any, bool]:
+        endpoint = rpc.read_endpoint(self.folder)
         if endpoint is not None:
             try:
-                return endpoint, wire.connect(endpoint, ALIVE_SECONDS), False
-            except wire.Unreachable:
+                return endpoint, rpc.connect(endpoint, ALIVE_SECONDS), False
+            except rpc.Unreachable:
                 if not start:
                     raise
         if not start:
-            raise wire.Unreachable("no daemon runs")
+            raise rpc.Unreachable("no daemon runs")
         return (*self._start(), True)
 
-    def _start(self) -> tuple[wire.Endpoint, Any]:
+    def _start(self) -> tuple[rpc.Endpoint, Any]:
         deadline = time.monotonic() + START_SECONDS
         process = self._spawn()
         while True:
-            endpoint = wire.read_endpoint(self.folder)
+            endpoint = rpc.read_endpoint(self.folder)
             if endpoint is not None:
                 try:
-                    link = wire.connect(endpoint, ALIVE_SECONDS)
+                    link = rpc.connect(endpoint, ALIVE_SECONDS)
                     process.wait(START_SECONDS)
                     return endpoint, link
-                except wire.Unreachable:
+                except rpc.Unreachable:
                     endpoint = None  # Left by an earlier daemon.
             code = process.poll()
             if code:
-                raise wire.Unreachable(f"the daemon ended with {code}: {self._last_words()}")
+                raise rpc.Unreachable(f"the daemon ended with {code}: {self._last_words()}")
             if time.monotonic() > deadline:
-                raise wire.Unreachable(f"the daemon did not come up in time: {self._last_words()}")
+                raise rpc.Unreachable(f"the daemon did not come up in time: {self._last_words()}")
             time.sleep(START_STEP)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         try:
-            wire.private_dir(self.folder)
+            rpc.private_dir(self.folder)
             with (self.folder / "daemon.err").open("ab") as errors:
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-m", "nbprov.clouds.local.daemon", "--dir", str(self.folder)],
+                    [sys.executable, "-P", "-m", "nbprov.clouds.local.daemon.daemon", "--dir", str(self.folder)],
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,
@@ -131,7 +131,7 @@ class Client:
                     start_new_session=True,
                 )
         except OSError as error:
-            raise wire.Unreachable(f"the daemon cannot be started: {error}") from error
+            raise rpc.Unreachable(f"the daemon cannot be started: {error}") from error
 
     def _last_words(self) -> str:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 
-from .wire import STRANGER, AnswerLost, Refusal, Unreachable
+from .rpc import STRANGER, AnswerLost, Refusal, Unreachable
 
 CAUSES: dict[str, Cause] = {
     "InsufficientCapacity": Cause.CAPACITY,
@@ -62,7 +62,7 @@ def failure_of_exception(error: BaseException, *, creates: bool = False) -> Fail
         return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, str(error), "AnswerLost")
     if isinstance(error, Unreachable):
         return Failure(Cause.TRANSIENT, str(error), "Unreachable")
-    from .market import MarketError  # the daemon's; the adapter's own calls end above, without the market's reader
+    from .daemon.market import MarketError  # the daemon's; the adapter's own calls end above, without the market's reader
 
     if isinstance(error, MarketError):
         return Failure(Cause.BAD_REQUEST, str(error), "InvalidMarket")

@@ -15,8 +15,9 @@ from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Place
 
-from . import errors, price_marks, system, wire
+from . import errors, market_offers, rpc
 from .client import Client
+from .daemon import platform_calls
 
 NAME = "local"
 
@@ -67,10 +68,10 @@ class LocalCloud(Cloud):
     @property
     def folder(self) -> Path:
         """The state directory: the market file, the daemon's log and the machines are in it."""
-        return self._folder if self._folder is not None else wire.state_dir()
+        return self._folder if self._folder is not None else rpc.state_dir()
 
     def check(self) -> CheckResult:
-        if system.IS_WINDOWS:
+        if platform_calls.IS_WINDOWS:
             problem = Failure(Cause.NOT_OFFERED, "the local cloud needs Linux, macOS or WSL")
             return CheckResult(self.name, enabled=False, problem=problem)
         try:
@@ -93,11 +94,11 @@ class LocalCloud(Cloud):
         return CheckResult(self.name, failure is None, told["account"], "none needed", failure, tuple(d for d in details if d))
 
     def offers(self) -> Sequence[Offer]:
-        return [price_marks.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)]
+        return [market_offers.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)]
 
     def quote(self, candidate: Candidate) -> Quote | None:
         hourly = self._call("quote", _row(candidate), CHECK_SECONDS)
-        return None if hourly is None else Quote(int(hourly), price_marks.SOURCE, time.time())
+        return None if hourly is None else Quote(int(hourly), market_offers.SOURCE, time.time())
 
     def submit(self, launch: Launch) -> Operation:
         arguments: dict[str, Any] = {
@@ -126,7 +127,7 @@ class LocalCloud(Cloud):
         if answer["state"] == "accepted":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "refused":
-            return Refused(errors.failure_of(wire.Refusal(answer["code"], answer["message"], answer["details"])))
+            return Refused(errors.failure_of(rpc.Refusal(answer["code"], answer["message"], answer["details"])))
         return Pending()
 
     def list(self, owner: str) -> builtins.list[Instance]:
@@ -156,7 +157,7 @@ class LocalCloud(Cloud):
     def _call(self, name: str, arguments: Mapping[str, Any], timeout: Seconds, *, creates: bool = False) -> Any:
         try:
             return Client(self.folder).call(name, arguments, timeout=timeout)
-        except (wire.Refusal, wire.Unreachable, wire.AnswerLost) as error:
+        except (rpc.Refusal, rpc.Unreachable, rpc.AnswerLost) as error:
             failure = errors.failure_of_exception(error, creates=creates)
             raise CloudError(failure or super().classify(error)) from error
 
@@ -178,7 +179,7 @@ class LocalCloud(Cloud):
             launched_at=row["launched_at"],
             reason=row["reason"],
             hourly=row["hourly"],
-            by_itself=row["reason"].startswith(wire.BY_ITSELF),
+            by_itself=row["reason"].startswith(rpc.BY_ITSELF),
         )
 
 

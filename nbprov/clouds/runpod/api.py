@@ -13,8 +13,8 @@ from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.api_keys import Access
-from nbprov.clouds.web_answers import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
-from nbprov.clouds.web_words import NOBODY, blotted, broken, host_of, is_page, retry_after, web_page
+from nbprov.clouds.web.error_text import NOBODY, blotted, broken, host_of, is_page, retry_after, web_page
+from nbprov.clouds.web.response import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any
 
-from nbprov.clouds.web_words import is_page, words_of
+from nbprov.clouds.web.error_text import is_page, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 

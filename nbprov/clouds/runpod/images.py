@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nbprov.clouds import gpu_names
+from nbprov.clouds.pricing import gpu_names
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from nbprov.clouds.api_keys import Access
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.clouds.fetching import price
+from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.places import Place
 from nbprov.model.spec import DEFAULT_DISK_GB
 
-from . import start
+from . import pod_entrypoint
 from .images import PREFIX, Container
-from .kinds import CpuType, GpuType, Kinds
-from .offered import Centre
+from .merged_catalog import Centre
+from .type_ids import CpuType, GpuType, Kinds
 
 NAME = "runpod"
 LOGIN = "root"
@@ -116,16 +116,16 @@ def body(
         "name": pod_name(launch),
         "image": container.image,
         "cloud": kind.cloud if isinstance(kind, GpuType) else "SECURE",
-        "args": start.arguments(access.base),
+        "args": pod_entrypoint.arguments(access.base),
         "ports": _ports(launch),
-        "env": {**environment(launch, kind, access), start.START_VARIABLE: start_value},
+        "env": {**environment(launch, kind, access), pod_entrypoint.START_VARIABLE: start_value},
     }
     if centres:
         made["dataCenterIds"] = centres
     if isinstance(kind, GpuType):
         made["gpu"] = {"id": gpu_id, "count": kind.count, **({"minCudaVersion": container.min_cuda} if container.min_cuda else {})}
         made["disk"] = CONTAINER_GB
-        made["mounts"] = {"persistent": {"size": max(LEAST_VOLUME_GB, launch.disk_gb), "path": start.VOLUME}}
+        made["mounts"] = {"persistent": {"size": max(LEAST_VOLUME_GB, launch.disk_gb), "path": pod_entrypoint.VOLUME}}
     else:
         made["cpu"] = {"id": kind.id, "vcpuCount": kind.vcpus}
         # Nobody who names no size means 256 GB of a machine that has 20.

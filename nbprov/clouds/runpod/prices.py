@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbprov.clouds.fetching import endpoint, find_key
-from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.region_fetch import endpoint, find_key
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList
 
-from . import graphql, rest_v2
+from . import graphql_catalog, rest_catalog
 from .account import API, KEY_FILE, key_in
-from .offered import Offered, rows
+from .merged_catalog import Offered, rows
 
 REST_SOURCE = "RunPod REST v2 catalogue"
 GRAPHQL_SOURCE = "RunPod GraphQL gpuTypes"
@@ -62,13 +62,13 @@ class RunPodPrices(Fetcher):
         if key:
             context.progress(Progress(0, parts, "catalogue"))
             try:
-                by_rest = rest_v2.read(context.http, endpoint(context, "rest", API), key)
+                by_rest = rest_catalog.read(context.http, endpoint(context, "rest", API), key)
             except CloudError as error:
                 reasons.append(f"REST v2 could not be read ({error}): prices are from GraphQL")
                 failures.append(error.failure)
         context.progress(Progress(parts - 1, parts, "spot prices" if by_rest else "catalogue"))
         try:
-            by_graphql = graphql.read(context.http, endpoint(context, "graphql", API))
+            by_graphql = graphql_catalog.read(context.http, endpoint(context, "graphql", API))
         except CloudError as error:
             reasons.append(f"no spot prices: {error}")
             failures.append(error.failure)

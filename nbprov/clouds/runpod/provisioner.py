@@ -29,11 +29,12 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
 
-from . import checking, pods, secrets, start, stock
+from . import check as checking
+from . import pod_entrypoint, pods, secrets, stock
 from .account import find_access
 from .api import Api, Deadline
 from .images import container_for
-from .kinds import CpuType, GpuType, Kinds, centres_of, price_now, read_type
+from .type_ids import CpuType, GpuType, Kinds, centres_of, price_now, read_type
 
 PODS = "/v2/pods"
 SOURCE = "RunPod REST v2 catalogue"
@@ -60,14 +61,14 @@ CAPABILITIES = Capabilities(
     stock_probe=True,
     # Documented for the pod's own key; see start.py.
     poweroff_ends_bill=True,
-    poweroff=start.poweroff_command(),
+    poweroff=pod_entrypoint.poweroff_command(),
     boot_deadline=900.0,
     poll_every=3.0,
     default_families=("cpu",),
     notes={
         "spot": "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired",
         "stop": "a stopped pod stays on its host, and may come back without its GPU; its volume costs twice the price meanwhile",
-        "disk": f"the home lies on the pod's volume ({start.VOLUME}); what is written outside it is lost when the pod stops",
+        "disk": f"the home lies on the pod's volume ({pod_entrypoint.VOLUME}); what is written outside it is lost when the pod stops",
         "image": "the image is the machine itself; its entry point is replaced, so it has to have a shell and (for the agent) Python",
         "ports": "opened when the pod is made, each mapped to another number outside; later ones would restart the pod",
         "several nodes": "RunPod has no call that makes several pods or none",
@@ -111,7 +112,7 @@ class RunPodCloud(Cloud):
         container = container_for(launch.candidate.offer, pods.asked_image(launch))
         gpu_id = self._kinds.gpu_id(api, kind.name, seconds=deadline.left(LOOK_SECONDS)) if isinstance(kind, GpuType) else ""
         centres = self._centres(api, launch.candidate.offer, deadline)
-        hidden = [*launch.fills.values(), start.packed(launch.user_data())]
+        hidden = [*launch.fills.values(), pod_entrypoint.packed(launch.user_data())]
         kept = secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))
         try:
             _in_time(launch)

@@ -16,8 +16,8 @@ from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import Launch, SideObject
 
 from .api import Api, Deadline
+from .pod_entrypoint import packed
 from .pods import NAME, placeholder, secret_name
-from .start import packed
 
 SECRETS = "/v2/account/secrets"
 KIND = "secret"

@@ -20,8 +20,8 @@ from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
 from .api import Api, Deadline
-from .kinds import CPUS, GPUS, CpuType, GpuType, Kinds, name_of, read_type
-from .offered import Centre
+from .merged_catalog import Centre
+from .type_ids import CPUS, GPUS, CpuType, GpuType, Kinds, name_of, read_type
 
 MOST_QUESTIONS = 6
 """Questions a look: one a size of machine. RunPod allows 60 calls a minute, and a plan asks every few seconds at most."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nbprov.clouds import gpu_names
-from nbprov.clouds.fetching import number, price
+from nbprov.clouds.pricing import gpu_names
+from nbprov.clouds.pricing.region_fetch import number, price
 from nbprov.model.price_list import PriceRow
 
 SIZES = ((32, 65536), (16, 32768), (8, 16384), (4, 8192))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nbprov.clouds.fetching import endpoint, expect, find_key, number
-from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing.region_fetch import endpoint, expect, find_key, number
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList
 

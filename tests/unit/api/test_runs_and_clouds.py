@@ -14,7 +14,7 @@ from nbprov import api
 from nbprov.api.errors import CloudTrouble
 from nbprov.clouds import registry
 from nbprov.clouds.local.client import Client
-from nbprov.clouds.local.wire import Unreachable
+from nbprov.clouds.local.rpc import Unreachable
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import LedgerError
 from nbprov.model.failures import Cause, CloudError, Failure

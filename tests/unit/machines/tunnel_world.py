@@ -19,7 +19,7 @@ import psutil
 from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.clouds.local.wire import Unreachable
+from nbprov.clouds.local.rpc import Unreachable
 from nbprov.machines.agents import agent_of
 from nbprov.provisioning.async_cloud import AsyncCloud
 

@@ -105,9 +105,9 @@ def test_diff_shows_the_largest_and_has_all(shell: TestingShell, mirror: doubles
 def test_offline_is_one_quiet_line(
     shell: TestingShell, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from nbprov.clouds import http
+    from nbprov.clouds.web import client
 
-    monkeypatch.setattr(http, "TRIES", 1)
+    monkeypatch.setattr(client, "TRIES", 1)
     world.settings(nbprov_home, "http://127.0.0.1:9/{cloud}/vms.csv")
     sheet = _run(shell, "refresh lambda vast")
     assert capsys.readouterr().out == ""

@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from nbprov.clouds.web_answers import Answer, Ask, Broken, Stopped
-from nbprov.clouds.web_words import NOBODY, retry_after
+from nbprov.clouds.web.error_text import NOBODY, retry_after
+from nbprov.clouds.web.response import Answer, Ask, Broken, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 

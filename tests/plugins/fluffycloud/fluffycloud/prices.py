@@ -7,8 +7,8 @@ import os
 from functools import lru_cache
 from importlib.resources import files
 
-from nbprov.clouds.fetching import endpoint, expect, find_key, number, price
-from nbprov.clouds.prices import FetchContext, Fetcher
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
+from nbprov.clouds.pricing.region_fetch import endpoint, expect, find_key, number, price
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from nbprov.clouds.local.client import Client
-from nbprov.clouds.local.wire import AnswerLost, Refusal, Unreachable
+from nbprov.clouds.local.rpc import AnswerLost, Refusal, Unreachable
 from nbprov.model.money import MICROS_PER_USD
 
 KEY = "fluffy-demo-key"

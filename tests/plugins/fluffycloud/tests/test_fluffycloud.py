@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "contract"))
 from fetch_context import Fetching
 from fluffy_under_test import FluffyUnderTest
 
-from nbprov.clouds import prices, registry
+from nbprov.clouds import registry
+from nbprov.clouds.pricing import fetcher as prices
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import usd
 from nbprov.model.places import Market

@@ -14,7 +14,7 @@ import pytest
 from nbprov.catalog.refreshing import Outcome, Upkeep
 from nbprov.catalog.refreshing import lease as module
 from nbprov.catalog.refreshing.lease import Held, lease
-from nbprov.clouds.http import Stopped
+from nbprov.clouds.web.client import Stopped
 
 HOLD = """
 import sys, threading

@@ -10,8 +10,8 @@ import price_world as world
 import pytest
 
 from nbprov.catalog.refreshing import Outcome, Owner, Source, Upkeep
-from nbprov.clouds import prices
-from nbprov.clouds.prices import FetchContext, Fetcher, Progress
+from nbprov.clouds.pricing import fetcher as prices
+from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList, PriceRow
 

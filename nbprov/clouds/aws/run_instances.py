@@ -1,0 +1,152 @@
+"""The one request that makes machines: built from nothing but the launch and lasting facts, so that a repeat is the same to the byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.launches import Launch, OnShutdown
+from nbprov.model.places import Market
+
+from .images import MachineImage
+from .instance_states import KEY_TAG, NODE_TAG
+from .network import Subnet
+
+MOST_TAGS = 50
+MOST_KEY, MOST_VALUE = 128, 256
+MOST_USER_DATA = 16 * 1024
+"""Bytes of a start script, before base64 (docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
+
+GP3_FREE_IOPS, GP3_FREE_RATE = 3000, 125
+TIERS: Mapping[str, tuple[str, int, int]] = {
+    # tier: volume type, IOPS, MB/s. What gp3 gives for nothing (3000, 125) is the lowest there is; magnetic disks cost hardly less.
+    "": ("gp3", GP3_FREE_IOPS, GP3_FREE_RATE),
+    "low": ("gp3", GP3_FREE_IOPS, GP3_FREE_RATE),
+    "medium": ("gp3", 3000, 220),
+    "high": ("gp3", 6000, 400),
+    "best": ("gp3", 16000, 1000),
+    "ultra": ("io2", 60000, 0),
+}
+_PER_GB = {"gp3": 500, "io2": 1000}
+"""The most IOPS a GB of the disk may have (docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html)."""
+_VOLUME_TAGS_REFUSED = re.compile(r"CreateTags.*volume", re.DOTALL)
+
+
+def request(
+    launch: Launch, image: MachineImage, subnet: Subnet, groups: list[str], *, efa: bool = False, tag_volumes: bool = True
+) -> dict[str, Any]:
+    """What `RunInstances` is sent.
+
+    Parameters
+    ----------
+    subnet
+        Where the machines go.
+    groups
+        Security groups, in a lasting order.
+    efa
+        Give the machines an Elastic Fabric Adapter.
+    tag_volumes
+        Whether the disks are tagged too, which is a permission of its own.
+
+    Raises
+    ------
+    CloudError
+        `bad_request` where the start script is too long for EC2.
+    """
+    offer = launch.candidate.offer
+    script = launch.user_data()
+    if len(script.encode()) > MOST_USER_DATA:
+        words = f"the start script has {len(script.encode())} bytes; EC2 takes {MOST_USER_DATA}"
+        raise CloudError(Failure(Cause.BAD_REQUEST, words, "UserDataTooLarge"))
+    spot = offer.market is Market.SPOT
+    made: dict[str, Any] = {
+        "ImageId": image.id,
+        "InstanceType": offer.instance_type,
+        # All or none.
+        "MinCount": launch.count,
+        "MaxCount": launch.count,
+        "ClientToken": launch.key,
+        "InstanceInitiatedShutdownBehavior": "terminate" if spot or launch.on_shutdown is OnShutdown.TERMINATE else "stop",
+        "BlockDeviceMappings": [
+            {"DeviceName": image.device, "Ebs": disk(launch, image)},
+            # Disks that the image would leave behind, and on the bill, when the machine ends.
+            *({"DeviceName": device, "Ebs": {"DeleteOnTermination": True}} for device in image.kept),
+        ],
+        # One hop: what a container on the machine asks goes over two, and the start script, which holds the host key, is none of its concern.
+        "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
+        "TagSpecifications": _tag_lists(launch, spot=spot, tag_volumes=tag_volumes),
+    }
+    if script:
+        made["UserData"] = script
+    if spot:
+        # No highest price: AWS advises against one, and what the spec allows was settled before.
+        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
+        made["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+    if subnet.any_will_do and not efa:
+        made |= {"SecurityGroupIds": groups}
+    elif subnet.gives_address and not efa:
+        made |= {"SubnetId": subnet.id, "SecurityGroupIds": groups}
+    else:
+        card: dict[str, Any] = {"DeviceIndex": 0, "SubnetId": subnet.id, "Groups": groups, "AssociatePublicIpAddress": True}
+        made["NetworkInterfaces"] = [card | ({"InterfaceType": "efa"} if efa else {}) | {"DeleteOnTermination": True}]
+    return made
+
+
+def disk(launch: Launch, image: MachineImage) -> dict[str, Any]:
+    """The boot disk: never smaller than the image, and large enough for the speed of its tier."""
+    kind, iops, rate = TIERS.get(launch.disk_tier, TIERS[""])
+    size = max(launch.disk_gb, image.least_gb, 1)
+    if kind == "io2":
+        size = max(size, -(-iops // _PER_GB[kind]))
+    iops = min(iops, max(GP3_FREE_IOPS, size * _PER_GB[kind]))
+    made: dict[str, Any] = {"VolumeType": kind, "VolumeSize": size, "DeleteOnTermination": True}
+    if kind == "io2" or iops > GP3_FREE_IOPS:
+        made["Iops"] = iops
+    if kind == "gp3" and rate > GP3_FREE_RATE:
+        made["Throughput"] = rate
+    return made
+
+
+def tags(launch: Launch) -> list[dict[str, str]]:
+    """The tags of a launch as EC2 takes them: ours first, then the spec's labels as far as there is room.
+
+    EC2 refuses keys that begin with `aws:`, and keys and values that are too long; such keys get `x-` in front, the rest is cut.
+    """
+    ours = {key: value for key, value in launch.tags.items() if key.startswith("nbprov-")}
+    ours |= {"nbprov-owner": launch.owner, "nbprov-token": launch.token, "nbprov-run": launch.run_id, "nbprov-name": launch.name}
+    if launch.part:
+        # EC2 numbers what one create makes from 0 on; and the create is found again by its key, as the cluster's other machines bear the token.
+        ours |= {NODE_TAG: str(launch.numbers[0]), KEY_TAG: launch.key}
+    theirs = {key: value for key, value in launch.tags.items() if key not in ours}
+    clean: dict[str, str] = {}
+    for key, value in {"Name": launch.name, **ours, **theirs}.items():
+        clean.setdefault(cleaned(key, MOST_KEY), "".join(c for c in value if c.isprintable())[:MOST_VALUE])
+    if "Name" in launch.tags:
+        clean["Name"] = "".join(c for c in launch.tags["Name"] if c.isprintable())[:MOST_VALUE]
+    return [{"Key": key, "Value": value} for key, value in list(clean.items())[:MOST_TAGS]]
+
+
+def cleaned(key: str, most: int) -> str:
+    """A tag's key that EC2 takes.
+
+    Examples
+    --------
+    >>> cleaned("aws:team", 128), cleaned("team", 3)
+    ('x-aws:team', 'tea')
+    """
+    plain = "".join(c for c in key if c.isprintable()).strip() or "x"
+    return (f"x-{plain}" if plain.lower().startswith("aws:") else plain)[:most]
+
+
+def wants_no_volume_tags(failure: Failure) -> bool:
+    """Whether a refusal may be for the disks' tags alone: it names them, or it is one that names nothing."""
+    if failure.code != "UnauthorizedOperation":
+        return False
+    return bool(_VOLUME_TAGS_REFUSED.search(failure.message)) or "not authorized to perform:" not in failure.message
+
+
+def _tag_lists(launch: Launch, *, spot: bool, tag_volumes: bool) -> list[dict[str, Any]]:
+    kinds = ["instance", *(["volume"] if tag_volumes else []), *(["spot-instances-request"] if spot else [])]
+    return [{"ResourceType": kind, "Tags": tags(launch)} for kind in kinds]

@@ -1,0 +1,228 @@
+"""From a launch to its machines: what has to be there first, the one create, and what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nbprov.clouds.base import SSH_PORT_LABEL
+from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure, Scope
+from nbprov.model.launches import Accepted, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.places import Market
+
+from . import errors, images, launch_index, run_instances
+from .clients import CREATE, REGIONS_VARIABLE, Session, narrowed
+from .instance_states import CLOUD, ssh_port
+from .listing import Listing
+from .network import Networks, Subnet
+from .security_groups import Doors, covered, without
+
+PREPARE_SECONDS: Seconds = 10.0
+"""How long image, subnet and security group may take together: the last of their calls may take 17 s, and the create 18 s, of a call's 30."""
+ASKING_SECONDS: Seconds = 3.0
+"""When a poll begins no second call any more: one may take 17 s of a listing's 20."""
+SETTLING: Seconds = 10.0
+"""How long machines that are still `pending` count as undecided: that is when EC2 ends those for which it has no room after all."""
+NOTHING_MADE = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA, Cause.NOT_OFFERED, Cause.BAD_REQUEST})
+"""Refusals of a first create after which surely no machine of it is there."""
+USED_TOKEN = frozenset({"IdempotentParameterMismatch", "IdempotentInstanceTerminated"})
+
+
+class Submitting:
+    """Creates of one account."""
+
+    def __init__(self, session: Session, networks: Networks, doors: Doors, listing: Listing) -> None:
+        self._session = session
+        self._networks = networks
+        self._doors = doors
+        self._listing = listing
+
+    def submit(self, launch: Launch) -> Operation:
+        """Send one create for all machines of a launch."""
+        _not_too_late(launch)
+        region = launch.candidate.offer.region
+        if narrowed() and region not in narrowed():
+            # A machine there would be in no listing.
+            words = f"{region} is not among the regions that {REGIONS_VARIABLE} names"
+            raise CloudError(Failure(Cause.NOT_OFFERED, words, "narrowed", Scope.REGION))
+        try:
+            with self._session.within(PREPARE_SECONDS):
+                subnet = self._networks.place(region, launch.candidate.offer.zone)
+                image = images.find(self._session, region, launch.candidate.offer, launch.image)
+                groups = self._groups(launch, subnet)
+                efa = launch.network_best and self._has_efa(region, launch.candidate.offer.instance_type)
+                if efa:
+                    self._doors.join_out(region, groups[0])
+            before = launch_index.read(launch.token)
+            note = self._noted(launch, before)
+        except CloudError as error:
+            raise CloudError(self._explained(region, error.failure)) from None
+        _not_too_late(launch)
+        return self._create(launch, note, image, subnet, groups, efa=efa, is_first=before is None)
+
+    def poll(self, operation: Operation) -> PollResult:
+        """What became of a create.
+
+        EC2 answers a create with the ids it made, so what is left to tell is whether it took them back: pending, then terminated with a reason.
+        """
+        told = tuple(i for i in operation.data.get("ids", "").split(",") if i)
+        region = operation.data.get("region", "")
+        if region:
+            self._listing.note(region, told)
+        with self._session.within(ASKING_SECONDS):
+            shown = self._listing.of_token(operation.token, region, operation.data.get("key", ""))
+        if not shown:
+            # Given out and not listed yet: that is how fresh machines are, and no refusal.
+            return Accepted(told) if told else Refused(Failure(Cause.UNKNOWN, "EC2 knows no machine of this create", "OperationForgotten"))
+        undecided = all(i.state is InstanceState.PENDING for i in shown) or all(i.state is InstanceState.ENDING for i in shown)
+        if all(i.state is InstanceState.GONE and i.failure for i in shown):
+            # EC2 took all of them back.
+            return Refused(next(i.failure for i in shown if i.failure))
+        if undecided and 0 <= time.time() - float(operation.data.get("at") or 0) < SETTLING:
+            return Pending()
+        return Accepted(told or tuple(i.id for i in sorted(shown, key=lambda i: (i.node, i.id))))
+
+    # ------------------------------------------------------------ before the create
+
+    def _groups(self, launch: Launch, subnet: Subnet) -> list[str]:
+        region = launch.candidate.offer.region
+        group = self._doors.shared(region, subnet.vpc, launch.owner, ssh_port(launch.tags.get(SSH_PORT_LABEL, "")))
+        ports = without(covered(launch.ports), ssh_port(launch.tags.get(SSH_PORT_LABEL, "")))
+        return [group, *([self._doors.for_ports(region, subnet.vpc, launch.owner, launch.token, ports)] if ports else [])]
+
+    def _has_efa(self, region: str, instance_type: str) -> bool:
+        """Whether a type can have an Elastic Fabric Adapter; where it cannot, `network_tier: best` is the network it has."""
+        answer = self._session.call(region, "DescribeInstanceTypes", InstanceTypes=[instance_type])
+        return any(bool(t.get("NetworkInfo", {}).get("EfaSupported")) for t in answer["InstanceTypes"])
+
+    # ------------------------------------------------------------ the create
+
+    def _noted(self, launch: Launch, before: launch_index.Note | None) -> launch_index.Note:
+        """Write down what is about to be asked for.
+
+        Raises
+        ------
+        CloudError
+            `unknown_outcome` where this create was sent with the credentials of another account: it may have made machines there.
+        """
+        offer = launch.candidate.offer
+        try:
+            account = self._session.account()
+        except CloudError:
+            # Who may launch may ask this as well; where it is not answered, the answer to the create tells.
+            account = ""
+        if before is not None and before.account and account != before.account:
+            words = f"this create was sent before, with credentials of the AWS account {before.account}, and these are of another"
+            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, "OtherAccount"))
+        if before is None:
+            spot = offer.market is Market.SPOT
+            before = launch_index.Note(launch.token, launch.owner, offer.region, "", offer.instance_type, launch.name, spot, launch.count)
+        note = replace(before, account=before.account or account, at=time.time())
+        launch_index.write(note)
+        return note
+
+    def _create(
+        self,
+        launch: Launch,
+        note: launch_index.Note,
+        image: images.MachineImage,
+        subnet: Subnet,
+        groups: list[str],
+        *,
+        efa: bool,
+        is_first: bool,
+    ) -> Operation:
+        region = note.region
+        try:
+            answer = self._sent(launch, region, image, subnet, groups, efa=efa)
+        except CloudError as error:
+            failure = error.failure
+            if is_first and failure.cause in NOTHING_MADE and failure.code not in USED_TOKEN:
+                launch_index.drop(note)
+            if failure.code in USED_TOKEN:
+                return self._made_before(launch, note, failure)
+            if failure.code in ("InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidGroup.NotFound"):
+                # What was remembered is gone, or what was just made is not seen everywhere yet.
+                self._networks.forget(region)
+                failure = replace(failure, cause=Cause.TRANSIENT)
+            elif failure.code.startswith("InvalidAMIID.") and not launch.image and images.forget(region, launch.candidate.offer):
+                # The image of the day was withdrawn: the next try looks for the one in its place.
+                failure = replace(failure, cause=Cause.TRANSIENT)
+            raise CloudError(self._explained(region, failure)) from None
+        rows: Sequence[dict[str, Any]] = sorted(answer["Instances"], key=lambda i: int(i.get("AmiLaunchIndex") or 0))
+        ids = tuple(str(i["InstanceId"]) for i in rows)
+        with contextlib.suppress(CloudError):
+            # What is noted already is enough to find them again.
+            others = note.ids if launch.part else ()
+            launch_index.write(
+                replace(note, ids=(*(i for i in others if i not in ids), *ids), account=str(answer.get("OwnerId") or note.account))
+            )
+        return self._operation(launch, region, str(answer.get("ReservationId", "")), ids)
+
+    def _sent(self, launch: Launch, region: str, image: images.MachineImage, subnet: Subnet, groups: list[str], *, efa: bool) -> Any:
+        whole = run_instances.request(launch, image, subnet, groups, efa=efa)
+        try:
+            return self._session.call(region, errors.CREATE, CREATE, **whole)
+        except CloudError as refused:
+            if not run_instances.wants_no_volume_tags(refused.failure):
+                raise
+            less = run_instances.request(launch, image, subnet, groups, efa=efa, tag_volumes=False)
+            try:
+                return self._session.call(region, errors.CREATE, CREATE, **less)
+            except CloudError as error:
+                # The refusal of the whole names what is missing; that of the rest may not.
+                raise (refused if error.failure.code == refused.failure.code else error) from None
+
+    def _made_before(self, launch: Launch, note: launch_index.Note, failure: Failure) -> Operation:
+        """The operation of an earlier create with this token, where a repeat of it came out different: the image of the day changed, say."""
+        region = note.region
+        key = launch.key if launch.part else ""
+        shown = [i for i in self._listing.of_token(launch.token, region, key) if i.owner == launch.owner]
+        if not shown and failure.code == "IdempotentInstanceTerminated":
+            raise CloudError(failure)
+        if not shown:
+            words = f"this token was used before and its machines are not listed yet: {failure.message}"
+            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
+        if not launch.part and len(shown) < note.count == launch.count:
+            words = f"this token was used before, and of its {note.count} machines {len(shown)} are listed so far: {failure.message}"
+            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
+        if len(shown) != launch.count or {i.instance_type for i in shown} != {launch.candidate.offer.instance_type}:
+            raise CloudError(failure)
+        return self._operation(launch, region, "", [i.id for i in sorted(shown, key=lambda i: (i.node, i.id))])
+
+    def _operation(self, launch: Launch, region: str, reservation: str, ids: Sequence[str]) -> Operation:
+        self._listing.note(region, ids)
+        return Operation(
+            CLOUD,
+            launch.token,
+            reservation,
+            {"region": region, "ids": ",".join(ids), "at": f"{time.time():.3f}"} | ({"key": launch.key} if launch.part else {}),
+        )
+
+    # ------------------------------------------------------------ reasons
+
+    def _explained(self, region: str, failure: Failure) -> Failure:
+        """The failure, with one thing set right: in a region that is not enabled, good credentials are refused as if they were bad."""
+        if failure.cause is not Cause.CREDENTIALS or failure.code not in (
+            "AuthFailure",
+            "UnrecognizedClientException",
+            "InvalidClientTokenId",
+        ):
+            return failure
+        try:
+            enabled = self._session.enabled()
+        except CloudError:
+            return failure
+        if region in enabled:
+            return failure
+        words = f"the region {region} is not enabled for this account: {failure.message}"
+        return Failure(Cause.PERMISSION, words, failure.code, Scope.REGION)
+
+
+def _not_too_late(launch: Launch) -> None:
+    if launch.answer_by and time.time() > launch.answer_by:
+        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent before the instant until which it was wanted", "TooLate"))

@@ -1,0 +1,77 @@
+"""Whether Google Cloud can be used: the credentials, the project, and what stands in the way."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.launches import CheckResult
+
+from .clients import Deadline, Rest
+from .price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
+
+SHOWN_QUOTAS = {"GPUS_ALL_REGIONS": "GPUs in all regions", "CPUS_ALL_REGIONS": "vCPUs in all regions"}
+
+
+def login_state() -> tuple[str, ...]:
+    """What a login is read from, so that a new one is noticed: variables, and the size and time of the credentials file."""
+    path = login_file(os.environ)
+    stamp: tuple[str, ...] = ()
+    if path is not None:
+        try:
+            told = path.stat()
+            stamp = (str(path), str(told.st_mtime_ns), str(told.st_size))
+        except OSError:
+            stamp = (str(path),)
+    return (*(os.environ.get(name, "") for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")), *stamp)
+
+
+def check(rest: Rest, deadline: Deadline) -> CheckResult:
+    """One question (`projects.get`, permission `compute.projects.get`) and what it tells.
+
+    Raises
+    ------
+    CloudError
+        With the cause and, where there is one, the next step in the message.
+    """
+    login = rest.login
+    try:
+        told = rest.ask("", deadline)
+    except CloudError as error:
+        return CheckResult("gcp", False, login.project, login.source, helped(error.failure, login.project))
+    return CheckResult("gcp", True, str(told.get("name") or login.project), login.source, None, tuple(details(told)))
+
+
+def details(project: dict[str, Any]) -> list[str]:
+    """Quotas of the whole project, in lines; a limit of 0 for GPUs with what to do."""
+    found = []
+    for quota in project.get("quotas") or ():
+        words = SHOWN_QUOTAS.get(str(quota.get("metric")))
+        if words is None:
+            continue
+        limit, usage = float(quota.get("limit") or 0), float(quota.get("usage") or 0)
+        line = f"{words}: {usage:g} of {limit:g} used"
+        if not limit:
+            line += " - no machine with a GPU can be made before you ask Google for more (IAM & Admin > Quotas, GPUS_ALL_REGIONS)"
+        found.append(line)
+    return found
+
+
+def helped(failure: Failure, project: str) -> Failure:
+    """The same failure with the next step for whoever checks."""
+    step = {
+        Cause.CREDENTIALS: "run `gcloud auth application-default login`",
+        Cause.BALANCE: f"link the project {project} to a billing account",
+    }.get(failure.cause, "")
+    message = failure.message
+    if failure.cause is Cause.PERMISSION:
+        if "has not been used in project" in message or failure.code in ("accessNotConfigured", "SERVICE_DISABLED"):
+            step = f"run `gcloud services enable compute.googleapis.com --project {project}`"
+        elif "was not found" in message:
+            step = f"is {project} the right project? GOOGLE_CLOUD_PROJECT names another"
+        else:
+            step = "ask for the role Compute Instance Admin (v1) and Compute Security Admin in the project"
+    if not step:
+        return failure
+    return Failure(failure.cause, f"{message} - {step}", failure.code, failure.scope, failure.retry_after, failure.limit_is_zero)

@@ -1,0 +1,215 @@
+"""What a create asks for, in the API's own JSON: one machine (`instances.insert`) or n at once (`instances.bulkInsert`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nbprov.clouds.base import SSH_PORT_LABEL
+from nbprov.model.failures import Cause, CloudError, Failure
+from nbprov.model.launches import Launch, OnShutdown
+from nbprov.model.offers import Offer
+from nbprov.model.places import Market
+
+from . import labels as naming
+from .disk_types import disk_type
+from .images import Image
+from .machine_types import DEVICES, machines
+
+NETWORK_VARIABLE = "NBPROV_GCP_NETWORK"
+SUBNETWORK_VARIABLE = "NBPROV_GCP_SUBNETWORK"
+LEAST_RUN, MOST_RUN = 30, 120 * 24 * 3600
+"""What Google takes as `maxRunDuration`, in seconds (page "Limit the runtime of a VM")."""
+FAST_NETWORK = {"n2": 32, "n2d": 48, "c2": 30, "c2d": 56, "c3": 44, "c3d": 60, "c4": 48, "a2": 48, "g2": 48, "m3": 64}
+"""Families with per-VM Tier_1 networking, and from how many vCPUs on (page "Configure per VM Tier_1 networking performance")."""
+_ATTACHED = re.compile(r"(?P<host>[a-z0-9-]+)\+(?P<count>\d+)x(?P<device>[A-Za-z0-9-]+)")
+_API_NAMES = {device.name: device.api_name for device in DEVICES}
+_OWN_DEVICES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
+"""Machine families that bring their accelerators."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A machine type, with the accelerators that are attached to it."""
+
+    machine_type: str
+    device: str = ""
+    count: int = 0
+
+    @property
+    def family(self) -> str:
+        """`n1`, `g2`."""
+        return self.machine_type.partition("-")[0]
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether the machine has accelerators, its own or attached."""
+        return bool(self.device) or self.machine_type.startswith(_OWN_DEVICES)
+
+
+def shape_of(instance_type: str) -> Shape:
+    """What a row's type means to Google.
+
+    Raises
+    ------
+    CloudError
+        `not_offered`: an accelerator that Compute Engine does not know under any name.
+
+    Examples
+    --------
+    >>> shape_of("n1-standard-4+1xT4")
+    Shape(machine_type='n1-standard-4', device='nvidia-tesla-t4', count=1)
+    """
+    found = _ATTACHED.fullmatch(instance_type)
+    if found is None:
+        if not re.fullmatch(r"[a-z][a-z0-9]*-[a-z0-9-]+", instance_type):
+            raise CloudError(Failure(Cause.NOT_OFFERED, f"{instance_type!r} is no machine type of Compute Engine", "machine-type"))
+        return Shape(instance_type)
+    device = _API_NAMES.get(found["device"])
+    if device is None:
+        raise CloudError(Failure(Cause.NOT_OFFERED, f"{found['device']} cannot be attached to a machine of Compute Engine", "accelerator"))
+    return Shape(found["host"], device, int(found["count"]))
+
+
+def network() -> str:
+    """The network that machines and rules are in, as a part of an address."""
+    said = os.environ.get(NETWORK_VARIABLE, "").strip() or "default"
+    return said if "/" in said else f"global/networks/{said}"
+
+
+def ssh_port(launch: Launch) -> int:
+    """Where sshd listens: 22, or what the spec says of its own image."""
+    said = launch.tags.get(SSH_PORT_LABEL, "")
+    return int(said) if said.isdecimal() and 0 < int(said) < 65536 else 22
+
+
+def wishes(launch: Launch, disk: str) -> dict[str, object]:
+    """What tells one create from another under the same token."""
+    offer = launch.candidate.offer
+    return {
+        "zone": offer.zone,
+        "type": offer.instance_type,
+        "market": offer.market.value,
+        "count": launch.count,
+        "disk": f"{disk} {launch.disk_gb}",
+        "image": launch.image,
+        "poweroff": launch.on_shutdown.value,
+    }
+
+
+def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
+    """What all machines of a launch have in common (`instanceProperties`), and the fingerprint of what was asked."""
+    offer = launch.candidate.offer
+    shape = shape_of(offer.instance_type)
+    disk = disk_type(shape.machine_type, launch.disk_tier, offer.vcpus)
+    fingerprint = naming.fingerprint(wishes(launch, disk))
+    labels = naming.labels(launch, fingerprint)
+    ends = launch.on_shutdown is OnShutdown.TERMINATE
+    labels[naming.POWEROFF] = naming.DELETE if ends else "stop"
+    body: dict[str, Any] = {
+        "machineType": shape.machine_type,
+        "labels": labels,
+        "tags": {"items": [naming.owner_tag(launch.owner), naming.launch_tag(launch.token)]},
+        "disks": [_disk(launch, image, disk, labels)],
+        "networkInterfaces": [_interface(launch, offer)],
+        "metadata": {"items": _metadata(launch, image, shape)},
+        "scheduling": _scheduling(launch, shape),
+        # No service account: nothing of the project's may be done from the machine.
+        "serviceAccounts": [],
+    }
+    if shape.device:
+        body["guestAccelerators"] = [{"acceleratorType": shape.device, "acceleratorCount": shape.count}]
+    if launch.network_best and (offer.vcpus or 0) >= FAST_NETWORK.get(shape.family, 10_000):
+        body["networkPerformanceConfig"] = {"totalEgressBandwidthTier": "TIER_1"}
+    return body, fingerprint
+
+
+def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str]:
+    """The body of `instances.insert`, which wants addresses where `bulkInsert` wants names."""
+    body, fingerprint = properties(launch, image)
+    zone = launch.candidate.offer.zone
+    body["name"] = naming.names(launch)[0]
+    body["machineType"] = f"zones/{zone}/machineTypes/{body['machineType']}"
+    for disk in body["disks"]:
+        disk["initializeParams"]["diskType"] = f"zones/{zone}/diskTypes/{disk['initializeParams']['diskType']}"
+    for device in body.get("guestAccelerators", ()):
+        device["acceleratorType"] = f"projects/{project}/zones/{zone}/acceleratorTypes/{device['acceleratorType']}"
+    return body, fingerprint
+
+
+def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
+    """The body of `instances.bulkInsert`: all of them, or none (`minCount`), under names of ours."""
+    body, fingerprint = properties(launch, image)
+    return {
+        "count": str(launch.count),
+        "minCount": str(launch.count),
+        "perInstanceProperties": {name: {} for name in naming.names(launch)},
+        "instanceProperties": body,
+    }, fingerprint
+
+
+def _disk(launch: Launch, image: Image, disk: str, labels: Mapping[str, str]) -> dict[str, Any]:
+    size = max(launch.disk_gb, image.disk_gb, 10)
+    ours = {key: value for key, value in labels.items() if key in (naming.OWNER, naming.TOKEN)}
+    parameters = {"sourceImage": image.link, "diskSizeGb": str(size), "diskType": disk, "labels": ours}
+    return {"boot": True, "autoDelete": True, "initializeParams": parameters}
+
+
+def _interface(launch: Launch, offer: Offer) -> dict[str, Any]:
+    found: dict[str, Any] = {"network": network()}
+    if not launch.image or launch.network_best:
+        # Google's own images all bring its network driver; an image of one's own may not.
+        found["nicType"] = "GVNIC"
+    found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
+    if subnetwork := os.environ.get(SUBNETWORK_VARIABLE, "").strip():
+        found["subnetwork"] = subnetwork if "/" in subnetwork else f"regions/{offer.region}/subnetworks/{subnetwork}"
+    return found
+
+
+def _metadata(launch: Launch, image: Image, shape: Shape) -> list[dict[str, str]]:
+    """The start script, which Google runs at every boot, and nothing that lets anyone else in."""
+    found = {
+        "startup-script": launch.user_data(),
+        "enable-oslogin": "FALSE",
+        "block-project-ssh-keys": "TRUE",
+        "serial-port-enable": "FALSE",
+    }
+    if shape.has_gpu and image.installs_driver:
+        found["install-nvidia-driver"] = "True"
+    return [{"key": key, "value": value} for key, value in found.items()]
+
+
+def _scheduling(launch: Launch, shape: Shape) -> dict[str, Any]:
+    spot = launch.candidate.offer.market is Market.SPOT
+    action = "DELETE" if launch.on_shutdown is OnShutdown.TERMINATE else "STOP"
+    found: dict[str, Any] = {"provisioningModel": "SPOT" if spot else "STANDARD", "automaticRestart": not spot}
+    if spot or shape.has_gpu:
+        # Machines with GPUs and spot ones cannot be moved while they run.
+        found["onHostMaintenance"] = "TERMINATE"
+    if launch.terminate_after is not None:
+        seconds = min(MOST_RUN, max(LEAST_RUN, round(launch.terminate_after)))
+        found["maxRunDuration"] = {"seconds": str(seconds)}
+    if spot or launch.terminate_after is not None:
+        found["instanceTerminationAction"] = action
+    if launch.terminate_after is not None and action == "STOP" and _has_local_disk(shape):
+        # Required for machines with local SSDs, and refused for all others.
+        found["onInstanceStopAction"] = {"discardLocalSsd": True}
+    return found
+
+
+def _has_local_disk(shape: Shape) -> bool:
+    return any(m.ssd_gib for m in machines() if m.name == shape.machine_type)
+
+
+def device_need(offer: Offer) -> tuple[str, float]:
+    """Which accelerator, by Google's name, and how many of it one machine of this offer takes; empty and 0 where none."""
+    shape = shape_of(offer.instance_type)
+    if shape.device:
+        return shape.device, float(shape.count)
+    known = next((m for m in machines() if m.name == shape.machine_type and m.device), None)
+    if known is not None and known.device is not None:
+        return known.device.api_name, known.count
+    return _API_NAMES.get(offer.accelerator, ""), offer.accelerator_count

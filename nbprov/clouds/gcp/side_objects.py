@@ -1,0 +1,44 @@
+"""Disks that were left: by a create that failed half-way, or a machine that somebody deleted without its disk."""
+
+from __future__ import annotations
+
+from nbprov.model.failures import CloudError
+from nbprov.model.launches import SideObject
+
+from . import labels as naming
+from .clients import Compute, Deadline
+from .label_search import scopes
+
+KIND = "disk"
+
+
+def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
+    """The owner's disks that no machine uses, in all zones."""
+    found = []
+    value = naming.clean(owner)
+    for scope in scopes(compute, deadline, "Disks", naming.OWNER, value):
+        for row in scope.get("disks") or ():
+            labels = row.get("labels") or {}
+            if labels.get(naming.OWNER) != value or row.get("users"):
+                continue
+            zone = naming.last(row.get("zone"))
+            token = str(labels.get(naming.TOKEN) or "")
+            found.append(SideObject("gcp", naming.region_of(zone), KIND, naming.instance_id(zone, str(row["name"])), token))
+    return found
+
+
+def remove_disk(compute: Compute, deadline: Deadline, disk: str) -> bool:
+    """Delete a disk. False where a machine uses it still; one that is gone is passed over."""
+    place = naming.parts(disk)
+    if place is None:
+        return True
+    zone, name = place
+    try:
+        compute.call("Disks", "delete_unary", deadline, zone=zone, disk=name)
+    except CloudError as error:
+        code = error.failure.code
+        if code in ("resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "resourceNotReady"):
+            return False
+        if code not in ("notFound", "RESOURCE_NOT_FOUND", "404"):
+            raise
+    return True

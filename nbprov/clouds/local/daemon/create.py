@@ -1,0 +1,307 @@
+"""Creates: idempotent by their token, decided after a while by stock and quota, all machines or none."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from nbprov.clouds.local import rpc
+from nbprov.clouds.local.errors import PASSING
+from nbprov.clouds.local.rpc import Refusal
+from nbprov.model.clock import Seconds
+from nbprov.model.launches import InstanceState as State
+
+from .fault_injection import Faults, refusal
+from .machine import Machine, Shape
+from .machine_lifecycle import ACTIVE, Lifecycle
+from .market import Market, MarketError, MarketFile, Row
+from .state_store import Record, Store
+
+log = logging.getLogger("nbprov.local")
+
+FORGET_SECONDS: Seconds = 3600.0
+"""How long a create's token is remembered after its machines are gone."""
+
+
+class Creates:
+    """Takes note of creates and decides them. All methods belong to the daemon's loop."""
+
+    def __init__(self, root: Path, store: Store, market: MarketFile, machines: Lifecycle, faults: Faults) -> None:
+        self.root = root
+        self.store = store
+        self.market = market
+        self.machines = machines
+        self.faults = faults
+        self._deciding = asyncio.Lock()
+        self._recent: deque[float] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting(self) -> list[Record]:
+        """Creates that are not decided yet."""
+        return [o for o in self.store.all("operation") if o["state"] == "pending"]
+
+    def adopt(self) -> None:
+        """Decide what an earlier daemon took note of."""
+        for operation in self.waiting:
+            self._decide_later(operation)
+
+    def forget(self) -> None:
+        """Forget creates that are long over."""
+        now = time.time()
+        alive = {_key_of(m) for m in self.store.all("machine")}
+        for operation in self.store.all("operation"):
+            if operation["state"] != "pending" and operation["id"] not in alive and now - operation["submitted_at"] > FORGET_SECONDS:
+                self.store.drop("operation", operation["id"])
+
+    async def refuse_all(self, why: Refusal) -> None:
+        """Refuse every create that is not decided yet."""
+        async with self._deciding:
+            for operation in self.waiting:
+                self._refuse(operation, why)
+
+    async def submit(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        """Take note of a create; a repeated token returns the first one's operation."""
+        _, server = await self.machines.equipment()
+        # From here to the note nothing is awaited: two requests with one token must not both be new.
+        token, mark = str(arguments.get("key") or arguments["token"]), _fingerprint(arguments)
+        earlier = self.store.get("operation", token)
+        if earlier is not None and not (earlier["state"] == "refused" and earlier["code"] in PASSING):
+            if earlier["fingerprint"] != mark:
+                raise Refusal("IdempotentParameterMismatch", "the token was used with other parameters")
+            if earlier["state"] == "accepted" and not _is_late(arguments):
+                await self._fill(earlier, str(arguments["user_data"]))
+            return {"id": earlier["operation"]}
+        if _is_late(arguments):
+            raise Refusal("TooLate", "the request was read after the instant until which it was wanted")
+        market = self.market.read()
+        self._limit_rate(market)
+        row = self.market.row_of(arguments)
+        refused = self.faults.strike("submit", "submit", row, "refuse")
+        if refused is not None:
+            raise refusal(refused)
+        if row is None:
+            raise self._not_offered(arguments, market)
+        if arguments["count"] < 1 or arguments["disk_gb"] < 0:
+            raise Refusal("InvalidParameter", "a create asks for at least one machine and a disk of at least 0 GB")
+        if server is None:
+            raise Refusal("NoMachines", "there is no ssh server on this computer: install openssh-server")
+        operation = self._note(arguments, token, mark, market.timing.accept)
+        if market.timing.accept:
+            self._decide_later(operation)
+        else:
+            await self._decide(operation)
+        return {"id": operation["operation"]}
+
+    def poll(self, token: str) -> dict[str, Any]:
+        """What became of a create; one that was forgotten is answered from its machines."""
+        operation = self.store.get("operation", token)
+        if operation is None:
+            ids = [m["id"] for m in self.store.all("machine") if _key_of(m) == token]
+            if ids:
+                return {"state": "accepted", "ids": ids}
+            return {"state": "refused", "code": "OperationForgotten", "message": "no such create and no machine of it", "details": {}}
+        return {name: operation[name] for name in ("state", "ids", "code", "message", "details")}
+
+    def _limit_rate(self, market: Market) -> None:
+        most, now = market.timing.creates_per_second, time.monotonic()
+        while self._recent and now - self._recent[0] >= 1.0:
+            self._recent.popleft()
+        if most and len(self._recent) >= most:
+            raise Refusal("RateExceeded", f"more than {most} creates in a second", {"retry_after": 1.0 - (now - self._recent[0])})
+        self._recent.append(now)
+
+    def _not_offered(self, arguments: Mapping[str, Any], market: Market) -> Refusal:
+        region = next((r for r in market.regions if r.name == arguments["region"]), None)
+        place = arguments["zone"] or arguments["region"]
+        details = {} if region is not None and arguments["zone"] in region.zones else {"scope": "region"}
+        return Refusal("NotOffered", f"{arguments['type']} is not sold {arguments['market']} in {place}", details)
+
+    def _note(self, arguments: Mapping[str, Any], token: str, mark: str, accept: Seconds) -> Record:
+        kept = ("owner", "name", "count", "region", "zone", "type", "market", "on_shutdown", "terminate_after", "public_key", "tags")
+        now = time.time()
+        operation: Record = {
+            "id": token,
+            "token": str(arguments["token"]),
+            "nodes": list(arguments.get("nodes") or range(arguments["count"])),
+            "operation": f"op-{secrets.token_hex(6)}",
+            "fingerprint": mark,
+            "request": {name: arguments[name] for name in kept},
+            "submitted_at": now,
+            "decide_at": now + accept,
+            "state": "pending",
+            "ids": [],
+            "code": "",
+            "message": "",
+            "details": {},
+        }
+        rpc.private_dir(self.root / "pending")
+        rpc.write_private(self._script(operation), str(arguments["user_data"]).encode())
+        self.store.put(("operation", operation))
+        log.info("create %s: %s x %s in %s", operation["operation"], arguments["count"], arguments["type"], arguments["zone"])
+        return operation
+
+    def _script(self, operation: Record) -> Path:
+        """Where a start script waits for its machines; it may hold keys, so it is in a file of its own and goes with the decision."""
+        return self.root / "pending" / hashlib.sha256(operation["id"].encode()).hexdigest()[:32]
+
+    def _decide_later(self, operation: Record) -> None:
+        async def decide() -> None:
+            await asyncio.sleep(operation["decide_at"] - time.time())
+            await self._decide(operation)
+
+        task = asyncio.get_running_loop().create_task(decide())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _decide(self, operation: Record) -> None:
+        async with self._deciding:
+            if operation["state"] != "pending":
+                return
+            try:
+                await self._accept(operation)
+            except Refusal as why:
+                self._refuse(operation, why)
+            except MarketError as error:
+                self._refuse(operation, Refusal("InvalidMarket", str(error)))
+            except OSError as error:
+                self._refuse(operation, Refusal("InternalError", f"no machine could be laid out: {error}"))
+
+    def _refuse(self, operation: Record, why: Refusal) -> None:
+        operation.update(state="refused", code=why.code, message=why.message, details=why.details)
+        self.store.put(("operation", operation))
+        self._script(operation).unlink(missing_ok=True)
+        log.info("create %s is refused: %s", operation["operation"], why.code)
+
+    async def _accept(self, operation: Record) -> None:
+        request = operation["request"]
+        row = self.market.row_of(request)
+        if row is None:
+            raise self._not_offered(request, self.market.read())
+        later = self.faults.strike("submit", "decision", row)
+        if later is not None:
+            raise refusal(later)
+        count = request["count"]
+        if self._most(row, count) in range(1, count) and self.faults.strike("submit", "partial", row) is not None:
+            count = self._most(row, count)
+        self.require(self.market.read(), row, count)
+        await self._make(operation, row, _nodes_of(operation)[:count], self._script(operation).read_text())
+        self._script(operation).unlink(missing_ok=True)
+
+    async def _make(self, operation: Record, row: Row, nodes: Iterable[int], script: str) -> None:
+        records = [self._record(operation, row, node) for node in nodes]
+        for record in records:
+            shape = Shape(record["id"], record["name"], record["node"], record["gpus"], record["gpu_memory_mib"])
+            await asyncio.to_thread(Machine(self.root, record["id"]).create, shape, script, operation["request"]["public_key"])
+        operation.update(state="accepted", ids=[*operation["ids"], *(r["id"] for r in records)])
+        self.store.put(*(("machine", r) for r in records), ("operation", operation))
+        log.info("create %s is accepted: %s", operation["operation"], ", ".join(operation["ids"]))
+        for record in records:
+            self.machines.boot(record)
+
+    async def _fill(self, operation: Record, script: str) -> None:
+        """Make what a create was short of, as far as there is stock now; nothing once any machine of it is on its way out."""
+        async with self._deciding:
+            made = [m for m in self.store.all("machine") if _key_of(m) == operation["id"]]
+            missing = [n for n in _nodes_of(operation) if n not in {m["node"] for m in made}]
+            row = self.market.row_of(operation["request"])
+            if (
+                row is None
+                or len(operation["ids"]) >= operation["request"]["count"]
+                or any(m["state"] not in (State.PENDING, State.RUNNING) for m in made)
+                or not made
+            ):
+                return
+            if more := self._most(row, len(missing)):
+                await self._make(operation, row, missing[:more], script)
+
+    def _most(self, row: Row, wanted: int) -> int:
+        """How many machines stock and quota allow, of so many."""
+        for count in range(wanted, 0, -1):
+            with suppress(Refusal):
+                self.require(self.market.read(), row, count)
+                return count
+        return 0
+
+    def require(self, market: Market, row: Row, count: int) -> None:
+        """Refuse what stock or quota do not allow."""
+        running = [m for m in self.store.all("machine") if m["state"] in ACTIVE]
+        same = [m for m in running if (m["zone"], m["type"], m["market"]) == (row.zone, row.type.name, row.side.value)]
+        left = market.left(row)
+        if left is not None and left - len(same) < count:
+            code = "SpotCapacity" if row.side.value == "spot" else "InsufficientCapacity"
+            raise Refusal(code, f"{row.zone} has {max(0, left - len(same))} {row.type.name} left ({row.side.value}), {count} asked")
+        for quota in market.quotas(row):
+            used = sum(
+                m["units"]
+                for m in running
+                if m["family"] == quota.family and quota.region in ("", m["region"]) and quota.market in ("", m["market"])
+            )
+            asked = row.type.units * count
+            if used + asked > quota.limit:
+                place = quota.region or "all regions"
+                words = f"quota of {quota.family} in {place}: limit {quota.limit:g}, in use {used:g}, asked {asked:g}"
+                details = {} if quota.region else {"scope": "account"}
+                raise Refusal("QuotaIsZero" if quota.limit == 0 else "QuotaExceeded", words, details)
+
+    def _record(self, operation: Record, row: Row, node: int) -> Record:
+        request, kind, now = operation["request"], row.type, time.time()
+        fault = self.faults.strike("submit", "boot", row) or (
+            self.faults.strike("submit", "life", row) if row.side.value == "spot" else None
+        )
+        answering = kind.count - (1 if fault is not None and fault.do == "broken_gpus" else 0)
+        return {
+            "id": f"i-{secrets.token_hex(6)}",
+            **{name: request[name] for name in ("owner", "on_shutdown")},
+            "token": operation.get("token", operation["id"]),
+            "key": operation["id"],
+            "name": f"{request['name']}-{node}",
+            "node": node,
+            "region": row.region,
+            "zone": row.zone,
+            "type": kind.name,
+            "market": row.side.value,
+            "hourly": row.hourly,
+            "family": kind.family,
+            "units": kind.units,
+            "gpus": f"{kind.accelerator}:{max(0, answering):g}" if kind.accelerator else "",
+            "gpu_memory_mib": int((kind.device_memory_gib or 0) * 1024),
+            "state": State.PENDING.value,
+            "host": "",
+            "port": 0,
+            "reason": "",
+            "handle": None,
+            "launched_at": now,
+            "changed_at": now,
+            "preempt_at": None,
+            "end_at": now + request["terminate_after"] if request["terminate_after"] is not None else None,
+            "fault": {"do": fault.do, "seconds": fault.seconds} if fault is not None else {},
+        }
+
+
+def _key_of(machine: Record) -> str:
+    """What the create of a machine was idempotent by; machines of an older daemon have their token alone."""
+    return str(machine.get("key", machine["token"]))
+
+
+def _nodes_of(operation: Record) -> list[int]:
+    return list(operation.get("nodes") or range(operation["request"]["count"]))
+
+
+def _is_late(arguments: Mapping[str, Any]) -> bool:
+    return bool(arguments["answer_by"]) and time.time() > arguments["answer_by"]
+
+
+def _fingerprint(arguments: Mapping[str, Any]) -> str:
+    """What tells one create's parameters from another's. The instant until which it is wanted may differ in a repeat."""
+    told = {name: value for name, value in arguments.items() if name != "answer_by"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()

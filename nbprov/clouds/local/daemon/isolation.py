@@ -1,0 +1,249 @@
+"""How a machine's processes are kept together so that all of them can be ended: a ladder, probed once.
+
+`bwrap` gives a machine its own processes, its own /tmp and a read-only view of the rest; `cgroup.kill` ends a whole tree at once;
+where there is neither, a marker in the environment is swept for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from nbprov.model.clock import Seconds
+
+from . import platform_calls, processes
+
+ISOLATION_VARIABLE = "NBPROV_LOCAL_ISOLATION"
+PROBE_SECONDS: Seconds = 5.0
+"""How long the trial of a rung may take; it needs 20 ms."""
+
+
+class Rung(StrEnum):
+    """A step of the ladder, the best first."""
+
+    BWRAP = "bwrap"
+    CGROUP = "cgroup"
+    MARKER = "marker"
+
+    @property
+    def words(self) -> str:
+        """What it gives a machine, for people."""
+        return {
+            Rung.BWRAP: "bubblewrap: own processes and /tmp, the rest read-only",
+            Rung.CGROUP: "control groups: ended as a whole, files shared with you",
+            Rung.MARKER: "marked processes: found and ended one by one, files shared with you",
+        }[self]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What surrounds one machine.
+
+    Attributes
+    ----------
+    folder
+        The machine's directory, writable at the same path inside.
+    hidden
+        Directories that the inside must not see.
+    shown
+        Directories below hidden ones that it must see all the same, read-only.
+    """
+
+    instance: str
+    hostname: str
+    folder: Path
+    hidden: tuple[Path, ...] = ()
+    shown: tuple[Path, ...] = ()
+
+
+def spawn(rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: Path) -> dict[str, Any]:
+    """Start a machine's first process, detached from the daemon; returns a handle in a form that can be stored.
+
+    Raises
+    ------
+    OSError
+        If it cannot be started.
+    """
+    if rung is Rung.BWRAP:
+        return _spawn_bwrap(box, command, env, log)
+    group = _new_cgroup(box.instance) if rung is Rung.CGROUP else None
+    if group is not None:
+        # The shell joins the group before anything of the machine runs.
+        command = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *command]
+    process = _popen(command, env, log, box.folder)
+    return {"rung": rung.value, "pid": process.pid, "start": processes.started(process.pid), "cgroup": str(group or "")}
+
+
+def alive(handle: Mapping[str, Any]) -> bool:
+    """Whether the machine's first process still runs."""
+    processes.reap()
+    return bool(handle["start"]) and processes.started(handle["pid"]) == handle["start"]
+
+
+def end(handle: Mapping[str, Any] | None, instance: str, folder: Path) -> list[processes.Process]:
+    """End every process of a machine and look that none is left; returns those that would not go. Blocks for milliseconds, at most for 5 s."""
+    roots: list[tuple[int, str]] = []
+    group = None
+    if handle is not None:
+        roots.append((handle["pid"], handle["start"]))
+        group = Path(handle["cgroup"]) if handle.get("cgroup") else None
+        if group is not None and (group / "cgroup.kill").exists():
+            (group / "cgroup.kill").write_text("1")
+            _wait_empty(group)
+        elif handle["rung"] == Rung.BWRAP:
+            # The first process of a PID namespace takes all others with it.
+            processes.kill_pid(handle["pid"], handle["start"])
+    only_marked = handle is None or handle["rung"] == Rung.MARKER
+    left = processes.end_all(instance, roots, folder if only_marked else None)
+    if group is not None and not left and group.exists():
+        _wait_empty(group)
+        group.rmdir()
+    return left
+
+
+def probe(folder: Path, forced: str | None = None) -> Rung:
+    """The best rung that works here, found by trying. `forced` names one, which must then work.
+
+    Raises
+    ------
+    OSError
+        If the forced rung does not work here.
+    """
+    name = os.environ.get(ISOLATION_VARIABLE, "") if forced is None else forced
+    for rung in [Rung(name)] if name else list(Rung):
+        if _works(rung, folder):
+            return rung
+    raise OSError(f"the isolation {name!r} does not work here")
+
+
+def _works(rung: Rung, folder: Path) -> bool:
+    if platform_calls.IS_WINDOWS:
+        return False
+    trial = Box(f"probe-{os.getpid()}", "probe", folder / f"probe-{os.getpid()}")
+    if rung is Rung.MARKER:
+        return True
+    if rung is Rung.CGROUP:
+        try:
+            group = _new_cgroup(trial.instance)
+            usable = (group / "cgroup.kill").exists() and os.access(group / "cgroup.procs", os.W_OK)
+            usable = usable and _can_join(group)
+            group.rmdir()
+        except OSError:
+            return False
+        return usable
+    if shutil.which("bwrap") is None:
+        return False
+    (trial.folder / "tmp").mkdir(parents=True, mode=0o700)
+    try:
+        command = [*_bwrap_arguments(trial), "--", "/bin/sh", "-c", "test -r /proc/1/stat && ! touch /etc/nbprov-probe 2>/dev/null"]
+        done = subprocess.run(command, capture_output=True, timeout=PROBE_SECONDS, check=False)
+        return done.returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    finally:
+        shutil.rmtree(trial.folder, ignore_errors=True)
+
+
+def _can_join(group: Path) -> bool:
+    joined = subprocess.run(
+        ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"', str(group)], capture_output=True, timeout=PROBE_SECONDS, check=False
+    )
+    _wait_empty(group)
+    return joined.returncode == 0
+
+
+def _popen(command: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+    with log.open("ab") as out:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env=dict(env),
+            cwd=cwd,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+    # It outlives this object and this process; `processes.reap` collects it.
+    processes.adopt(process.pid)
+    process.returncode = 0
+    return process
+
+
+def _spawn_bwrap(box: Box, command: Sequence[str], env: Mapping[str, str], log: Path) -> dict[str, Any]:
+    reading, writing = os.pipe()
+    try:
+        arguments = [*_bwrap_arguments(box), "--info-fd", str(writing), "--chdir", str(box.folder / "home"), "--", *command]
+        _popen(arguments, env, log, box.folder, (writing,))
+    except OSError:
+        os.close(reading)
+        raise
+    finally:
+        os.close(writing)
+    with os.fdopen(reading, "rb") as info:
+        told = info.read()
+    try:
+        first = int(json.loads(told)["child-pid"])
+    except (ValueError, KeyError):
+        raise OSError(f"bwrap did not start: {_tail(log)}") from None
+    return {"rung": Rung.BWRAP.value, "pid": first, "start": processes.started(first), "cgroup": ""}
+
+
+def _bwrap_arguments(box: Box) -> list[str]:
+    arguments = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", box.hostname]
+    arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    if platform_calls.user_id() == 0:
+        # As root, sshd wants /run/sshd, which containers lack; names must still resolve.
+        resolver = Path("/etc/resolv.conf").resolve()
+        arguments += ["--tmpfs", "/run", "--dir", "/run/sshd"]
+        if resolver.is_relative_to("/run"):
+            arguments += ["--ro-bind-try", str(resolver), str(resolver)]
+    for path in sorted(box.hidden):
+        arguments += ["--tmpfs", str(path)]
+    arguments += ["--bind", str(box.folder / "tmp"), "/tmp"]
+    if Path("/var/tmp").is_dir():
+        arguments += ["--bind", str(box.folder / "tmp"), "/var/tmp"]
+    for path in box.shown:
+        arguments += ["--ro-bind-try", str(path), str(path)]
+    arguments += ["--bind", str(box.folder), str(box.folder)]
+    accounts = box.folder / "boot" / "passwd"
+    if accounts.exists():
+        arguments += ["--ro-bind", str(accounts), "/etc/passwd"]
+    return arguments
+
+
+def _new_cgroup(instance: str) -> Path:
+    group = _cgroup_home() / f"nbprov-{instance}"
+    group.mkdir(exist_ok=True)
+    return group
+
+
+def _cgroup_home() -> Path:
+    """The control group (version 2) of this process: children may be made there where it was delegated to us."""
+    mount = next((p for p in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified") if Path(p, "cgroup.procs").exists()), None)
+    if mount is None:
+        raise OSError("no control groups of version 2")
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        if line.startswith("0::"):
+            return Path(mount + line[3:])
+    raise OSError("not in a control group of version 2")
+
+
+def _wait_empty(group: Path) -> None:
+    deadline = time.monotonic() + processes.SWEEP_SECONDS
+    while time.monotonic() < deadline and "populated 1" in (group / "cgroup.events").read_text():
+        processes.reap()
+        time.sleep(processes.SWEEP_STEP)
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,272 @@
+"""One machine: its directory, its scripts, and starting and ending what runs in it. Nothing here knows of markets or operations."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import site
+import socket
+import sqlite3
+import stat
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbprov.clouds.local import rpc
+from nbprov.model.clock import Seconds
+from nbprov.model.paths import home as nbprov_home
+
+from . import guest_scripts, isolation, platform_calls, processes, sshd
+from .isolation import Box, Rung
+
+LISTEN_SECONDS: Seconds = 0.5
+"""How long a start waits for the ssh port before the machine counts as running all the same; a start script may take longer."""
+LISTEN_STEP: Seconds = 0.002
+"""Between two looks at the port; sshd needs 15 ms."""
+CONSOLE_BYTES = 64 * 1024
+"""How much of the console is shown."""
+INIT_PLACES = (Path("/run/systemd"), Path("/run/dbus"), Path("/run/user"))
+"""Where the computer's init and the services that may power it off listen; what names are resolved with is shown all the same."""
+POWEROFF_BYTES = 1024
+"""The longest word a machine may leave when it powers itself off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a machine is told about itself.
+
+    Attributes
+    ----------
+    gpus
+        Simulated accelerators, `A100:8`; empty where it has none.
+    gpu_memory_mib
+        Memory of one, for `nvidia-smi`.
+    """
+
+    instance: str
+    name: str
+    node: int
+    gpus: str = ""
+    gpu_memory_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A machine whose first process runs: where sshd answers, and the handle to end it with."""
+
+    host: str
+    port: int
+    handle: dict[str, Any]
+
+
+class Machine:
+    """The files and processes of one machine, below `root/i/ID`."""
+
+    def __init__(self, root: Path, instance: str) -> None:
+        self.root = root
+        self.instance = instance
+        self.folder = root / "i" / instance
+
+    @property
+    def console_log(self) -> Path:
+        """What its first process and its start script said."""
+        return self.folder / "log" / "console.log"
+
+    def create(self, shape: Shape, user_data: str, public_key: str) -> None:
+        """Lay out the directory of a new machine. Doing it again changes nothing but the start script."""
+        for name in ("", "home", "tmp", "boot", "bin", "log", "venv/bin"):
+            (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        boot = self.folder / "boot"
+        rpc.write_private(boot / "public_key", public_key.strip().encode() + b"\n")
+        rpc.write_private(boot / "authorized_keys", public_key.strip().encode() + b"\n")
+        rpc.write_private(boot / "boot.sh", guest_scripts.BOOT.encode(), 0o700)
+        rpc.write_private(boot / "passwd", platform_calls.accounts(self.folder / "home", _shell()).encode(), 0o644)
+        rpc.write_private(boot / "session.sh", sshd.session_script(_shell()).encode(), 0o700)
+        for name, script in guest_scripts.scripts(shape.gpus).items():
+            rpc.write_private(self.folder / "bin" / name, script.encode(), 0o700)
+        self._create_python()
+        path = self._path()
+        (self.folder / "home" / ".profile").write_text(f'PATH="{path}"\nexport PATH\n')
+        if user_data:
+            text = user_data if user_data.startswith("#!") else f"#!/bin/sh\n{user_data}"
+            rpc.write_private(boot / "user-data", text.encode())
+
+    def start(self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False) -> Started:
+        """Start it and wait a moment until sshd answers. `broken`: its processes run, sshd never comes up.
+
+        Raises
+        ------
+        OSError
+            If its first process cannot be started.
+        """
+        host, port = free_address()
+        boot = self.folder / "boot"
+        env = self._environment(shape)
+        forced = None if rung is Rung.BWRAP else boot / "session.sh"
+        rpc.write_private(boot / "sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode())
+        serve = guest_scripts.server_command(server, boot, host, port)
+        env |= {"NBPROV_SERVE": "while :; do sleep 3600; done" if broken else serve}
+        env |= {"NBPROV_KEYGEN": guest_scripts.keygen_command(boot / "host_key")}
+        if rung is not Rung.BWRAP and server.binary and platform_calls.user_id() == 0:
+            sshd.make_privilege_dir()
+        hidden, shown = self._curtains()
+        box = Box(self.instance, shape.name[:60] or self.instance, self.folder, hidden, shown)
+        handle = isolation.spawn(rung, box, ["/bin/sh", str(boot / "boot.sh")], env, self.console_log)
+        if not broken:
+            _await_port(host, port, handle)
+        return Started(host, port, handle)
+
+    def end(self, handle: Mapping[str, Any] | None, *, keep_disk: bool) -> list[processes.Process]:
+        """End all its processes, then its directory unless `keep_disk`; returns processes that would not go (the directory then stays)."""
+        left = isolation.end(handle, self.instance, self.folder)
+        if not left and not keep_disk and self.folder.exists():
+            remove_tree(self.folder)
+        return left
+
+    def take_poweroff(self) -> tuple[str, str] | None:
+        """The mode (`stop` or `terminate`) and reason with which it powered itself off since the last look; None where it did not.
+
+        Where it named no mode, as `sudo poweroff` does, it is the one that its create asked for.
+        """
+        request = self.folder / "poweroff"
+        try:
+            with request.open("rb") as file:
+                mode, _, reason = file.read(POWEROFF_BYTES).decode(errors="replace").partition("\n")
+        except FileNotFoundError:
+            return None
+        request.unlink(missing_ok=True)
+        mode = mode.strip()
+        return (mode if mode in ("stop", "terminate") else self._on_shutdown()), " ".join(reason.split())
+
+    def console(self) -> str:
+        """The newest part of what it said on its console."""
+        try:
+            with self.console_log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - CONSOLE_BYTES))
+                return file.read().decode(errors="replace")[-CONSOLE_BYTES:]
+        except FileNotFoundError:
+            return ""
+
+    def _on_shutdown(self) -> str:
+        """What its create asked for, from the daemon's record of it; `terminate` where there is no record."""
+        ask = "SELECT body FROM rows WHERE kind = 'machine' AND id = ?"
+        try:
+            with closing(sqlite3.connect(f"{(self.root / 'state.db').as_uri()}?mode=ro", uri=True)) as records:
+                row = records.execute(ask, (self.instance,)).fetchone()
+        except sqlite3.Error:
+            return "terminate"
+        return str(json.loads(row[0])["on_shutdown"]) if row is not None else "terminate"
+
+    def _environment(self, shape: Shape) -> dict[str, str]:
+        boot = self.folder / "boot"
+        env = {
+            processes.MARKER: self.instance,
+            "NBPROV_NODE": str(shape.node),
+            "NBPROV_SIMULATED": "1",
+            "NBPROV_SIMULATED_GPUS": shape.gpus,
+            "NBPROV_SIMULATED_GPU_MEMORY": str(shape.gpu_memory_mib),
+            "NBPROV_MACHINE": str(self.folder),
+            "NBPROV_HOST_KEY": str(boot / "host_key"),
+            "NBPROV_AUTHORIZED_KEYS": str(boot / "authorized_keys"),
+            "HOME": str(self.folder / "home"),
+            "PATH": self._path(),
+            "LANG": os.environ.get("LANG", "C.UTF-8"),
+        }
+        return {name: value for name, value in env.items() if value}
+
+    def _path(self) -> str:
+        own = [self.folder / "bin", self.folder / "venv" / "bin", Path(sys.executable).parent]
+        return ":".join([*map(str, own), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
+
+    def _create_python(self) -> None:
+        """Give the machine a Python of its own that sees the packages of ours, so that `pip install` there changes nothing here."""
+        base = str(getattr(sys, "_base_executable", "") or sys.executable)
+        venv = self.folder / "venv"
+        packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        packages.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (venv / "pyvenv.cfg").write_text(f"home = {Path(base).parent}\ninclude-system-site-packages = false\n")
+        (packages / "_nbprov_host.pth").write_text("".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages()))
+        for name in ("python", "python3", f"python3.{sys.version_info.minor}"):
+            link = venv / "bin" / name
+            if not link.is_symlink():
+                link.symlink_to(base)
+        for name in ("pip", "pip3"):
+            rpc.write_private(venv / "bin" / name, guest_scripts.PIP.encode(), 0o700)
+
+    def _curtains(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        """What the inside must not see (other machines, our keys and ledger, the computer's init), and what of it it needs (its Python)."""
+        hidden = {p.resolve() for p in (self.root, *_private_places(), *INIT_PLACES) if p.is_dir()}
+        veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
+        named = [sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), str(Path(__file__).parent), *_host_packages()]
+        needed = {Path(p).resolve() for p in named} | {Path(p) for p in named}
+        needed |= {p for p in (Path("/etc/resolv.conf").resolve(),) if p.is_file()}
+        shown = {p for p in needed if any(p.is_relative_to(v) for v in veiled)}
+        hidden -= {h for h in hidden if any(h != s and h.is_relative_to(s) for s in shown)}
+        return tuple(sorted(hidden)), tuple(sorted(shown))
+
+
+def free_address() -> tuple[str, int]:
+    """An address and port on loopback that nothing uses: an address of its own on Linux, 127.0.0.1 elsewhere."""
+    host = f"127.0.{random.randint(1, 254)}.{random.randint(2, 254)}" if platform_calls.IS_LINUX else "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+        trial.bind((host, 0))
+        return host, int(trial.getsockname()[1])
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a directory with all that is in it, write-protected directories included."""
+
+    def unlock(function: Any, path: str, _info: object) -> None:
+        if not os.path.lexists(path):
+            return
+        for place in (os.path.dirname(path), path):
+            if not os.path.islink(place):
+                os.chmod(place, stat.S_IRWXU)
+        if function in (os.unlink, os.rmdir):
+            function(path)
+        else:
+            shutil.rmtree(path)
+
+    shutil.rmtree(folder, onerror=unlock)
+
+
+def _private_places() -> tuple[Path, ...]:
+    try:
+        return (nbprov_home(),)
+    except RuntimeError:
+        return ()  # This user has no home, so nothing of ours is in it.
+
+
+def _shell() -> str:
+    return "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+
+
+def _host_packages() -> list[str]:
+    places = list(site.getsitepackages())
+    if site.ENABLE_USER_SITE:
+        places.append(site.getusersitepackages())
+    return [p for p in places if os.path.isdir(p)]
+
+
+def _await_port(host: str, port: int, handle: Mapping[str, Any]) -> None:
+    deadline = time.monotonic() + LISTEN_SECONDS
+    for _ in _until(deadline):
+        try:
+            socket.create_connection((host, port), 0.1).close()
+            return
+        except OSError:
+            if not isolation.alive(handle):
+                return
+
+
+def _until(deadline: Seconds) -> Iterator[None]:
+    while time.monotonic() < deadline:
+        yield
+        time.sleep(LISTEN_STEP)

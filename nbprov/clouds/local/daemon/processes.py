@@ -1,0 +1,182 @@
+"""Finding and killing every process of one machine, by the marker in its environment, its descent, session and working directory.
+
+This is the last rung of the isolation ladder, and the check after every other rung.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbprov.model.clock import Seconds
+
+from . import platform_calls
+
+MARKER = "NBPROV_INSTANCE"
+"""Variable that every process of a machine inherits; its value is the machine's id."""
+
+SWEEP_SECONDS: Seconds = 5.0
+"""How long killing may take before the daemon reports leftovers and tries again; a sweep takes a few milliseconds."""
+SWEEP_STEP: Seconds = 0.003
+"""Between a kill and the next look: killed processes need a moment to vanish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One process as the system shows it. `start` tells it from a later one with the same id."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: str
+    zombie: bool
+    title: str
+    marked: bool
+
+
+def started(pid: int) -> str:
+    """When a process began, in the system's own words; empty where there is no such process or it is a zombie."""
+    if platform_calls.IS_LINUX:
+        found = _read_stat(pid)
+        return "" if found is None or found[0] in "ZX" else found[4]
+    return _started_ps(pid)
+
+
+def _started_ps(pid: int) -> str:
+    shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    return "" if not shown or shown.startswith("Z") else " ".join(shown.split()[1:])
+
+
+_children: set[int] = set()
+
+
+def adopt(pid: int) -> None:
+    """Remember a child of this process, so that `reap` collects it when it has ended."""
+    _children.add(pid)
+
+
+def reap() -> None:
+    """Collect adopted children that have ended, so that none stays a zombie. Other children are left to whoever waits for them."""
+    for pid in list(_children):
+        if platform_calls.collect(pid):
+            _children.discard(pid)
+
+
+def kill_pid(pid: int, start: str) -> None:
+    """Kill one process if it is still the one that began at `start`; one that is gone is passed over."""
+    if start and started(pid) == start:
+        platform_calls.kill(pid)
+
+
+def of_machine(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None) -> list[Process]:
+    """All living processes of a machine.
+
+    Parameters
+    ----------
+    roots
+        Processes (id, start) known to be the machine's, with all their descendants.
+    folder
+        The machine's directory, where nothing but the marker keeps its processes together: an orphan without a terminal that works
+        inside it counts too, as it may have cleared its environment.
+    """
+    mark = f"{MARKER}={instance}"
+    table = _table_linux(mark, folder) if platform_calls.IS_LINUX else _table_ps(mark)
+    spared = {os.getpid(), os.getppid(), 0, 1}
+    mine = {p.pid for p in table.values() if p.marked} - spared
+    mine |= {pid for pid, start in roots if pid in table and table[pid].start == start} - spared
+    for pid in list(mine):
+        # The monitor of an ssh session overwrites its environment with its title: it is found from its children.
+        above = table[pid].parent
+        while above in table and above not in spared and table[above].title.startswith("sshd"):
+            mine.add(above)
+            above = table[above].parent
+    heads = {p.session for p in table.values() if p.pid in mine and p.session in mine}
+    grown = True
+    while grown:
+        more = {p.pid for p in table.values() if p.pid not in mine and (p.parent in mine or p.session in heads)} - spared
+        mine |= more
+        grown = bool(more)
+    return [p for p in table.values() if p.pid in mine and not p.zombie]
+
+
+def end_all(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None) -> list[Process]:
+    """Kill all processes of a machine, again and again until a look finds none; returns what is left when time is up."""
+    known = list(roots)
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while True:
+        found = of_machine(instance, known, folder)
+        known += [(p.pid, p.start) for p in found]
+        for process in found:
+            platform_calls.kill(process.pid)
+        reap()
+        # Only after a kill: on a computer so busy that one look takes all the time, a machine must not live on unharmed.
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(SWEEP_STEP)
+
+
+def _read_stat(pid: int) -> tuple[str, int, int, int, str, str, str] | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    opened, closed = text.index("("), text.rindex(")")
+    rest = text[closed + 2 :].split()
+    return rest[0], int(rest[1]), int(rest[2]), int(rest[3]), rest[19], text[opened + 1 : closed], rest[4]
+
+
+def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
+    table: dict[int, Process] = {}
+    needle = mark.encode() + b"\0"
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        stat = _read_stat(int(entry))
+        if stat is None:
+            continue
+        marked, title = False, stat[5]
+        try:
+            environ = Path(f"/proc/{entry}/environ").read_bytes()
+            marked = needle in environ and (environ.startswith(needle) or b"\0" + needle in environ)
+            if folder is not None and not marked and (stat[1], stat[6]) == (1, "0"):
+                marked = Path(os.readlink(f"/proc/{entry}/cwd")).is_relative_to(folder)
+        except OSError:
+            marked = False  # Another user's, or gone: not one of ours.
+        table[int(entry)] = Process(int(entry), stat[1], stat[2], stat[3], stat[4], stat[0] in "ZX", title, marked)
+    return table
+
+
+def _table_ps(mark: str) -> dict[int, Process]:
+    flags = "axEww" if sys.platform == "darwin" else "axeww"
+    fields = "pid=,ppid=,pgid=,sess=,stat=,lstart=,command="
+    shown = subprocess.run(["ps", flags, "-o", fields], capture_output=True, text=True, errors="replace", check=True).stdout
+    return parse_ps(shown, mark)
+
+
+def parse_ps(shown: str, mark: str) -> dict[int, Process]:
+    """Read what `ps` prints of processes with their environment, where there is no /proc.
+
+    Examples
+    --------
+    >>> line = "  7  1  7  0 Ss Sat Nov 21 07:09:10 2026 /bin/sleep 9 HOME=/x NBPROV_INSTANCE=i-1 A=b"
+    >>> parse_ps(line, "NBPROV_INSTANCE=i-1")[7].marked, parse_ps(line, "NBPROV_INSTANCE=i-2")[7].marked
+    (True, False)
+    """
+    table: dict[int, Process] = {}
+    for line in shown.splitlines():
+        parts = line.split(None, 10)
+        if len(parts) < 11 or not parts[0].isdigit():
+            continue
+        pid, parent, group = int(parts[0]), int(parts[1]), int(parts[2])
+        session = int(parts[3]) if parts[3].isdigit() and parts[3] != "0" else group
+        command = parts[10]
+        table[pid] = Process(
+            pid, parent, group, session, " ".join(parts[5:10]), parts[4].startswith("Z"), command, mark in command.split()[1:]
+        )
+    return table

@@ -1,0 +1,207 @@
+"""How the adapter and the daemon find each other and talk: one JSON line each way, one connection a call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import stat
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nbprov.model.clock import Seconds
+from nbprov.model.paths import home
+
+from .daemon import platform_calls
+
+DIR_VARIABLE = "NBPROV_LOCAL_DIR"
+TRANSPORT_VARIABLE = "NBPROV_LOCAL_TRANSPORT"
+ENDPOINT_FILE = "endpoint.json"
+PROTOCOL = 1
+STRANGER = "UnknownCaller"
+"""Code of the answer to a caller who does not know the daemon's secret; nothing was done."""
+
+POWERED_OFF, TIME_OVER = "powered itself off", "its time was over (terminate_after)"
+BY_ITSELF = (POWERED_OFF, TIME_OVER)
+"""How the reasons of machines begin that ended as they were meant to, and were not taken away."""
+
+SOCKET_PATH_BYTES = 100
+"""macOS allows 104 bytes for the path of a unix socket, its final zero included; some room is left."""
+LINE_BYTES = 16 * 1024 * 1024
+"""The longest request or answer: a start script of a megabyte and a listing of ten thousand machines fit well."""
+
+
+class Unreachable(ConnectionError):
+    """No daemon answers; nothing was sent."""
+
+
+class AnswerLost(ConnectionError):
+    """The request was sent and no answer came: it may have been carried out."""
+
+
+class NoAnswer(AnswerLost):
+    """The request was sent and the time for an answer is over; the connection still stood."""
+
+
+class Refusal(Exception):
+    """The daemon's own no: a code of its API and a message.
+
+    Attributes
+    ----------
+    details
+        What goes with the code, such as `retry_after` (seconds) or `scope`.
+    """
+
+    def __init__(self, code: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.details: dict[str, Any] = dict(details or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a daemon listens: a unix socket, or a loopback port whose callers must know a secret."""
+
+    kind: str
+    path: str = ""
+    port: int = 0
+    cookie: str = ""
+    pid: int = 0
+
+
+def state_dir(environ: Mapping[str, str] | None = None) -> Path:
+    """The state directory of the `local` cloud: `NBPROV_LOCAL_DIR`, else `local` in nbprov's home.
+
+    Raises
+    ------
+    Unreachable
+        If neither is named and this user has no home.
+    """
+    env = os.environ if environ is None else environ
+    named = env.get(DIR_VARIABLE)
+    try:
+        return Path(named).expanduser().absolute() if named else home(env) / "local"
+    except RuntimeError as error:
+        raise Unreachable(f"{error} Set {DIR_VARIABLE}.") from None
+
+
+def private_dir(path: Path) -> Path:
+    """Make a directory that only its owner can enter, and return it.
+
+    Raises
+    ------
+    PermissionError
+        If it exists and belongs to somebody else, or is not a directory.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise PermissionError(f"{path} is not a directory")
+    if not platform_calls.IS_WINDOWS:
+        if found.st_uid != platform_calls.user_id():
+            raise PermissionError(f"{path} belongs to another user")
+        if found.st_mode & 0o077:
+            path.chmod(0o700)
+    return path
+
+
+def socket_path(folder: Path) -> Path | None:
+    """A path for the daemon's unix socket that is short enough; None where there is no such path or no such sockets."""
+    if platform_calls.IS_WINDOWS or os.environ.get(TRANSPORT_VARIABLE) == "tcp":
+        return None
+    near = folder / "s"
+    if len(os.fsencode(near)) <= SOCKET_PATH_BYTES:
+        return near
+    digest = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    for base in (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), "/tmp"):
+        if base and Path(base).is_dir():
+            far = Path(base) / f"nbprov-{platform_calls.user_id()}" / digest
+            if len(os.fsencode(far)) <= SOCKET_PATH_BYTES:
+                return far
+    return None
+
+
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file in one step; nobody else can read it at any moment."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.new")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    draft.chmod(mode)
+    draft.replace(path)
+
+
+def write_endpoint(folder: Path, endpoint: Endpoint) -> None:
+    """Publish where the daemon of this state directory listens."""
+    body = {name: getattr(endpoint, name) for name in Endpoint.__slots__}
+    write_private(folder / ENDPOINT_FILE, json.dumps(body).encode())
+
+
+def read_endpoint(folder: Path) -> Endpoint | None:
+    """Where a daemon of this state directory last said it listens; None where none ever did."""
+    try:
+        body = json.loads((folder / ENDPOINT_FILE).read_bytes())
+        return Endpoint(**body)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError):
+        return None
+
+
+def connect(endpoint: Endpoint, timeout: Seconds) -> socket.socket:
+    """Open a connection to a daemon.
+
+    Raises
+    ------
+    Unreachable
+        If nobody listens there.
+    """
+    try:
+        if endpoint.kind == "tcp":
+            return socket.create_connection(("127.0.0.1", endpoint.port), timeout)
+        link = platform_calls.unix_socket()
+        try:
+            link.settimeout(timeout)
+            link.connect(endpoint.path)
+        except OSError:
+            link.close()
+            raise
+        return link
+    except OSError as error:
+        raise Unreachable(f"no daemon answers: {error}") from error
+
+
+def exchange(link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapping[str, Any]) -> Any:
+    """Send one request over an open connection and return what the daemon answered.
+
+    Raises
+    ------
+    Refusal
+        If the daemon said no.
+    AnswerLost
+        If the connection ended, or stayed silent too long, after the request went out.
+    """
+    request = {"protocol": PROTOCOL, "cookie": endpoint.cookie, "call": call, "arguments": arguments}
+    try:
+        link.sendall(json.dumps(request).encode() + b"\n")
+        received = bytearray()
+        while not received.endswith(b"\n"):
+            piece = link.recv(1 << 16)
+            if not piece:
+                raise AnswerLost("the connection was closed before an answer came")
+            received += piece
+    except TimeoutError as error:
+        raise NoAnswer("no answer in time") from error
+    except OSError as error:
+        raise error if isinstance(error, AnswerLost) else AnswerLost(f"the connection broke: {error}") from error
+    answer = json.loads(received)
+    if "error" in answer:
+        error_body = answer["error"]
+        raise Refusal(error_body["code"], error_body["message"], error_body.get("details"))
+    return answer["result"]

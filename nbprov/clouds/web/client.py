@@ -1,0 +1,259 @@
+"""The one way from nbprov to a web service: plain requests with deadlines, polite retries, and a stop that is heeded everywhere."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+import threading
+import uuid
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
+
+from .error_text import UNREACHABLE, blotted, host_of, is_page, web_page, worth_another_try
+from .response import CONNECT_SECONDS, READ_SECONDS, Answer, Ask, Broken, Given, Stopped
+
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["CONNECT_SECONDS", "MOST_PAUSE", "READ_SECONDS", "TRIES", "Broken", "Downloaded", "Http", "Stopped"]
+
+TRIES = 5
+UNREACHED_TRIES = 2
+"""Of a host to which no connection opens, or in whose place a web page answers: without a network, more tries only keep a person waiting."""
+MOST_PAUSE: Seconds = 60.0
+"""A service that asks for a longer pause than this (Retry-After) is given up for now, with its own words."""
+T = TypeVar("T")
+MOST_LINE = 16 << 20
+"""The longest line of a text: beyond it, the text is none."""
+MOST_JSON = 256 << 20
+"""The most bytes of a JSON answer: what is larger is no price list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """A file that was fetched: how many bytes, its hash, and the validators of the answer."""
+
+    size: int
+    md5: str
+    etag: str = ""
+    last_modified: str = ""
+    unchanged: bool = False
+
+
+class Http:
+    """Requests of one caller. Safe to use from several threads.
+
+    Parameters
+    ----------
+    stop
+        When set, every call raises `Stopped` within a second.
+    pause
+        Sleeps between two tries; tests give one that returns at once.
+
+    Notes
+    -----
+    429 and 5xx answers, connections that break and bodies that end early (shorter than `Content-Length`, or a torn chunk) are tried
+    again, `TRIES` times in all, after `Retry-After` where it is given, else 1, 2, 4, … s. What remains is a `CloudError` whose failure
+    carries the cause (credentials 401, permission 403, rate_limit 429, transient for the rest), the status and the service's own words.
+    A host that never answered is tried `UNREACHED_TRIES` times, and then no more by this object.
+    """
+
+    def __init__(self, *, stop: threading.Event | None = None, pause: Callable[[Seconds], object] | None = None) -> None:
+        self._stop = stop or threading.Event()
+        self._pause = pause or self._stop.wait
+        self._lock = threading.Lock()
+        self._session: requests.Session | None = None
+        self._reached: set[str] = set()
+        self._unreached: dict[str, Failure] = {}
+
+    def json(
+        self,
+        url: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> Any:
+        """GET, as JSON. An answer that is not JSON is `transient`."""
+        return self.retried(lambda: self._document(Ask("GET", url, headers or {}, params, auth=auth)))
+
+    def post(self, url: str, body: Any, *, headers: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None) -> Any:
+        """POST JSON, answered by JSON. For questions only: it is tried again like a GET."""
+        return self.retried(lambda: self._document(Ask("POST", url, headers or {}, params, body)))
+
+    def lines(self, url: str, *, headers: Mapping[str, str] | None = None, seen: Callable[[int], object] | None = None) -> Iterator[str]:
+        """The lines of a large text answer as they come, never held as a whole; `seen` is told the bytes received so far.
+
+        A body that breaks off is asked for again from there (`Range`) where the service can, else from the start, skipping what was given out.
+        """
+        decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
+        rest = ""
+        with closing(self._resumed(Ask("GET", url, {**(headers or {}), "Accept-Encoding": "identity"}), seen)) as chunks:
+            for chunk in chunks:
+                *whole, rest = (rest + decode(chunk)).split("\n")
+                if len(rest) > MOST_LINE:
+                    raise _too_large(url, MOST_LINE)
+                for line in whole:
+                    yield line.removesuffix("\r")
+        if rest := rest + decode(b"", True):
+            yield rest.removesuffix("\r")
+
+    def download(
+        self,
+        url: str,
+        target: Path,
+        *,
+        etag: str = "",
+        last_modified: str = "",
+        most: int = 1 << 30,
+        seen: Callable[[int], object] | None = None,
+    ) -> Downloaded:
+        """Fetch a file to `target`, which is there only once it is whole; `unchanged` and no file where the validators still hold (304)."""
+        headers = {name: value for name, value in (("If-None-Match", etag), ("If-Modified-Since", last_modified)) if value}
+        part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+        try:
+            return self.retried(lambda: self._saved(Ask("GET", url, headers), target, part, most, seen))
+        finally:
+            part.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """Raise `Stopped` if the caller stopped what was going on: for work that takes long without asking anything of the network."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def retried(self, attempt: Callable[[], T]) -> T:
+        """Do something as often as a request is tried: again where it raises `Broken`, after the pause that it carries.
+
+        For SDKs that speak to a service by ways of their own, so that one rule holds for all.
+        """
+        for number in range(TRIES):
+            try:
+                return attempt()
+            except Broken as broke:
+                self._wait_or_raise(broke, number)
+        raise AssertionError("the last try returns or raises")
+
+    def _wait_or_raise(self, broke: Broken, number: int) -> None:
+        """Sleep before the next try, or raise what remains of the last one."""
+        seconds = broke.pause if broke.pause is not None else float(2**number)
+        first_contact = broke.unreached and broke.unreached not in self._reached
+        if number + 1 >= (min(UNREACHED_TRIES, TRIES) if first_contact else TRIES) or seconds > MOST_PAUSE:
+            if first_contact:
+                self._unreached[broke.unreached] = broke.error.failure
+            raise broke.error from None
+        self._pause(seconds)
+        self.check()
+
+    def _document(self, ask: Ask) -> Any:
+        body = bytearray()
+        with self._open(ask) as answer:
+            for chunk in answer.chunks():
+                body += chunk
+                if len(body) > MOST_JSON:
+                    raise _too_large(ask.url, MOST_JSON)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
+            if is_page(bytes(body[:200])):
+                raise Broken(web_page(ask.url), unreached=host_of(ask.url)) from None
+            start = blotted(bytes(body[:60]).decode("utf-8", "replace"), ask.secrets)
+            message = f"{host_of(ask.url)} answered something that is not JSON: {' '.join(start.split())!r}"
+            raise Broken(CloudError(Failure(Cause.TRANSIENT, message, code="not-json"))) from None
+
+    def _saved(self, ask: Ask, target: Path, part: Path, most: int, seen: Callable[[int], object] | None) -> Downloaded:
+        with self._open(ask) as answer:
+            etag, modified = answer.header("ETag"), answer.header("Last-Modified")
+            if answer.status == 304:
+                return Downloaded(0, "", etag or ask.headers.get("If-None-Match", ""), modified, unchanged=True)
+            size, digest = 0, hashlib.md5(usedforsecurity=False)
+            with part.open("wb") as file:
+                for chunk in answer.chunks():
+                    size += len(chunk)
+                    if size > most:
+                        raise _too_large(ask.url, most)
+                    digest.update(chunk)
+                    file.write(chunk)
+                    if seen:
+                        seen(size)
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(target)
+        return Downloaded(size, digest.hexdigest(), etag, modified)
+
+    def _resumed(self, ask: Ask, seen: Callable[[int], object] | None) -> Generator[bytes]:
+        """The bytes of a body, begun again where it broke off."""
+        given = Given()
+        for number in range(TRIES):
+            try:
+                with self._open(given.asked_again(ask)) as answer:
+                    for chunk in given.fresh(ask.url, answer):
+                        if seen:
+                            seen(given.size)
+                        yield chunk
+                return
+            except Broken as broke:
+                self._wait_or_raise(broke, number)
+            except CloudError as error:
+                if error.failure.code != "416" or number + 1 >= TRIES or not given.from_the_start():
+                    raise
+
+    def _open(self, ask: Ask) -> Answer:
+        """Send a request; the answer's head is there and good. `Broken` where another try may help."""
+        self.check()
+        host = host_of(ask.url)
+        if host in self._unreached:
+            raise CloudError(self._unreached[host])
+        answer = Answer(self._stop, ask, self._requester())
+        try:
+            answer.head()
+            if "html" not in answer.header("Content-Type"):
+                self._reached.add(host)
+            if answer.status < 300 or answer.status == 304:
+                return answer
+            error, pause = answer.refused()
+        except CloudError as lasting:
+            answer.leave()
+            if lasting.failure.code != UNREACHABLE:
+                raise
+            if host in self._reached:
+                raise Broken(lasting, unreached=host) from None
+            self._unreached[host] = lasting.failure
+            raise
+        except BaseException:
+            answer.leave()
+            raise
+        answer.leave()
+        if worth_another_try(answer.status):
+            raise Broken(error, pause)
+        raise error
+
+    def _requester(self) -> requests.Session:
+        with self._lock:
+            if self._session is None:
+                import requests
+                from requests.cookies import RequestsCookieJar
+
+                self._session = requests.Session()
+                self._session.headers["User-Agent"] = "nbprov"
+                jar = RequestsCookieJar()
+                jar.set_policy(_no_cookies())
+                self._session.cookies = jar
+            return self._session
+
+
+def _no_cookies() -> Any:
+    from http.cookiejar import DefaultCookiePolicy
+
+    return DefaultCookiePolicy(allowed_domains=[])
+
+
+def _too_large(url: str, most: int) -> CloudError:
+    return CloudError(Failure(Cause.TRANSIENT, f"the answer of {host_of(url)} is larger than {most:,} bytes", code="too-large"))

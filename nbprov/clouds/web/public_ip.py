@@ -1,0 +1,126 @@
+"""The address by which the internet sees this computer: the only one that a cloud's rules let in to port 22.
+
+A home router, a company's gateway or a hotel's network puts one public address in the place of all the computers behind it, so nothing on
+this computer knows it: somebody outside has to be asked. `NBPROV_MY_ADDRESS` takes that away from us: it holds an address or a network to let
+in (`203.0.113.7`, `203.0.113.0/24`, `2001:db8::7`), or the http(s) address of a service that answers with the caller's address as plain text.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import threading
+import time
+
+from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
+
+from .client import Http, Stopped
+
+__all__ = ["ADDRESS_SECONDS", "KEPT_SECONDS", "SERVICES", "VARIABLE", "Network", "my_address"]
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+VARIABLE = "NBPROV_MY_ADDRESS"
+SERVICES = ("https://checkip.amazonaws.com/", "https://api64.ipify.org/")
+"""Asked in this order until one answers. The first, of AWS, answers over IPv4 alone; the second to a computer that has only IPv6 as well."""
+KEPT_SECONDS: Seconds = 300.0
+"""How long an answer holds: an address changes when a laptop moves, and then a connection fails and it is looked up afresh."""
+ADDRESS_SECONDS: Seconds = 6.0
+"""How long all of the looking up may take, a fifth of a create's time: the services answer in well under a second."""
+_MOST_WORDS = 60
+
+_lock = threading.Lock()
+_kept: dict[str, tuple[float, Network]] = {}
+
+
+def my_address(*, kept_for: Seconds = KEPT_SECONDS, fresh: bool = False) -> Network:
+    """The network to let in: this computer's public address as a network of one, or what `NBPROV_MY_ADDRESS` says.
+
+    Parameters
+    ----------
+    kept_for
+        How old, in seconds, an answer from before may be. It is shared by all clouds of this process.
+    fresh
+        Ask again whatever is kept: for when a connection failed.
+
+    Raises
+    ------
+    CloudError
+        `bad_request` where the variable holds nothing that can be understood; `transient` where no service answered within `ADDRESS_SECONDS`.
+
+    Examples
+    --------
+    >>> os.environ["NBPROV_MY_ADDRESS"] = "203.0.113.7"
+    >>> str(my_address())
+    '203.0.113.7/32'
+    >>> del os.environ["NBPROV_MY_ADDRESS"]
+    """
+    said = os.environ.get(VARIABLE, "").strip()
+    is_service = said.startswith(("http://", "https://"))
+    if said and not is_service:
+        found = network_of(said)
+        if found is None:
+            message = f"{VARIABLE} is {said[:_MOST_WORDS]!r}, which is no address, no network and no http(s) address of a service"
+            raise CloudError(Failure(Cause.BAD_REQUEST, message, code="bad-address"))
+        return found
+    services = (said,) if is_service else SERVICES
+    key = " ".join(services)
+    # One look for all that want it at once: a race of three launches asks one question.
+    with _lock:
+        when, address = _kept.get(key, (0.0, None))
+        # Wall time, for it goes on while a laptop sleeps; where it was set back, what is kept counts as old.
+        if address is not None and not fresh and 0 <= time.time() - when < kept_for:
+            return address
+        address = _asked(services)
+        _kept[key] = (time.time(), address)
+        return address
+
+
+def network_of(text: str) -> Network | None:
+    """The network that a text names, an address being a network of one; None where it names none.
+
+    An IPv4 address in IPv6 clothes is taken out of them; the part after a `%` (which link) means nothing to anyone else.
+
+    Examples
+    --------
+    >>> str(network_of("198.51.100.9/24")), str(network_of("::ffff:198.51.100.9")), network_of("me")
+    ('198.51.100.0/24', '198.51.100.9/32', None)
+    """
+    try:
+        one = ipaddress.ip_address(text.strip().partition("%")[0])
+    except ValueError:
+        try:
+            return ipaddress.ip_network(text.strip(), strict=False)
+        except ValueError:
+            return None
+    plain = one.ipv4_mapped if isinstance(one, ipaddress.IPv6Address) else None
+    return ipaddress.ip_network(plain or one)
+
+
+def _asked(services: tuple[str, ...]) -> Network:
+    """Ask one service after another, within `ADDRESS_SECONDS` in all."""
+    stop = threading.Event()
+    alarm = threading.Timer(ADDRESS_SECONDS, stop.set)
+    alarm.daemon = True
+    alarm.start()
+    problems = []
+    try:
+        http = Http(stop=stop)
+        for service in services:
+            try:
+                text = next(iter(http.lines(service)), "")
+            except CloudError as error:
+                problems.append(error.failure.message)
+                continue
+            except Stopped:
+                problems.append(f"no answer within {ADDRESS_SECONDS:g} s")
+                break
+            address = network_of(text)
+            if address is not None and address.num_addresses == 1 and not (address.is_unspecified or address.is_multicast):
+                return address
+            problems.append(f"{' '.join(text.split())[:_MOST_WORDS]!r} came in the place of an address")
+    finally:
+        alarm.cancel()
+    message = f"this computer's public address could not be found ({'; '.join(problems)}): set {VARIABLE} to it"
+    raise CloudError(Failure(Cause.TRANSIENT, message, code="no-address"))

@@ -1,0 +1,234 @@
+"""One web answer as it comes in: read by a thread of its own, checked to be whole, and taken up again where it broke off."""
+
+from __future__ import annotations
+
+import queue
+import re
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nbprov.model.clock import Seconds
+from nbprov.model.failures import Cause, CloudError, Failure
+
+from .error_text import PROXY_LOGIN, UNREACHABLE, broken, host_of, refusal, retry_after, secrets_in
+
+if TYPE_CHECKING:
+    import requests
+
+CONNECT_SECONDS: Seconds = 6.0
+"""How long a connection may take to open: a reachable service answers in well under a second, a network that swallows all never."""
+READ_SECONDS: Seconds = 30.0
+"""How long between two pieces of an answer."""
+
+_CHUNK = 1 << 16
+_AHEAD = 16
+_GLANCE: Seconds = 0.1
+
+
+class Stopped(Exception):
+    """The caller stopped what was going on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request, as often as it takes."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    params: Mapping[str, Any] | None = None
+    body: Any = None
+    auth: tuple[str, str] | None = None
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no message may repeat."""
+        return secrets_in(self.headers, self.params) + tuple(word for word in self.auth or () if len(word) >= 6)
+
+
+class Broken(Exception):
+    """An answer did not come whole; carries the error that is raised once no try is left.
+
+    `unreached` is the host that was not spoken to: no connection opened, or a page of something on the way came. Empty where it was.
+    """
+
+    def __init__(self, error: CloudError, pause: Seconds | None = None, *, unreached: str = "") -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.pause = pause
+        self.unreached = unreached
+
+
+def _as_asked(request: Any) -> Any:
+    """Send the request as it is: without an `auth`, requests would put a .netrc entry in the place of our own Authorization."""
+    return request
+
+
+class Answer:
+    """One answer, read by a thread of its own, so that whoever waits for it can leave at any time."""
+
+    def __init__(self, stop: threading.Event, ask: Ask, session: requests.Session) -> None:
+        self.status = 0
+        self._ask = ask
+        self._stop = stop
+        self._box: queue.Queue[Any] = queue.Queue(_AHEAD)
+        self._left = threading.Event()
+        self._headers: Mapping[str, str] = {}
+        threading.Thread(target=self._read, args=(session,), name="nbprov-http", daemon=True).start()
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Read no further."""
+        self._left.set()
+
+    def header(self, name: str) -> str:
+        """A header of the answer; empty where it is not there."""
+        return self._headers.get(name) or ""
+
+    def head(self) -> None:
+        """Wait for the head of the answer."""
+        response = self._next()
+        self.status, self._headers = response.status_code, response.headers
+
+    def chunks(self) -> Iterator[bytes]:
+        """The body, piece by piece. `Broken` where it ends early."""
+        while (chunk := self._next()) is not None:
+            yield chunk
+
+    def refused(self) -> tuple[CloudError, Seconds | None]:
+        """The error for an answer that is no success, and the pause that the service asks for."""
+        body = bytearray()
+        try:
+            for chunk in self.chunks():
+                body += chunk
+                if len(body) >= _CHUNK:
+                    break
+        except Broken:
+            # The status counts; of the words what came.
+            pass
+        pause = retry_after(self.header("Retry-After"))
+        return refusal(self._ask.url, self.status, body.decode("utf-8", "replace"), retry=pause, secrets=self._ask.secrets), pause
+
+    def _next(self) -> Any:
+        while not self._stop.is_set():
+            try:
+                item = self._box.get(timeout=_GLANCE)
+            except queue.Empty:
+                continue
+            if isinstance(item, BaseException):
+                raise self._translated(item)
+            return item
+        self.leave()
+        raise Stopped
+
+    def _translated(self, error: BaseException) -> BaseException:
+        import requests
+        import urllib3
+
+        url = self._ask.url
+        if isinstance(error, (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema, requests.exceptions.InvalidSchema)):
+            return CloudError(Failure(Cause.BAD_REQUEST, f"{url.partition('?')[0]!r} is not an address", code="bad-address"))
+        if not isinstance(error, (requests.RequestException, urllib3.exceptions.HTTPError, OSError)):
+            return error
+        final = broken(url, error, secrets=self._ask.secrets)
+        lasting = any(word in str(error) for word in ("NameResolutionError", "CERTIFICATE_VERIFY_FAILED"))
+        if lasting or final.failure.code == PROXY_LOGIN:
+            return final
+        return Broken(final, unreached=host_of(url) if final.failure.code == UNREACHABLE else "")
+
+    def _read(self, session: requests.Session) -> None:
+        ask = self._ask
+        try:
+            with session.request(
+                ask.method,
+                ask.url,
+                params=ask.params,
+                headers=dict(ask.headers),
+                json=ask.body,
+                auth=ask.auth or _as_asked,
+                stream=True,
+                timeout=(CONNECT_SECONDS, READ_SECONDS),
+            ) as response:
+                self._put(response)
+                for chunk in response.iter_content(_CHUNK):
+                    if not self._put(chunk):
+                        return
+                _check_whole(response)
+            self._put(None)
+        except BaseException as error:
+            self._put(error)
+
+    def _put(self, item: Any) -> bool:
+        while not (self._left.is_set() or self._stop.is_set()):
+            try:
+                self._box.put(item, timeout=_GLANCE)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+
+def _check_whole(response: requests.Response) -> None:
+    """Older urllib3 takes a body that is shorter than announced for a whole one."""
+    announced = response.headers.get("Content-Length", "")
+    if "Transfer-Encoding" in response.headers:
+        return
+    if announced.isdigit() and response.status_code != 304 and response.raw.tell() < int(announced):
+        raise OSError(f"ended early: {response.raw.tell()} of {announced} bytes")
+
+
+class Given:
+    """What of a body was given out already, so that a second answer can go on from there."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._sum = 0
+        self._validator = ""
+        self._plain = True
+
+    def asked_again(self, ask: Ask) -> Ask:
+        """The request for what is missing."""
+        if not self.size or not self._plain:
+            return ask
+        again = {"Range": f"bytes={self.size}-", **({"If-Range": self._validator} if self._validator else {})}
+        return Ask(ask.method, ask.url, {**ask.headers, **again})
+
+    def from_the_start(self) -> bool:
+        """Ask for no part again: there is nothing behind what was given out, though the answer did not end as it should. False if so already."""
+        before, self._plain = self._plain, False
+        return before and self.size > 0
+
+    def fresh(self, url: str, answer: Answer) -> Iterator[bytes]:
+        """The bytes of an answer that were not given out yet; an error where the document changed meanwhile."""
+        etag = answer.header("ETag")
+        if not self.size:
+            self._validator = etag if etag and not etag.startswith("W/") else answer.header("Last-Modified")
+            self._plain = answer.header("Content-Encoding") in ("", "identity")
+        start = re.match(r"bytes (\d+)-", answer.header("Content-Range")) if answer.status == 206 else None
+        skip = self.size - int(start[1]) if start else self.size
+        if skip < 0 or (start and skip):
+            raise _changed(url)
+        skipped = 0
+        for chunk in answer.chunks():
+            old, new = chunk[:skip], chunk[skip:]
+            skipped, skip = zlib.crc32(old, skipped), skip - len(old)
+            if old and not skip and skipped != self._sum:
+                raise _changed(url)
+            if new:
+                self.size += len(new)
+                self._sum = zlib.crc32(new, self._sum)
+                yield new
+        if skip:
+            raise _changed(url)
+
+
+def _changed(url: str) -> CloudError:
+    return CloudError(Failure(Cause.TRANSIENT, f"the document at {host_of(url)} changed while it was read", code="changed"))

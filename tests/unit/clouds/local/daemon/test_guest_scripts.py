@@ -1,0 +1,213 @@
+"""What powers a machine of the `local` cloud off ends that machine, and never the computer that runs it.
+
+Each test first makes sure that the commands it is about to give are the machine's own: only then does it give them.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cloud_contract import answers
+from clouds_under_test import LocalUnderTest, eventually
+
+from nbprov.clouds.local.daemon import guest_scripts, isolation
+from nbprov.clouds.local.daemon import machine as machine_module
+from nbprov.clouds.local.daemon.isolation import Rung
+from nbprov.clouds.local.daemon.machine import Machine
+from nbprov.model.launches import Instance, InstanceState, OnShutdown
+
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's")]
+
+OWN = ("sudo", "nbprov-poweroff", *guest_scripts.POWER_NAMES)
+
+ENDINGS = (
+    "sudo -n poweroff",
+    "poweroff",
+    "shutdown -h now",
+    "halt -p",
+    "reboot",
+    "systemctl poweroff",
+    "sudo -nE systemctl --no-block -i reboot",
+    "systemctl start poweroff.target",
+    "sudo -H -u root -- /sbin/shutdown -P now",
+    "sudo LANG=C nohup sh -c 'exec halt'",
+    "init 0",
+    "bash -lc 'sudo poweroff'",
+    "nbprov-poweroff",
+)
+
+
+def works(rung: Rung, folder: Path) -> bool:
+    try:
+        return isolation.probe(folder, rung.value) is rung
+    except OSError:
+        return False
+
+
+@pytest.fixture(params=[Rung.BWRAP.value, Rung.MARKER.value])
+def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rung:
+    found = Rung(request.param)
+    if not works(found, tmp_path):
+        pytest.skip(f"{found.value} does not work on this computer")
+    monkeypatch.setenv(isolation.ISOLATION_VARIABLE, found.value)
+    return found
+
+
+def safe(local: LocalUnderTest, machine: Instance) -> None:
+    """Make sure that every command which powers off is the machine's own, in an ssh command and in a login shell."""
+    eventually(lambda: answers(machine), "an ssh server")
+    look = f"for name in {' '.join(OWN)}; do command -v $name; done"
+    expected = [str(local.folder / "i" / machine.id / "bin" / name) for name in OWN]
+    said = local.run(machine, f"{look}; bash -lc '{look}'")
+    assert said.stdout.splitlines() == expected * 2, said.stderr
+
+
+def machines(local: LocalUnderTest, count: int, on_shutdown: OnShutdown) -> tuple[str, list[Instance]]:
+    """So many machines, all of them safe to power off."""
+    launch = local.launch(count=count, on_shutdown=on_shutdown)
+    found = local.running(launch)
+    for machine in found:
+        safe(local, machine)
+    return launch.owner, found
+
+
+@pytest.fixture
+def one(local: LocalUnderTest) -> Instance:
+    """A machine for commands that do not end it."""
+    return machines(local, 1, OnShutdown.TERMINATE)[1][0]
+
+
+def test_every_command_that_powers_off_ends_the_machine_alone(rung: Rung, local: LocalUnderTest) -> None:
+    owner, found = machines(local, len(ENDINGS) + 1, OnShutdown.STOP)
+    for machine, command in zip(found, ENDINGS, strict=False):
+        # The session may be cut off before it can tell how the command ended.
+        local.run(machine, f"NBPROV_REASON='by hand' {command}")
+        shown = local.in_state(owner, machine.id, InstanceState.STOPPED)
+        assert shown.reason == "powered itself off: by hand", command
+    last = next(m for m in local.cloud.list(owner) if m.id == found[-1].id)
+    assert last.state is InstanceState.RUNNING
+    assert local.run(last, "echo lives").stdout == "lives\n"
+
+
+def test_without_a_mode_the_create_says_what_becomes_of_it(rung: Rung, local: LocalUnderTest) -> None:
+    owner, (machine,) = machines(local, 1, OnShutdown.TERMINATE)
+    local.run(machine, "sudo -n poweroff")
+    shown = local.in_state(owner, machine.id, InstanceState.GONE)
+    assert shown.reason == "powered itself off"
+
+
+def test_a_mode_that_is_named_counts(local: LocalUnderTest) -> None:
+    owner, (machine,) = machines(local, 1, OnShutdown.STOP)
+    local.run(machine, "nbprov-poweroff terminate the budget is spent")
+    assert local.in_state(owner, machine.id, InstanceState.GONE).reason == "powered itself off: the budget is spent"
+
+
+def test_the_start_script_and_what_it_leaves_behind_find_the_same_commands(rung: Rung, local: LocalUnderTest) -> None:
+    script = '{ command -v sudo; command -v poweroff; } >"$HOME/said"; if [ -x "$(command -v poweroff)" ] && [ "${PATH%%:*}" = "$NBPROV_MACHINE/bin" ]; then\n'
+    script += "setsid sh -c 'while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done; sudo -n poweroff' >/dev/null 2>&1 </dev/null &\nfi\n"
+    launch = local.launch(user_data_template=local.launch().user_data_template + script, on_shutdown=OnShutdown.STOP)
+    (machine,) = local.running(launch)
+    safe(local, machine)
+    folder = local.folder / "i" / machine.id
+    assert local.run(machine, "cat said; touch go").stdout.splitlines() == [str(folder / "bin" / name) for name in ("sudo", "poweroff")]
+    local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
+
+
+def test_a_shutdown_in_some_minutes_waits_and_can_be_cancelled(local: LocalUnderTest, one: Instance) -> None:
+    assert local.run(one, "shutdown -h +30 'see you'; shutdown -h +08").returncode == 0
+    seconds = local.run(one, "ps ax -o args | sed -n 's/^sleep //p' | sort").stdout.split()
+    assert {"1800", "480"} <= set(seconds)
+    pending = local.folder / "i" / one.id / "tmp" / ".shutdown"
+    assert pending.exists()
+    assert local.run(one, "shutdown -c").returncode == 0
+    assert not pending.exists()
+    assert local.run(one, "shutdown 23:59").returncode == 1
+    assert local.run(one, "shutdown +5x").returncode == 1
+    assert not (local.folder / "i" / one.id / "poweroff").exists()
+
+
+def test_what_does_no_harm_is_no_power_off(local: LocalUnderTest, one: Instance) -> None:
+    machine = local.folder / "i" / one.id
+    for command in (
+        "poweroff --help",
+        "shutdown -k now",
+        "systemctl --version",
+        "systemctl status poweroff.target",
+        "sudo -V",
+        "sudo -n -v",
+    ):
+        local.run(one, command)
+    assert local.run(one, "init 3").returncode == 1
+    assert local.run(one, "systemctl suspend").returncode == 1
+    assert local.run(one, "nbprov-poweroff sideways").returncode == 2
+    assert not (machine / "poweroff").exists()
+    assert local.run(one, "echo lives").stdout == "lives\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("sudo -n true && echo may", "may\n"),
+        ("sudo -nu root -g root --chdir /tmp -- echo 'a  b'", "a  b\n"),
+        ("sudo -uroot -E WORD='x y' sh -c 'echo \"$WORD\"'", "x y\n"),
+        ("sudo --preserve-env=HOME --user root echo $HOME | grep -c home", "1\n"),
+        ("echo 'echo shell' | sudo -s", "shell\n"),
+        ("sudo -i echo login", "login\n"),
+        ("sudo /no/such/command 2>/dev/null || echo $?", "127\n"),
+        ("PATH=/usr/bin:/bin $NBPROV_MACHINE/bin/sudo sh -c 'command -v poweroff | grep -c /i-'", "1\n"),
+    ],
+)
+def test_sudo_runs_the_rest_as_the_machines_own_user(local: LocalUnderTest, one: Instance, command: str, said: str) -> None:
+    assert local.run(one, command).stdout == said
+
+
+def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(local: LocalUnderTest, tmp_path: Path) -> None:
+    if not works(Rung.BWRAP, tmp_path):
+        pytest.skip("bwrap does not work on this computer")
+    owner, (machine,) = machines(local, 1, OnShutdown.STOP)
+    for place in ("/run/systemd/private", "/run/dbus/system_bus_socket", "/run/initctl", f"/run/user/{os.getuid()}/bus"):
+        assert local.run(machine, f"test ! -e {place}").returncode == 0, place
+    here = os.readlink("/proc/self/ns/pid")
+    # The kernel takes a reboot in a process namespace of its own for that namespace alone (reboot(2)); nothing is tried in this one.
+    command = f'[ "$(readlink /proc/self/ns/pid)" != "{here}" ] && [ -x /sbin/poweroff ] || exit 77; /sbin/poweroff --no-wall; touch tried; exec /sbin/poweroff -f -f -n'
+    done = local.run(machine, command)
+    assert done.returncode != 77 or not Path("/sbin/poweroff").exists()
+    if os.getuid() == 0 and done.returncode != 77:
+        # A file, for what was printed last goes down with the machine's own sshd.
+        assert (local.folder / "i" / machine.id / "home" / "tried").exists()
+        assert local.in_state(owner, machine.id, InstanceState.STOPPED).reason == "its processes ended by themselves"
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
+def test_the_scripts_are_plain_sh(shell: str, check_script: Callable[[str, str], None]) -> None:
+    for script in (*guest_scripts.scripts("A100:1").values(), guest_scripts.BOOT):
+        check_script(shell, script)
+
+
+@pytest.fixture
+def check_script() -> Callable[[str, str], None]:
+    def check(shell: str, script: str) -> None:
+        words = [shell, "sh", "-n"] if shell == "busybox" else [shell, "-n"]
+        try:
+            done = subprocess.run(words, input=script, capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return  # Not on every computer; dash or bash is.
+        assert (done.returncode, done.stderr) == (0, "")
+
+    return check
+
+
+def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    init, missing = tmp_path / "run" / "systemd", tmp_path / "run" / "dbus"
+    init.mkdir(parents=True)
+    monkeypatch.setattr(machine_module, "INIT_PLACES", (init, missing, Path("/etc").resolve()))
+    hidden, shown = Machine(tmp_path / "cloud", "i-1")._curtains()
+    assert init in hidden
+    assert missing not in hidden
+    resolver = Path("/etc/resolv.conf").resolve()
+    assert resolver in shown or not resolver.is_file() or not resolver.is_relative_to("/etc")

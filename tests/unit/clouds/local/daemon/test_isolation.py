@@ -1,0 +1,241 @@
+"""Every way in which machines can be kept together, as the user who runs the tests and, where that is root, as another one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cloud_contract import OUTLIVER, answers
+from clouds_under_test import LocalUnderTest, eventually, processes_that_name
+
+import nbprov
+from nbprov.clouds.local.daemon import isolation, sshd
+from nbprov.clouds.local.daemon.isolation import Rung
+from nbprov.model.launches import InstanceState
+
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's")]
+
+STRANGER = 54321
+"""A user id that no account file knows."""
+
+
+def works(rung: Rung, folder: Path) -> bool:
+    try:
+        return isolation.probe(folder, rung.value) is rung
+    except OSError:
+        return False
+
+
+@pytest.fixture(params=[r.value for r in Rung])
+def rung(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rung:
+    found = Rung(request.param)
+    if not works(found, tmp_path):
+        pytest.skip(f"{found.value} does not work on this computer")
+    monkeypatch.setenv(isolation.ISOLATION_VARIABLE, found.value)
+    return found
+
+
+def live_once(local: LocalUnderTest) -> None:
+    """A machine is entered, leaves processes behind, is stopped, started and ended; nothing stays."""
+    launch = local.launch()
+    (machine,) = local.running(launch)
+    eventually(lambda: answers(machine), "an ssh server")
+    home = local.folder / "i" / machine.id / "home"
+    said = local.run(machine, f"pwd; echo ~; echo $HOME; echo 'a  b' \"$NBPROV_INSTANCE\"; {OUTLIVER}; exit 3")
+    assert said.stdout.splitlines() == [str(home)] * 3 + [f"a  b {machine.id}"], said.stderr
+    assert said.returncode == 3
+    copied = local.keys / "copied"
+    (local.keys / "sent").write_text("by sftp")
+    assert sftp(local, machine.host, machine.port, f"put {local.keys}/sent word\nget word {copied}\n").returncode == 0
+    assert copied.read_text() == "by sftp"
+    local.cloud.stop([machine.id])
+    local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
+    assert local.traces([machine.id]) == [str(home.parent)]
+    local.cloud.start([machine.id])
+    again = local.in_state(launch.owner, machine.id, InstanceState.RUNNING)
+    eventually(lambda: answers(again), "an ssh server")
+    assert local.run(again, f"cat word; {OUTLIVER}").stdout == "by sftp"
+    local.cloud.terminate([machine.id])
+    local.gone(launch.owner, [machine.id])
+    assert local.traces([machine.id]) == []
+    assert [c for c in processes_that_name(home) if "sleep 424" in c] == []
+
+
+def sftp(local: LocalUnderTest, host: str, port: int, batch: str) -> subprocess.CompletedProcess[str]:
+    options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={local.keys / 'known'}", "IdentitiesOnly=yes", "LogLevel=ERROR"]
+    words = [word for o in options for word in ("-o", o)]
+    place = ["-i", str(local.keys / "client"), "-P", str(port), f"{local.login()}@{host}"]
+    return subprocess.run(["sftp", "-F", "none", "-b", "-", *words, *place], input=batch, capture_output=True, text=True, check=False)
+
+
+def test_a_machine_lives_and_ends_on_every_rung(rung: Rung, local: LocalUnderTest) -> None:
+    told = local.cloud.check()
+    assert any(d.startswith(f"isolation: {rung.value}") for d in told.details)
+    live_once(local)
+
+
+def test_the_best_rung_that_works_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(isolation.ISOLATION_VARIABLE, raising=False)
+    best = next(r for r in Rung if works(r, tmp_path))
+    assert isolation.probe(tmp_path) is best
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert isolation.probe(tmp_path) is not Rung.BWRAP
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_forced_rung_that_does_not_work_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OSError, match="bwrap"):
+        isolation.probe(tmp_path, "bwrap")
+
+
+def test_inside_the_best_rung_others_are_out_of_sight(local: LocalUnderTest, tmp_path: Path) -> None:
+    if not works(Rung.BWRAP, tmp_path):
+        pytest.skip("bwrap does not work on this computer")
+    one, two = local.running(local.launch(count=2))
+    eventually(lambda: answers(one), "an ssh server")
+    seen = local.run(
+        one, f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch /etc/nbprov-x; touch /tmp/mine && ls /tmp"
+    )
+    assert two.id not in seen.stdout
+    assert "state.db" not in seen.stdout
+    assert "Read-only" in seen.stderr
+    assert "mine" in seen.stdout
+    assert not Path("/tmp/mine").exists()
+
+
+def test_stand_in_serves_where_there_is_no_sshd(local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(sshd.SSHD_VARIABLE, "none")
+    told = local.cloud.check()
+    assert told.enabled
+    assert any("stand-in" in d for d in told.details)
+    (machine,) = local.running(local.launch())
+    eventually(lambda: answers(machine), "an ssh server")
+    lines = local.run(machine, "seq 100000; echo problem >&2; exit 9")
+    assert (len(lines.stdout.splitlines()), lines.stderr, lines.returncode) == (100_000, "problem\n", 9)
+    live_once(local)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that everybody may enter, with the package in it: another user may not be able to read this one."""
+    folder = Path(tempfile.mkdtemp(prefix="nbu", dir="/tmp"))
+    folder.chmod(0o755)
+    shutil.copytree(Path(nbprov.__file__).parent, folder / "src" / "nbprov", ignore=shutil.ignore_patterns("__pycache__"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def stranger_python(folder: Path) -> str:
+    """An interpreter that the stranger can run."""
+    for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        command = as_stranger(
+            folder, Rung.BWRAP, candidate, "-c", "import os, sys; assert sys.version_info >= (3, 11) and os.access(sys.executable, os.X_OK)"
+        )
+        if os.path.exists(candidate) and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return candidate
+    pytest.skip("no Python 3.11 that another user can run")
+
+
+def as_stranger(folder: Path, rung: Rung, *command: str) -> list[str]:
+    """A command line that runs as the stranger; below the best rung with an account file that knows them, as sshd asks it."""
+    accounts = folder / "passwd"
+    extra = "" if rung is Rung.BWRAP else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
+    accounts.write_text(Path("/etc/passwd").read_text() + extra)
+    drop = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--", *command]
+    if rung is Rung.BWRAP:
+        return drop
+    return ["unshare", "--mount", "--", "/bin/sh", "-c", f'mount --bind {accounts} /etc/passwd && exec "$@"', "sh", *drop]
+
+
+STORY = """
+import json, os, shutil, socket, subprocess, tempfile, time
+from pathlib import Path
+folder = Path(tempfile.mkdtemp(prefix="nbl"))
+from nbprov.clouds.local.__main__ import main
+from nbprov.clouds.local.provisioner import LocalCloud
+from nbprov.model.launches import Launch
+from nbprov.model.offers import Candidate
+from nbprov.model.spec import Request
+
+def until(look):
+    end = time.monotonic() + 45
+    while not look():
+        assert time.monotonic() < end, cloud.list("me")
+        time.sleep(0.01)
+
+def count():
+    return subprocess.run(["pgrep", "-u", str(os.getuid()), "-fc", "^sleep 4244$"], capture_output=True, text=True).stdout.strip()
+
+(folder / "market.toml").write_text(
+    '[[regions]]\\nname="r"\\nzones=["z"]\\n[[types]]\\nname="t"\\nhourly=1\\nvcpus=1\\nmemory_gib=1\\n')
+key = folder / "client"
+subprocess.run([*WRAP, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+cloud = LocalCloud(folder)
+try:
+    told = cloud.check()
+    offer = next(o for o in cloud.offers())
+    launch = Launch("a" * 32, "me", "run", "dev", Candidate(offer, Request(), 0), 1, 10, public_key=key.with_suffix(".pub").read_text())
+    cloud.submit(launch)
+    until(lambda: [i for i in cloud.list("me") if i.state == "running"])
+    (machine,) = cloud.list("me")
+    login = [d for d in told.details if "entered as" in d][0].split()[-1]
+    ssh = ["ssh", "-F", "none", "-i", str(key), "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
+    ssh += ["-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-p", str(machine.port), f"{login}@{machine.host}"]
+    def greets():
+        try:
+            with socket.create_connection((machine.host, machine.port), 2) as link:
+                return link.recv(64).startswith(b"SSH-2.0")
+        except OSError:
+            return False
+
+    # A machine counts as running before its sshd answers.
+    until(greets)
+    # The ssh client wants an account for whoever runs it; the cloud does not.
+    said = subprocess.run(WRAP + ssh + ["id -u; pwd; (setsid nohup sleep 4244 >/dev/null 2>&1 &)"], capture_output=True, text=True)
+    until(lambda: count() == "1")
+    cloud.terminate([machine.id])
+    until(lambda: all(i.state == "gone" for i in cloud.list("me")))
+    after = count()
+finally:
+    main(["stop", "--dir", str(folder)])
+    shutil.rmtree(folder)
+print(json.dumps({"details": told.details, "out": said.stdout, "err": said.stderr, "after": after}))
+"""
+
+
+@pytest.mark.parametrize("rung", [Rung.BWRAP, Rung.MARKER])
+def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> None:
+    if os.getuid() != 0:
+        return  # Every other test here already runs as an unprivileged user.
+    assert STRANGER not in {p.pw_uid for p in pwd.getpwall()}
+    python = stranger_python(open_folder)
+    accounts = open_folder / "accounts"
+    accounts.write_text(Path("/etc/passwd").read_text() + f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n")
+    wrap = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(accounts), "/etc/passwd"] if rung is Rung.BWRAP else []
+    script = open_folder / "story.py"
+    script.write_text(f"WRAP = {wrap!r}\n{STORY}")
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(open_folder / "src"), isolation.ISOLATION_VARIABLE: rung.value}
+    done = subprocess.run(
+        as_stranger(open_folder, rung, python, "-P", str(script)),
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        cwd="/",
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["out"].splitlines()[0] == str(STRANGER), told
+    assert told["out"].splitlines()[1].endswith("/home")
+    assert told["after"] == "0"
+    assert any(d.startswith(f"isolation: {rung.value}") for d in told["details"])
