@@ -13,7 +13,7 @@ INTRODUCTION = """# What a `%%provision` cell may say
 
 A cell is YAML, and a SkyPilot task file works when pasted. Scalars are read as YAML 1.2: only `true` and `false` are booleans, so that the
 region `NO` stays text. All errors of a cell are shown at once, each with its line, a caret and the closest field. This page is made from
-the table that the parser reads (`nbprov/spec/fields.py`).
+the table that the parser reads (`nbprov/spec/schema/registry.py`).
 
 ```yaml
 resources:

@@ -92,7 +92,7 @@ def seconds_of(text: str, flag: str) -> Seconds:
     >>> seconds_of("30m", "--wait"), seconds_of("", "--wait")
     (1800.0, 0.0)
     """
-    from nbprov.spec.scalars import Bad, duration
+    from nbprov.spec.reading.units import Bad, duration
 
     if not text:
         return 0.0

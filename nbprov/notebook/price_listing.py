@@ -85,11 +85,11 @@ def _query(arguments: argparse.Namespace) -> Query:
 def _quantity(flag: str, text: str | None) -> Any:
     if text is None:
         return None
-    from nbprov.spec import scalars
+    from nbprov.spec.reading import units
 
     try:
-        return getattr(scalars, flag)(text.strip())
-    except scalars.Bad as bad:
+        return getattr(units, flag)(text.strip())
+    except units.Bad as bad:
         raise UsageError(f"%prices: --{flag}: {bad.message}", hint=bad.hint) from None
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .fields import Field, Where, fields
-from .mounts import fill_paths
-from .problems import Problem, SpecError
-from .task import parse
+from .parser import parse
+from .reading.mounts import fill_paths
+from .schema.registry import Field, Where, fields
+from .yaml.diagnostics import Problem, SpecError
 
 if TYPE_CHECKING:
     from .completion import KeyContext, keys_at
-    from .skypilot import SkyPilotTask, to_skypilot
-    from .writer import to_yaml
+    from .writing.skypilot import SkyPilotTask, to_skypilot
+    from .writing.spec_yaml import to_yaml
 
 __all__ = [
     "Field",
@@ -33,7 +33,13 @@ __all__ = [
     "to_yaml",
 ]
 
-_LATER = {"KeyContext": "completion", "keys_at": "completion", "SkyPilotTask": "skypilot", "to_skypilot": "skypilot", "to_yaml": "writer"}
+_LATER = {
+    "KeyContext": "completion",
+    "keys_at": "completion",
+    "SkyPilotTask": "writing.skypilot",
+    "to_skypilot": "skypilot",
+    "to_yaml": "writing.spec_yaml",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from .fields import ALIASES, OWN, Field, Use, Where, fields, find
+from .schema.registry import ALIASES, OWN, Field, Use, Where, fields, find
 
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'#{}\[\],][^:#{}\[\],]*?))\s*:(?=\s|$)""")
 _DASH = re.compile(r"(\s*)-(\s+|$)")

@@ -1,0 +1,282 @@
+"""The top level of a cell: from its documents to a Spec, all errors at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from collections.abc import Mapping as Map
+from dataclasses import replace
+from typing import Any
+
+from nbprov.model.python_env import KEEP
+from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Policy, Race, Request, Spec, Wait
+
+from .interpolation.redaction import hide_secrets
+from .interpolation.substitution import fill, source_of
+from .reading import units
+from .reading.container_config import Config, read_config
+from .reading.engine import read_engine
+from .reading.envs import Secrets, check_docker_login, read_envs, read_secrets, settle_both, warn_of_copies
+from .reading.field_reader import as_mapping, converted, join, recognise
+from .reading.guards import guards_of, read_budget
+from .reading.health import read_health, remark_on_pool, remark_on_service
+from .reading.mounts import read_mounts, read_workdir
+from .reading.nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, as_given, describe, is_null, quoted
+from .reading.outputs import read_inputs, read_outputs
+from .reading.public_ports import read_expose
+from .reading.python_env import read_on_setup_failure, read_python
+from .reading.requests import Resources, read_resources
+from .reading.run_policies import narrowed, read_confirm, read_prefer, read_race, read_wait
+from .schema.registry import OWN, Where
+from .yaml.diagnostics import Findings
+from .yaml.reader import read
+
+_HEADER = frozenset({"name", "execution"})
+
+
+def parse(
+    text: str,
+    ignore: frozenset[str] = frozenset(),
+    *,
+    first_line: int = 1,
+    variables: Map[str, object] | None = None,
+    given: Collection[str] | None = None,
+) -> Spec:
+    """Read the body of a `%%provision` cell.
+
+    Parameters
+    ----------
+    text
+        YAML: what SkyPilot calls a task, with nbprov's own fields.
+    ignore
+        Fields that nbprov cannot honour, or does not know, and that shall be left out with a warning instead of an error.
+    first_line
+        The number of the first line as the reader counts; 2 where the text stands below a cell's magic line.
+    variables
+        What `$name` may stand for: the notebook's names and their values. None where the text is read without a notebook; `$name`
+        is then an error wherever it is not the machine's shell that reads it.
+    given
+        Names of envs and secrets for which the caller has values. Where the cell has other errors, those it leaves open that are not
+        among them are told, too: a person mends all at once. None: the caller looks after them.
+
+    Raises
+    ------
+    SpecError
+        With all problems of the cell, each with its place and a hint.
+
+    Examples
+    --------
+    >>> parse("resources: {accelerators: $gpus}", variables={"gpus": ["H100:8", "A100:8"]}).variables
+    (Variable(name='gpus', shown="['H100:8', 'A100:8']", paths=('resources.accelerators',)),)
+    >>> spec = parse("resources: {accelerators: [H100:8, A100:8], use_spot: true}")
+    >>> [str(request) for request in spec.requests]
+    ['H100:8 spot', 'A100:8 spot']
+    """
+    findings = Findings(text, frozenset(ignore), first_line)
+    filled = fill(read(findings), variables, findings)
+    documents = filled.documents
+    secret = hide_secrets(documents, findings)
+    name, task = _single_task(documents, findings)
+    reading = _Task(task, findings)
+    spec = reading.spec(name)
+    if given is not None and findings.problem_count:
+        reading.tell_of_open(spec, given)
+    findings.raise_if_any()
+    warn_of_copies(documents, findings)
+    for unused in sorted(findings.ignore - findings.ignored):
+        findings.note(task.start, unused, "ignored", f"--ignore {unused} changed nothing: the cell holds no such field to leave out")
+    source = source_of(filled, secret, findings)
+    return replace(spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables)
+
+
+def _single_task(documents: list[Node], findings: Findings) -> tuple[str, Mapping]:
+    """The task of the cell, and the name that a header document gave."""
+    start = Mark(findings.first_line, 1, 0)
+    if not documents:
+        findings.fail(start, "", "empty", "the cell says nothing", "say what you want: resources: {accelerators: A100}")
+    for document in documents:
+        if not isinstance(document, Mapping):
+            hint = "write `key: value` lines: resources: {accelerators: A100}"
+            findings.fail(document.start, "", "not-a-map", f"the cell must be a map of fields, not {describe(document)}", hint)
+    tasks = [d for d in documents if isinstance(d, Mapping)]
+    name = ""
+    if len(tasks) > 1 and tasks[0].pairs and all(key.text in _HEADER for key, _ in tasks[0].pairs):
+        header = tasks.pop(0)
+        given = header.get("name")
+        name = given.text if isinstance(given, Scalar) and not given.is_null else ""
+        findings.note(header.start, "", "header", "the first document is read as the header of a pipeline with one task")
+    if len(tasks) > 1:
+        lines = ", ".join(str(t.start.line) for t in tasks)
+        hint = "cut it there and give each its own cell"
+        findings.fail(tasks[1].start, "", "tasks", f"one task a cell: {len(tasks)} begin here, in lines {lines}", hint)
+    return name, tasks[0]
+
+
+class _Task:
+    """Reads the fields of one task; problems go to the findings."""
+
+    def __init__(self, mapping: Mapping, findings: Findings) -> None:
+        self._findings = findings
+        self._mapping = mapping
+        self._fields: dict[str, tuple[Scalar, Node]] = {}
+        self._collect(mapping, Where.TASK, "")
+
+    def _collect(self, mapping: Mapping, where: Where, path: str) -> None:
+        for key, value in mapping.pairs:
+            known = recognise(key, value, where, path, self._findings)
+            if known is not None and known.name == "nbprov":
+                self._collect_own(value)
+            elif known is not None and not is_null(value):
+                self._fields[known.name] = (key, value)
+
+    def _collect_own(self, node: Node) -> None:
+        if is_null(node):
+            return
+        own = as_mapping(node, "nbprov", self._findings, "write nbprov: {budget: 10}")
+        if own is None:
+            return
+        for key, _ in own.pairs:
+            twin = next((k for k, v in self._mapping.pairs if k.text == key.text and not is_null(v)), None)
+            if key.text in OWN and twin is not None:
+                message = f"{quoted(key.text)} is given here and at top level, in line {twin.start.line}"
+                self._findings.error(key.start, f"nbprov.{key.text}", "same-field", message, "keep one of them")
+        self._collect(own, Where.NBPROV, "nbprov")
+
+    def spec(self, header_name: str) -> Spec:
+        self._both("service", "pool")
+        resources = self._read("resources", lambda node: read_resources(node, self._findings)) or Resources()
+        num_nodes = self._read("num_nodes", self._num_nodes) or 1
+        envs, secrets = self._environment(resources.requests)
+        config = self._read("config", lambda node: read_config(node, self._findings)) or Config()
+        ports = tuple(dict.fromkeys(both for request in resources.requests for both in request.ports))
+        self._remark_on_unused(ports)
+        visible = {key: value for key, value in envs.items() if value is not None}
+        return Spec(
+            requests=resources.requests,
+            name=self._scalar("name", units.cluster_name, "text") or _header_name(header_name),
+            num_nodes=num_nodes,
+            setup=self._command("setup"),
+            run=self._command("run"),
+            envs=envs,
+            secrets=secrets,
+            workdir=self._read("workdir", lambda node: read_workdir(node, visible, frozenset(secrets), self._findings)) or "",
+            file_mounts=self._read("file_mounts", lambda node: read_mounts(node, visible, frozenset(secrets), self._findings)) or (),
+            guards=guards_of(
+                resources.autostop,
+                self._scalar("max_lifetime", units.duration, "a duration"),
+                self._at("budget", read_budget),
+                self._findings,
+            ),
+            prefer=self._at("prefer", read_prefer) or Policy.CHEAPEST,
+            race=self._race(num_nodes),
+            wait=self._at("wait", read_wait) or Wait(),
+            confirm_above=self._at("confirm_above", read_confirm) or ConfirmAbove(),
+            engine=self._engine(),
+            health=self._at("health", read_health) or Health(),
+            expose=self._read("expose", lambda node: read_expose(node, self._path("expose"), ports, self._findings)) or Expose(),
+            outputs=self._at("outputs", read_outputs) or (),
+            python=self._at("python", read_python),
+            on_setup_failure=self._at("on_setup_failure", read_on_setup_failure) or KEEP,
+            inputs=self._at("inputs", read_inputs) or (),
+            hooks=config.hooks,
+            docker_options=config.docker_options,
+            recovery=resources.recovery,
+        )
+
+    def tell_of_open(self, spec: Spec, given: Collection[str]) -> None:
+        """An error for each env and secret that has no value, where it is written."""
+        for field, values in (("envs", spec.envs), ("secrets", spec.secrets)):
+            for name in (n for n, value in values.items() if value is None and n not in given):
+                at = self._written(name)
+                if at is not None:
+                    hint = f"--env {name}=…, or set it in the kernel's environment"
+                    self._findings.error(at, join(field, name), "no-value", f"no value for {name}", hint)
+
+    def _written(self, name: str) -> Mark | None:
+        """Where an env or secret stands: its key, or its entry in a list of names."""
+        for field in ("secrets", "managed_secrets", "envs"):
+            _, node = self._fields.get(field, (None, None))
+            entries = [key for key, _ in node.pairs] if isinstance(node, Mapping) else node.items if isinstance(node, Sequence) else ()
+            for entry in entries:
+                if isinstance(entry, Scalar) and re.split(r"[:.]", entry.text)[-1] == name:
+                    return entry.start
+        return None
+
+    def _environment(self, requests: tuple[Request, ...]) -> tuple[dict[str, str | None], Secrets]:
+        given = {name: value for name in ("envs", "secrets", "managed_secrets") for _, value in [self._fields.get(name, (None, None))]}
+        envs = read_envs(given["envs"], self._findings)
+        secrets = read_secrets(given["secrets"], given["managed_secrets"], self._findings)
+        place = self._fields.get("envs") or self._fields.get("secrets") or self._fields.get("managed_secrets")
+        if place is not None:
+            settle_both(envs, secrets, place[0].start, self._findings)
+            check_docker_login(envs, secrets, requests, place[0].start, self._findings)
+        return envs, secrets
+
+    def _race(self, num_nodes: int) -> Race:
+        race = self._at("race", read_race) or Race()
+        given = self._fields.get("race")
+        return narrowed(race, given[1] if given else None, "race", num_nodes, self._findings)
+
+    def _engine(self) -> Engine | None:
+        engine: Engine | None = self._at("engine", read_engine)
+        return engine
+
+    def _remark_on_unused(self, ports: tuple[tuple[int, int], ...]) -> None:
+        """Say what is made of fields that belong to another product."""
+        if "service" in self._fields:
+            key, node = self._fields["service"]
+            remark_on_service(node, key.start, ports, self._findings)
+        if "pool" in self._fields:
+            key, node = self._fields["pool"]
+            remark_on_pool(node, key.start, self._findings)
+        if "event_callback" in self._fields:
+            at = self._fields["event_callback"][0].start
+            message = "event_callback is not run: nbprov runs no local scripts of a spec"
+            hint = "write wait: {notify: true} to be told, or give it a webhook's URL"
+            self._findings.cannot_honour(at, "event_callback", "event_callback", message, hint)
+
+    def _at(self, name: str, read_value: Any) -> Any:
+        return self._read(name, lambda node: read_value(node, self._path(name), self._findings))
+
+    def _path(self, name: str) -> str:
+        key = self._fields[name][0]
+        return name if any(key is k for k, _ in self._mapping.pairs) else join("nbprov", name)
+
+    def _read(self, name: str, read_value: Any) -> Any:
+        found = self._fields.get(name)
+        return read_value(found[1]) if found else None
+
+    def _scalar(self, name: str, convert: Any, wants: str) -> Any:
+        return self._read(name, lambda node: converted(node, self._path(name), self._findings, convert, wants=wants))
+
+    def _both(self, one: str, other: str) -> None:
+        keys = {key.text: key for key, value in self._mapping.pairs if key.text in (one, other) and not is_null(value)}
+        if len(keys) == 2:
+            message = f"{one} and {other} cannot be given together"
+            self._findings.error(keys[other].start, other, "both", message, "keep one of them")
+
+    def _num_nodes(self, node: Node) -> int | None:
+        if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 6 and int(node.text) > 0:
+            return int(node.text)
+        given = as_given(node)
+        hint = "write num_nodes: 2, a whole number without quotes"
+        self._findings.error(node.start, "num_nodes", "value", f"num_nodes must be a whole number from 1, not {given}", hint)
+        return None
+
+    def _command(self, name: str) -> str:
+        hint = f"write {name}: |, and the commands below it, indented"
+
+        def command(node: Node) -> str | None:
+            if isinstance(node, Scalar) and node.kind is Kind.TEXT:
+                return node.text
+            self._findings.error(node.start, name, "type", f"{name} must be text, not {describe(node)}", hint)
+            return None
+
+        return self._read(name, command) or ""
+
+
+def _header_name(name: str) -> str:
+    try:
+        return units.cluster_name(name) if name else ""
+    except units.Bad:
+        return ""

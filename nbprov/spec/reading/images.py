@@ -1,0 +1,121 @@
+"""Reading `image_id`, and what an image demands of the place it starts in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from nbprov.model.spec import Image, PlaceGlob, PlaceRule
+from nbprov.spec.yaml.diagnostics import Findings
+
+from .field_reader import converted, join
+from .nodes import Mapping, Mark, Node, Scalar, describe, is_null, quoted
+from .place_fields import PlaceWish
+from .place_patterns import may_be_area
+from .units import Bad
+
+DOCKER = "docker:"
+STOCK = "skypilot:"
+"""What begins the tag of a stock image, which is resolved where the machine starts."""
+
+NO_MACHINE_IMAGES = frozenset({"cudo", "lambda", "primeintellect"})
+"""Clouds that start no machine image of one's choice."""
+
+OWN_FAST_NETWORK = frozenset({"", "gcp", "kubernetes", "nebius"})
+"""Clouds that bring the fast network themselves, whatever the image; elsewhere it is part of the stock image."""
+
+_REFERENCE = re.compile(r"[\w./:@+~-]+")
+
+
+def read_image(node: Node, path: str, findings: Findings) -> Image | None:
+    """Read `docker:…`, a tag, a cloud's own id, or a map of regions; None, and a problem, for anything else."""
+    if isinstance(node, Mapping):
+        return _by_region(node, path, findings)
+    text = converted(node, path, findings, _reference, wants="an image")
+    if text is None:
+        return None
+    return Image(docker=text.removeprefix(DOCKER)) if text.startswith(DOCKER) else Image(machine=(("", text),))
+
+
+def _reference(text: str) -> str:
+    """An image as written; the word docker in any case."""
+    name = text.strip()
+    if name.lower().startswith(DOCKER):
+        name = DOCKER + name[len(DOCKER) :].strip().removeprefix("//")
+    if name in ("", DOCKER) or not _REFERENCE.fullmatch(name):
+        raise Bad(f"{quoted(text)} is not an image", "write image_id: docker:ubuntu:22.04, or the cloud's own id of an image", "image")
+    return name
+
+
+def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
+    before = findings.problem_count
+    docker, machine = "", {}
+    for key, value in node.pairs:
+        here = join(path, key.text)
+        if is_null(value) or not isinstance(value, Scalar):
+            given = "nothing" if is_null(value) else describe(value)
+            hint = f"write image_id: {{{key.text}: ami-0123456789abcdef0}}"
+            findings.error(value.start, here, "image", f"{here} must be an image, not {given}", hint)
+            continue
+        image = converted(value, here, findings, _reference, wants="an image")
+        if image is None:
+            continue
+        if key.text == "docker":
+            docker = image.removeprefix(DOCKER)
+        elif image.startswith(DOCKER):
+            message = f"{here}: a container is the same in every region"
+            findings.error(value.start, here, "image", message, f"write image_id: {image}, and infra: cloud/{key.text} for the place")
+        else:
+            machine[key.text.strip()] = image
+    if findings.problem_count == before and not docker and not machine:
+        findings.error(node.start, path, "empty", f"{path} lists nothing", "write image_id: {us-east-1: ami-0123456789abcdef0}")
+    return Image(docker, tuple(sorted(machine.items()))) if findings.problem_count == before else None
+
+
+def image_in(image: Image, wish: PlaceWish, network_tier: str, at: Mark, path: str, findings: Findings) -> Image:
+    """The image as one place starts it: only the region's own id where the region is named.
+
+    Records a problem where the place cannot be known to have the image, or cannot start it.
+    """
+    if not image.machine:
+        return image
+    if wish.cloud == "kubernetes" and not image.docker and not image.machine[0][0]:
+        return Image(docker=image.machine[0][1])
+    shown = quoted(image.machine[0][1])
+    if not wish.cloud:
+        message = f"{path}: the machine image {shown} belongs to one cloud, and none is named"
+        findings.error(at, path, "image", message, "write infra: aws/us-east-1, or for a container image_id: docker:…")
+    elif wish.cloud in NO_MACHINE_IMAGES:
+        message = f"{path}: {wish.cloud} starts containers but no machine images such as {shown}"
+        findings.error(at, path, "image", message, f"write image_id: docker:…, or image_id: null for the alternative on {wish.cloud}")
+    elif network_tier == "best" and wish.cloud not in OWN_FAST_NETWORK:
+        message = f"{path}: network_tier best needs the image that brings its drivers, not {shown}"
+        findings.error(at, path, "image", message, "leave out image_id, or write network_tier: standard")
+    return _in_region(image, wish, at, path, findings)
+
+
+def regions_rule(image: Image | None, region: str) -> tuple[PlaceRule, ...]:
+    """The rule that an image kept by region makes where no region is named: only these."""
+    if image is None or not image.machine or region or not all(where for where, _ in image.machine):
+        return ()
+    return (PlaceRule(tuple(PlaceGlob(region=where) for where, _ in image.machine)),)
+
+
+def _in_region(image: Image, wish: PlaceWish, at: Mark, path: str, findings: Findings) -> Image:
+    everywhere = dict(image.machine).get("")
+    if everywhere is not None:
+        if wish.cloud == "aws" and not wish.region and not everywhere.startswith(STOCK):
+            message = f"{path}: on AWS {quoted(everywhere)} is in one region only, and none is named"
+            hint = f"write infra: aws/us-east-1, or image_id: {{us-east-1: {everywhere}}}"
+            findings.error(at, path, "image", message, hint)
+        return image
+    if not wish.region:
+        return image
+    for region, one in image.machine:
+        if region.casefold() == wish.region.casefold():
+            return replace(image, machine=(("", one),))
+    if not may_be_area(wish.region):
+        held = ", ".join(f"{region}: {one}" for region, one in image.machine)
+        message = f"{path} holds no image for {quoted(wish.region)}"
+        findings.error(at, path, "image", message, f"write image_id: {{{held}, {wish.region}: …}}")
+    return image

@@ -1,0 +1,44 @@
+"""Reading `expose`: who may reach the ports."""
+
+from __future__ import annotations
+
+from nbprov.model.spec import Expose
+from nbprov.spec.yaml.diagnostics import Findings
+
+from . import units
+from .field_reader import choice, converted, join
+from .nodes import Mapping, Node, Scalar, as_given
+
+WORDS = ("tunnel", "public")
+Ranges = tuple[tuple[int, int], ...]
+
+
+def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Expose | None:
+    """Read `tunnel`, `public`, or a map from port to one of these.
+
+    Parameters
+    ----------
+    ports
+        The ports of all alternatives: only these can be exposed.
+    """
+    if isinstance(node, Scalar):
+        word = choice(node, path, findings, WORDS)
+        return None if word is None else Expose(everything=word == "public")
+    if not isinstance(node, Mapping):
+        findings.error(
+            node.start, path, "type", f"{path} must be tunnel, public or a map, not {as_given(node)}", "write expose: {8080: public}"
+        )
+        return None
+    public = []
+    for key, value in node.pairs:
+        here = join(path, key.text)
+        both = converted(key, here, findings, units.port_range, wants="a port")
+        word = choice(value, here, findings, WORDS)
+        if both is None or word is None:
+            continue
+        if not any(low <= both[0] and both[1] <= high for low, high in ports):
+            hint = f"write resources: {{ports: {key.text}}}, or remove it here"
+            findings.error(key.start, here, "value", f"{path} names port {key.text}, which is not among the ports", hint)
+        elif word == "public":
+            public.append(both)
+    return Expose(public=units.merge_ports(public))

@@ -1,0 +1,117 @@
+"""Reading how a run chooses and when it stops to ask: `prefer`, `race`, `wait`, `confirm_above`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+from nbprov.model.spec import ConfirmAbove, Policy, Race, Wait
+from nbprov.spec.schema.registry import Where
+from nbprov.spec.yaml.diagnostics import Findings
+
+from . import units
+from .field_reader import attempt, choice, converted, members, whole
+from .nodes import Kind, Mapping, Node, Scalar, as_given, is_off
+
+MAX_WIDTH = 16
+"""More places at once than this is a mistake: each of them may come up, and costs."""
+
+MAX_GANG_WIDTH = 2
+"""With several nodes whole clusters race."""
+
+_WEBHOOK = re.compile(r"https?://[^\s/]+\S*", re.IGNORECASE)
+
+
+def read_prefer(node: Node, path: str, findings: Findings) -> Policy | None:
+    """Read `cheapest`, `soonest` or `balanced`."""
+    word = choice(node, path, findings, tuple(Policy))
+    return None if word is None else Policy(word)
+
+
+def read_race(node: Node, path: str, findings: Findings) -> Race | None:
+    """Read `3`, `false`, or `{width: 3, hedge: 20s}`."""
+    if is_off(node):
+        return Race(1)
+    if not isinstance(node, Mapping):
+        width = whole(node, path, findings, most=MAX_WIDTH, example=f"{path}: 3, or {path}: false for one at a time")
+        return None if width is None else Race(width)
+    race = Race()
+    for name, value, here in members(node, Where.RACE, path, findings):
+        if name == "width":
+            width = 1 if is_off(value) else whole(value, here, findings, most=MAX_WIDTH, example="width: 3")
+            race = race if width is None else replace(race, width=width)
+        elif not (isinstance(value, Scalar) and value.text.strip().lower() == "auto"):
+            race = replace(race, hedge=converted(value, here, findings, units.duration_or_zero, wants="a duration, or auto"))
+    return race
+
+
+def narrowed(race: Race, given: Node | None, path: str, num_nodes: int, findings: Findings) -> Race:
+    """The race of a cluster of several nodes: at most two clusters at once."""
+    if num_nodes < 2 or race.width <= MAX_GANG_WIDTH:
+        return race
+    if given is not None:
+        words = f"with several nodes whole clusters race: at most {MAX_GANG_WIDTH} at once, not {race.width}"
+        findings.note(given.start, path, "race-width", words)
+    return replace(race, width=MAX_GANG_WIDTH)
+
+
+def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
+    """Read `4h`, `0`, `false`, or `{for: 4h, notify: true}`."""
+    if is_off(node):
+        return Wait()
+    if not isinstance(node, Mapping):
+        seconds = converted(node, path, findings, units.duration_or_zero, wants="a duration")
+        return None if seconds is None else Wait(seconds)
+    wait = Wait()
+    for name, value, here in members(node, Where.WAIT, path, findings):
+        if name == "for":
+            wait = replace(wait, seconds=converted(value, here, findings, units.duration_or_zero, wants="a duration") or 0.0)
+        else:
+            told = attempt(value, here, findings, lambda value=value: _notify(value))  # type: ignore[misc]
+            wait = replace(wait, notify=bool(told), webhook=told if isinstance(told, str) else "")
+            if wait.webhook:
+                _say_what_becomes_of_webhook(value, here, findings)
+    return wait
+
+
+def _say_what_becomes_of_webhook(node: Node, path: str, findings: Findings) -> None:
+    """Say that the address is not kept, and, where it is written in the cell, that whoever has the notebook has it."""
+    kept = "a run that another kernel takes up tells of its end in the notebook only"
+    if findings.is_from_variable(node.start):
+        findings.note(node.start, path, "webhook", f"{path}: the address is not stored; {kept}")
+    else:
+        words = f"{path}: the address is saved in the notebook, and who has it can post; `notify: $hook` takes it from a variable"
+        findings.warn(node.start, path, "webhook", f"{words}. nbprov does not store it: {kept}")
+
+
+def _notify(node: Node) -> str | bool:
+    if isinstance(node, Scalar) and node.kind is Kind.TEXT and _WEBHOOK.fullmatch(node.text.strip()):
+        return node.text.strip()
+    # What was written may be most of a webhook's address, which lets everybody post: it is not repeated.
+    if isinstance(node, Scalar) and (node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))):
+        return units.boolean(node)
+    raise units.Bad("it is neither true, false nor an http(s) address", "write notify: true, or the URL of a webhook")
+
+
+def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | None:
+    """Read `20%`, `$5`, `false`, or `{jump: 20%, hourly: 5, total: 50}`."""
+    if is_off(node):
+        return ConfirmAbove()
+    if isinstance(node, Scalar):
+        if node.text.rstrip().endswith("%"):
+            jump = converted(node, path, findings, units.share, wants="a share or US dollars")
+            return None if jump is None else ConfirmAbove(jump=jump)
+        hourly = converted(node, path, findings, units.money, wants="a share (20%) or US dollars an hour ($5)")
+        return None if hourly is None else ConfirmAbove(hourly=hourly)
+    if not isinstance(node, Mapping):
+        findings.error(node.start, path, "type", f"{path} must be a share or an amount, not {as_given(node)}", f"write {path}: 20%")
+        return None
+    found: dict[str, Any] = {}
+    for name, value, here in members(node, Where.CONFIRM, path, findings):
+        convert: Any = units.share if name == "jump" else units.money
+        wants = "a share: 20%" if name == "jump" else "an amount of US dollars"
+        found[name] = converted(value, here, findings, convert, wants=wants)
+    if not node.pairs:
+        findings.error(node.start, path, "missing", f"{path} does not say above what", f"write {path}: {{jump: 20%}}, or false")
+    return ConfirmAbove(**found)

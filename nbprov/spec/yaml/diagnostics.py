@@ -1,0 +1,279 @@
+"""What is wrong with a cell, collected so that all of it is said at once, with every secret value masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from nbprov.model.errors import NbprovError
+from nbprov.model.spec import Level, Origin, Remark
+from nbprov.spec.reading.nodes import Mark, Scalar
+
+MASK = "***"
+MOST_PROBLEMS = 200
+"""Problems after which reading stops: nobody mends more at a time, and each costs a search for what was meant."""
+
+MOST_SHOWN = 6
+"""Problems shown in full; a reader mends a few and runs the cell again."""
+
+EXCERPT_WIDTH = 100
+"""Characters of a source line shown: it must not wrap in a notebook's output, or the caret would point nowhere."""
+
+SCRUB_LENGTH = 4
+"""Secret values shorter than this are masked where they are written, but not searched for in other text: `1` would match everywhere."""
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error in a cell.
+
+    Attributes
+    ----------
+    code
+        A stable, greppable name such as `spec.unknown-field`.
+    path
+        Where in the structure: `resources.any_of[1].cpus`; empty for the cell as a whole.
+    line, column
+        Where in the text, both from 1.
+    hint
+        The one next step; may be empty.
+    closest
+        The nearest known name where one was mistyped or misplaced.
+    excerpt, caret
+        The source line as it may be shown (secrets masked, clipped) and the offset in it that is meant.
+    """
+
+    code: str
+    path: str
+    line: int
+    column: int
+    message: str
+    hint: str = ""
+    closest: str = ""
+    excerpt: str = ""
+    caret: int = 0
+
+    def render(self) -> list[str]:
+        """The lines a person sees."""
+        lines = [f"line {self.line}, column {self.column}: {self.message}  [{self.code}]"]
+        if self.excerpt.strip():
+            lines += [f"  | {self.excerpt}", f"  | {' ' * self.caret}^"]
+        if self.hint:
+            lines.append(f"  next: {self.hint}")
+        return lines
+
+
+class SpecError(NbprovError):
+    """A cell does not say what can be provisioned; carries all of its problems, in the order of the text."""
+
+    code = "spec.invalid"
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        first = self.problems[0]
+        count = len(self.problems)
+        message = first.message if count == 1 else f"{count} problems in this cell"
+        super().__init__(message, hint=first.hint, code=first.code if count == 1 else None)
+
+    def render(self) -> list[str]:
+        """The first few problems, each with its line, a caret and a hint."""
+        if len(self.problems) == 1:
+            return self.problems[0].render()
+        lines = [f"{self.message}  [{self.code}]"]
+        for problem in self.problems[:MOST_SHOWN]:
+            lines += problem.render()
+        hidden = len(self.problems) - MOST_SHOWN
+        if hidden > 0:
+            lines.append(f"+{hidden} more")
+        return lines
+
+
+class Findings:
+    """Collects the problems and remarks of one cell.
+
+    Parameters
+    ----------
+    text
+        The cell's body.
+    ignore
+        Names (or paths) of fields that the person told us to ignore: what would be an error because nbprov cannot honour it
+        becomes a warning.
+    first_line
+        The number of the body's first line as the reader counts; 2 below a cell's magic line.
+    """
+
+    def __init__(self, text: str, ignore: frozenset[str] = frozenset(), first_line: int = 1) -> None:
+        self.text = text
+        self.lines = _LINE_BREAK.split(text)
+        self.ignore = ignore
+        self.first_line = first_line
+        self.lines_are_hidden = False
+        self.remarks: list[Remark] = []
+        self.ignored: set[str] = set()
+        self._problems: list[Problem] = []
+        self._masked: dict[int, list[tuple[int, int]]] = {}
+        self._secrets: set[str] = set()
+        self._secrets_are_known = False
+        self._variables: dict[Mark, bool] = {}
+
+    def error(self, at: Mark, path: str, code: str, message: str, hint: str = "", closest: str = "") -> None:
+        """Record a problem; the cell will fail once everything has been read, or at once where there are very many.
+
+        Where a variable could not be filled in, nothing more is said of what stands there.
+        """
+        if self._variables.get(at) is False:
+            return
+        if code == "variable":
+            self._variables[at] = False
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest))
+        elif self._secrets_are_known:
+            self.raise_if_any()
+
+    def fail(self, at: Mark, path: str, code: str, message: str, hint: str = "") -> NoReturn:
+        """Record a problem after which nothing more can be read."""
+        self.error(at, path, code, message, hint)
+        raise self._exception() from None
+
+    def from_variable(self, at: Mark) -> None:
+        """Remember that the value at this place came from a notebook variable."""
+        self._variables.setdefault(at, True)
+
+    def is_from_variable(self, at: Mark) -> bool:
+        """Whether the value at this place came from a notebook variable."""
+        return self._variables.get(at, False)
+
+    def note(self, at: Mark, path: str, code: str, message: str) -> None:
+        """Record something worth saying that changes nothing."""
+        self._remark(Level.NOTE, at, path, code, message)
+
+    def warn(self, at: Mark, path: str, code: str, message: str) -> None:
+        """Record something that may cost money, data or a surprise."""
+        self._remark(Level.WARNING, at, path, code, message)
+
+    def not_acted_on(self, at: Mark, path: str, name: str, message: str) -> None:
+        """Record that a field is read but nothing is done with it yet: a warning, or a note where the person said to ignore it."""
+        self._remark(Level.NOTE if self.is_ignored(name, path) else Level.WARNING, at, path, "not-used", message)
+
+    def cannot_honour(self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet") -> None:
+        """Record that a field asks for what nbprov cannot do: an error, or a warning where the person said to ignore it."""
+        if self.is_ignored(name, path):
+            self.warn(at, path, "ignored", f"{message}; ignored, as you asked")
+            return
+        way_out = f"remove it, or add `--ignore {name}` to go on without"
+        self.error(at, path, code, message, f"{hint}; or {way_out}" if hint else way_out)
+
+    def is_ignored(self, name: str, path: str) -> bool:
+        """Whether the person named this field in `--ignore`; remembers that the name was of use."""
+        hits = {name, path} & self.ignore
+        self.ignored |= hits
+        return bool(hits)
+
+    def hide(self, scalars: Iterable[Scalar]) -> None:
+        """Never show these values: not in an excerpt, not in a message."""
+        self._secrets_are_known = True
+        for scalar in scalars:
+            self._mask(scalar.start, scalar.end)
+            self._secrets.update(part for part in (scalar.text, scalar.text.strip()) if len(part) >= SCRUB_LENGTH)
+
+    def hide_text(self, text: str) -> None:
+        """Never show this text, wherever it may stand."""
+        if len(text) >= SCRUB_LENGTH:
+            self._secrets.add(text)
+
+    def hide_line(self, number: int, start: int) -> None:
+        """Never show the line (0-based, in the text) from offset `start` on."""
+        self._masked.setdefault(number, []).append((start, len(self.lines[number])))
+
+    @property
+    def problem_count(self) -> int:
+        """How many problems were recorded so far."""
+        return len(self._problems)
+
+    def raise_if_any(self) -> None:
+        """Raise `SpecError` if any problem was recorded."""
+        if self._problems:
+            raise self._exception()
+
+    def finished_remarks(self) -> tuple[Remark, ...]:
+        """The remarks in the order of the text, equal ones once, secrets masked."""
+        clean = {replace(remark, message=self._scrub(remark.message)): None for remark in self.remarks}
+        return tuple(sorted(clean, key=lambda remark: remark.origin.line))
+
+    def secret_values(self) -> frozenset[str]:
+        """The values that are searched for in other text."""
+        return frozenset(self._secrets)
+
+    def _remark(self, level: Level, at: Mark, path: str, code: str, message: str) -> None:
+        self.remarks.append(Remark(level, f"spec.{code}", message, Origin(path, at.line)))
+
+    def _mask(self, start: Mark, end: Mark) -> None:
+        first, last = start.line - self.first_line, end.line - self.first_line
+        for number in range(first, min(last, len(self.lines) - 1) + 1):
+            left = start.column - 1 if number == first else 0
+            right = end.column - 1 if number == last else len(self.lines[number])
+            if right > left:
+                self._masked.setdefault(number, []).append((left, right))
+
+    def _exception(self) -> SpecError:
+        ordered = sorted(self._problems, key=lambda p: (p.line, p.column))
+        return SpecError(self._presentable(p) for p in dict.fromkeys(ordered))
+
+    def _presentable(self, problem: Problem) -> Problem:
+        excerpt, caret = self._excerpt(problem.line - self.first_line, problem.column - 1)
+        return replace(
+            problem,
+            path=self._scrub(problem.path),
+            message=self._scrub(problem.message),
+            hint=self._scrub(problem.hint),
+            excerpt=excerpt,
+            caret=caret,
+        )
+
+    def _scrub(self, text: str) -> str:
+        for value in sorted(self._secrets, key=len, reverse=True):
+            text = text.replace(value, MASK)
+        return text
+
+    def _excerpt(self, number: int, column: int) -> tuple[str, int]:
+        if not 0 <= number < len(self.lines):
+            return "", 0
+        line = self.lines[number]
+        spans = sorted(self._masked.get(number, []) + list(self._occurrences(line)))
+        shown, caret, done = "", min(column, len(line)), 0
+        moved = caret
+        for left, right in spans:
+            if right <= done:
+                continue
+            left = max(left, done)
+            if left <= column < right:
+                moved = len(shown) + left - done
+            elif right <= column:
+                moved = len(shown) + (left - done) + len(MASK) + (caret - right)
+            shown += line[done:left] + MASK
+            done = right
+        shown += line[done:]
+        return _clip(shown.replace("\t", " "), moved)
+
+    def _occurrences(self, line: str) -> Iterable[tuple[int, int]]:
+        for value in self._secrets:
+            at = line.find(value)
+            while at >= 0:
+                yield at, at + len(value)
+                at = line.find(value, at + 1)
+
+
+def _clip(line: str, caret: int) -> tuple[str, int]:
+    line = "".join(c if c.isprintable() else "?" for c in line).rstrip()
+    caret = min(caret, len(line))
+    if len(line) <= EXCERPT_WIDTH:
+        return line, caret
+    start = max(0, min(caret - EXCERPT_WIDTH // 3, len(line) - EXCERPT_WIDTH))
+    cut = line[start : start + EXCERPT_WIDTH]
+    head = "…" if start else ""
+    tail = "…" if start + EXCERPT_WIDTH < len(line) else ""
+    return head + cut + tail, caret - start + len(head)

@@ -1,0 +1,313 @@
+"""From text to nodes: PyYAML's scanner and parser, and a composer of our own.
+
+PyYAML resolves scalars as YAML 1.1 does (`NO` is false, `22:22` is 1342, `010` is 8) and keeps the last of repeated keys in
+silence; a cell that buys machines must mean what it shows. So only the events are PyYAML's.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher
+from typing import NoReturn, Protocol
+
+from yaml.error import MarkedYAMLError
+from yaml.events import (
+    AliasEvent,
+    CollectionStartEvent,
+    DocumentEndEvent,
+    DocumentStartEvent,
+    Event,
+    MappingEndEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+)
+from yaml.parser import Parser
+from yaml.reader import Reader, ReaderError
+from yaml.scanner import Scanner
+
+from nbprov.spec.reading.nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, is_null, kind_of, quoted
+
+from .diagnostics import Findings
+
+MAX_BYTES = 256 * 1024
+"""A cell is written by a person; a file this large is data that belongs in `file_mounts`."""
+
+MAX_DEPTH = 32
+"""Far more than any field needs; keeps nested brackets from using up the stack."""
+
+MAX_NODES = 20_000
+"""Nodes with all aliases expanded: keeps a few nested anchors from growing without end."""
+
+MAX_KEY = 1024
+"""Letters of a key, as YAML has it for keys without a `?`: paths are made of them."""
+
+_STRING_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
+_SHAPE_TAGS = frozenset({"tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"})
+
+
+class _Position(Protocol):
+    """What PyYAML's two kinds of marks have in common."""
+
+    line: int
+    column: int
+    index: int
+
+
+class _Events(Reader, Scanner, Parser):
+    """PyYAML up to its events; marks count characters of the text."""
+
+    def __init__(self, text: str) -> None:
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+
+
+def read(findings: Findings) -> list[Node]:
+    """Read the documents of a cell; empty ones are left out.
+
+    Raises
+    ------
+    SpecError
+        At once where the text is too large or not YAML. Repeated and unusable keys are recorded and reading goes on.
+    """
+    start = Mark(findings.first_line, 1, 0)
+    size = len(findings.text.encode("utf-8", "surrogatepass"))
+    if size > MAX_BYTES:
+        limit = f"{MAX_BYTES // 1024} kB"
+        findings.fail(start, "", "too-large", f"the cell has {size // 1024} kB; at most {limit} are read", "put data into a file")
+    try:
+        documents = _Composer(_Events(findings.text), findings).documents()
+    except MarkedYAMLError as error:
+        _fail_on_syntax(findings, error)
+    except ReaderError as error:
+        line = findings.text.count("\n", 0, error.position)
+        column = error.position - (findings.text.rfind("\n", 0, error.position) + 1)
+        at = Mark(findings.first_line + line, column + 1, error.position)
+        _hide_secret_lines(findings)
+        findings.fail(at, "", "character", f"the character #x{ord(findings.text[error.position]):04x} is not allowed in YAML", "delete it")
+    return [node for node in documents if not is_null(node)]
+
+
+class _Composer:
+    def __init__(self, events: _Events, findings: Findings) -> None:
+        self._events = events
+        self._findings = findings
+        self._anchors: dict[str, Node | None] = {}
+        self._nodes = 0
+
+    def documents(self) -> list[Node]:
+        found: list[Node] = []
+        while True:
+            event = self._next()
+            if isinstance(event, StreamEndEvent):
+                return found
+            if isinstance(event, StreamStartEvent | DocumentEndEvent):
+                continue
+            if isinstance(event, DocumentStartEvent):
+                self._anchors = {}
+                continue
+            found.append(self._node(event, "", 0))
+
+    def _next(self) -> Event:
+        event: Event = self._events.get_event()  # type: ignore[no-untyped-call]
+        return event
+
+    def _mark(self, mark: _Position | None) -> Mark:
+        if mark is None:
+            return Mark(self._findings.first_line, 1, 0)
+        return Mark(mark.line + self._findings.first_line, mark.column + 1, mark.index)
+
+    def _fail(self, at: Mark, code: str, message: str, hint: str) -> NoReturn:
+        _hide_secret_lines(self._findings)
+        self._findings.fail(at, "", code, message, hint)
+
+    def _node(self, event: Event, path: str, depth: int) -> Node:
+        at = self._mark(event.start_mark)
+        if depth > MAX_DEPTH:
+            self._fail(at, "too-deep", f"nested more than {MAX_DEPTH} levels deep", "a spec needs only a few")
+        if isinstance(event, AliasEvent):
+            return self._alias(event, at)
+        if not isinstance(event, ScalarEvent | CollectionStartEvent):
+            self._fail(at, "syntax", "a value is missing here", "write `key: value` lines")
+        anchor = event.anchor or ""
+        if anchor:
+            self._anchors[anchor] = None
+        node: Node
+        if isinstance(event, ScalarEvent):
+            node = self._scalar(event, at)
+        else:
+            self._check_tag(event.tag, at, path)
+            collect = self._sequence if isinstance(event, SequenceStartEvent) else self._mapping
+            node = collect(at, path, depth)
+        if anchor:
+            self._anchors[anchor] = node
+        self._count(1, at)
+        return node
+
+    def _count(self, nodes: int, at: Mark) -> None:
+        self._nodes += nodes
+        if self._nodes > MAX_NODES:
+            self._fail(at, "too-many", f"more than {MAX_NODES:,} values, anchors expanded", "write fewer alternatives")
+
+    def _alias(self, event: AliasEvent, at: Mark) -> Node:
+        if event.anchor not in self._anchors:
+            self._fail(at, "alias", "an alias names an anchor that is not defined above it", "quote text that starts with `*`")
+        node = self._anchors[event.anchor]
+        if node is None:
+            self._fail(at, "alias", "an anchor contains itself", "write the value out")
+        self._count(node.size, at)
+        return node
+
+    def _scalar(self, event: ScalarEvent, at: Mark) -> Scalar:
+        plain = event.style in (None, "")
+        kind = kind_of(event.value) if plain else Kind.TEXT
+        if event.tag in _STRING_TAGS:
+            kind, plain = Kind.TEXT, False
+        else:
+            self._check_tag(event.tag, at, "")
+        return Scalar(event.value, kind, plain, at, self._mark(event.end_mark), event.anchor or "")
+
+    def _check_tag(self, tag: str | None, at: Mark, path: str) -> None:
+        if tag is not None and tag not in _SHAPE_TAGS:
+            self._findings.error(at, path, "tag", "YAML tags (`!…`) are not read here", "remove the tag")
+
+    def _sequence(self, at: Mark, path: str, depth: int) -> Sequence:
+        items: list[Node] = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            items.append(self._node(event, f"{path}[{len(items)}]", depth + 1))
+        return Sequence(tuple(items), at, self._mark(event.end_mark), 1 + sum(item.size for item in items))
+
+    def _mapping(self, at: Mark, path: str, depth: int) -> Node:
+        unusable = False
+        pairs: dict[str, tuple[Scalar, Node]] = {}
+        merges: list[tuple[Scalar, Node]] = []
+        while not isinstance(event := self._next(), MappingEndEvent):
+            key = self._node(event, path, depth + 1)
+            name = key.text if isinstance(key, Scalar) and len(key.text) <= MAX_KEY else "?"
+            where = f"{path}.{name}" if path else name
+            value = self._node(self._next(), where, depth + 1)
+            if not isinstance(key, Scalar) or len(key.text) > MAX_KEY:
+                unusable = True
+                self._findings.error(key.start, path, "key", "a key must be a word", "quote text that starts with `{` or `[`")
+            elif key.text == "<<" and key.plain:
+                merges.append((key, value))
+            elif name in pairs:
+                first = pairs[name][0].start
+                message = f"{quoted(name)} is written twice: line {first.line}, column {first.column}, and here"
+                self._findings.error(key.start, where, "repeated-key", message, "keep one of them")
+            else:
+                pairs[name] = (key, value)
+        if unusable:
+            # Nothing inside can be trusted to stand where it was meant to: say it once, and hide by lines what might be secret.
+            _hide_secret_lines(self._findings)
+            return Scalar("", Kind.NULL, True, at, at)
+        for key, value in merges:
+            self._merge(pairs, key, value, path)
+        size = 1 + sum(key.size + value.size for key, value in pairs.values())
+        return Mapping(tuple(pairs.values()), at, self._mark(event.end_mark), size)
+
+    def _merge(self, pairs: dict[str, tuple[Scalar, Node]], key: Scalar, value: Node, path: str) -> None:
+        sources = value.items if isinstance(value, Sequence) else (value,)
+        for source in sources:
+            if not isinstance(source, Mapping):
+                self._findings.error(
+                    key.start, path, "merge", "`<<` merges a map, or a list of maps", "name the anchor of a map: `<<: *base`"
+                )
+                return
+            for inner_key, inner in source.pairs:
+                pairs.setdefault(inner_key.text, (inner_key, inner))
+
+
+_SYNTAX = (
+    ("'\\t'", "tab", "a tab character; YAML is indented with spaces", "replace tabs by spaces"),
+    (
+        "mapping values are not allowed",
+        "syntax",
+        "a `:` that YAML does not expect here",
+        "indent keys of one map alike; quote text that holds `: `",
+    ),
+    ("could not find expected ':'", "syntax", "a key without its `:`", "write `key: value`"),
+    ("while parsing a block mapping", "syntax", "this line does not fit the map it stands in", "indent keys of one map alike"),
+    ("while parsing a block collection", "syntax", "this line does not fit the list it stands in", "indent the `-` of one list alike"),
+    ("while parsing a flow", "syntax", "a `,` or a closing bracket is missing", "close every `{` and `[`"),
+    ("while scanning a quoted scalar", "syntax", "a quoted text does not end", "close the quotation mark"),
+    ("while scanning a double-quoted scalar", "syntax", "an unknown escape in double quotes", "use single quotes, or double the `\\`"),
+    (
+        "while scanning a block scalar",
+        "syntax",
+        "text after `|` or `>` that YAML does not expect",
+        "start the block on the next line, indented",
+    ),
+    ("cannot start any token", "syntax", "a character that cannot start a value", "quote the value"),
+    ("while scanning an a", "syntax", "a `&` or `*` without a name", "quote text that starts with `&` or `*`"),
+    ("document start", "syntax", "text after the end of the map", "indent keys of one map alike"),
+)
+
+
+def _fail_on_syntax(findings: Findings, error: MarkedYAMLError) -> None:
+    """Say where the text stops being YAML, in words of our own: PyYAML's quote what was written, which may be a secret."""
+    _hide_secret_lines(findings)
+    said = f"{error.context or ''} {error.problem or ''}"
+    found = next((row for row in _SYNTAX if row[0] in said), None)
+    mark = error.problem_mark or error.context_mark
+    line, column, index = (mark.line, mark.column, mark.index) if mark else (0, 0, 0)
+    at = Mark(findings.first_line + line, column + 1, index)
+    _, code, message, hint = found or ("", "syntax", "this is not valid YAML", "write `key: value` lines; quote unusual text")
+    opened = error.context_mark
+    if found and found[1] == "syntax" and opened is not None and mark is not None and opened.line < mark.line:
+        message += f" (it began in line {opened.line + findings.first_line})"
+    findings.fail(at, "", code, message, hint)
+
+
+_KEY = re.compile(r"""(?:^|[{,\s-])["']?([A-Za-z_][\w.-]*)["']?\s*:""")
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the values below a key of this name must not be shown, typing errors included.
+
+    Examples
+    --------
+    >>> [looks_secret(n) for n in ("secrets", "secerts", "managed_secrets", "resources")]
+    [True, True, True, False]
+    """
+    lower = name.lower()
+    return "secret" in lower or SequenceMatcher(None, lower, "secrets").ratio() >= 0.75
+
+
+def is_internal(name: str) -> bool:
+    """Whether a top-level key is one of SkyPilot's internal ones, whose values can hold passwords."""
+    return name.startswith("_") or name in ("volume_mounts", "file_mounts_mapping")
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether what stands below a key of this name may be secret; `notify` takes the address of a webhook."""
+    return name == "notify" or looks_secret(name) or is_internal(name)
+
+
+def _hide_secret_lines(findings: Findings) -> None:
+    """Where the text has no structure, hide by indentation and brackets what stands below a key that names secrets."""
+    if findings.lines_are_hidden:
+        return
+    findings.lines_are_hidden = True
+    indent, depth, inside = 0, 0, False
+    for number, line in enumerate(findings.lines):
+        stripped = line.strip()
+        column = len(line) - len(line.lstrip())
+        if inside and stripped and column <= indent and depth <= 0 and not stripped.startswith(("}", "]")):
+            inside = False
+        if inside:
+            findings.hide_line(number, 0)
+            depth += _opened(line)
+            continue
+        key = next((m for m in _KEY.finditer(line) if _is_hidden(m.group(1))), None)
+        if key:
+            inside, indent = True, column
+            findings.hide_line(number, key.end())
+            depth = _opened(line[key.end() :])
+
+
+def _opened(text: str) -> int:
+    return sum((c in "{[") - (c in "}]") for c in text)
