@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nbprov.machines.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
     from .session import Session
 

@@ -12,8 +12,8 @@ from nbprov.model.clock import Seconds
 
 if TYPE_CHECKING:
     from nbprov.provisioning.live import LiveCluster
-    from nbprov.remote.sync_plan import Direction, SyncPlan
-    from nbprov.remote.syncing import Synced
+    from nbprov.remote.sync.plan import Direction, SyncPlan
+    from nbprov.remote.sync.sync import Synced
 
     from .session import Session
 
@@ -70,7 +70,7 @@ class Carrying(ABC):
         >>> nbprov.cluster("dev").push("src", "~/src").files  # doctest: +SKIP
         12
         """
-        from nbprov.remote.sync_plan import Direction
+        from nbprov.remote.sync.plan import Direction
 
         return self._folders(Direction.PUSH, local, remote, node, delete, dry, on_plan, progress, timeout)
 
@@ -95,7 +95,7 @@ class Carrying(ABC):
         delete
             Delete here what is not there.
         """
-        from nbprov.remote.sync_plan import Direction
+        from nbprov.remote.sync.plan import Direction
 
         return self._folders(Direction.PULL, local or Path(remote).name, remote, node, delete, dry, on_plan, progress, timeout)
 
@@ -116,7 +116,7 @@ class Carrying(ABC):
         What changed on one side since the last sync goes to the other; what changed on both is left alone (`Synced.plan.conflicts`).
         With `delete`, what one side has lost since goes from the other.
         """
-        from nbprov.remote.sync_plan import Direction
+        from nbprov.remote.sync.plan import Direction
 
         return self._folders(Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout)
 
@@ -133,7 +133,7 @@ class Carrying(ABC):
         timeout: Seconds | None,
     ) -> Synced:
         from nbprov.machines.folders import place_there, sync_folder
-        from nbprov.remote.syncing import Wanted
+        from nbprov.remote.sync.sync import Wanted
 
         # Made absolute here: the engine's thread knows no other current folder, but time passes.
         wanted = Wanted(Path(local).expanduser().absolute(), place_there(os.fspath(local), remote), direction, delete, dry)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nbprov.model.spec import Spec
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
-    from nbprov.remote.agent.values import AgentStatus
+    from nbprov.remote.agent.messages import AgentStatus
 
     from .again import SettingUp
     from .restart import Starting

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nbprov.machines.engines.values import Running
     from nbprov.machines.tunnels import Kept
     from nbprov.provisioning.live import LiveCluster
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
     from .again import SettingUp
     from .cluster import Cluster

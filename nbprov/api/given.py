@@ -14,7 +14,7 @@ from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret, Spec
 
 if TYPE_CHECKING:
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
 Ask = Callable[[str, bool], str | None]
 """Asks the person for a value: name, whether to hide it. None where nobody can be asked."""

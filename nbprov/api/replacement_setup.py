@@ -14,7 +14,7 @@ from .given import collect
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster, Node
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
     from .session import Session
 

@@ -30,7 +30,7 @@ from .underway import cancel
 
 if TYPE_CHECKING:
     from nbprov.machines.masking import Masker
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
     from .session import Session
 

@@ -356,7 +356,7 @@ class Takings:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
         from nbprov.machines.agents import agent_of
         from nbprov.provisioning.guards import hold_known, hold_of, of_node
-        from nbprov.remote.agent.values import GuardConfig
+        from nbprov.remote.agent.messages import GuardConfig
         from nbprov.spec import to_yaml
 
         def pairs(of: Spec) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nbprov.machines.jobs import Job
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
-    from nbprov.remote.agent.values import Environment
+    from nbprov.remote.agent.messages import Environment
 
     from .cluster import Cluster
 

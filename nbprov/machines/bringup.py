@@ -10,8 +10,8 @@ from typing import Any
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import Environment, TaskInfo
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
 from .agents import agent_of

@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import split_bucket
-from nbprov.remote.fetch_errors import FetchError
-from nbprov.remote.fetching import Item, Link
+from nbprov.remote.download.download import Item, Link
+from nbprov.remote.download.errors import FetchError
 
 from .buckets import Found, denied, listed
 

@@ -9,9 +9,9 @@ from typing import Protocol
 from urllib.parse import urldefrag, urlsplit
 
 from nbprov.model.sources import SourceKind, shown_source, source_kind
-from nbprov.remote.fetch_errors import FetchError
-from nbprov.remote.fetching import Item, Link, Signer
-from nbprov.remote.sync_errors import shown
+from nbprov.remote.download.download import Item, Link, Signer
+from nbprov.remote.download.errors import FetchError
+from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync_side import why_not_name
 
 MOST_OBJECTS = 100_000

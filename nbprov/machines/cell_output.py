@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.model.errors import NbprovError
-from nbprov.remote.agent.values import Output
+from nbprov.remote.agent.messages import Output
 
 from .foreign_output import safe_content, safe_page
 from .foreign_text import TextFilter, clean_text

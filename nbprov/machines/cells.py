@@ -13,8 +13,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import Environment
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import Environment
 
 from .agents import agent_of
 from .cell_output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError

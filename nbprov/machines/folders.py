@@ -14,10 +14,10 @@ from typing import Any
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.connection import Connection
-from nbprov.remote.sync_errors import shown
-from nbprov.remote.sync_plan import SyncPlan
-from nbprov.remote.syncing import Direction, Synced, Wanted, sync
+from nbprov.remote.ssh.connection import Connection
+from nbprov.remote.sync.errors import shown
+from nbprov.remote.sync.plan import SyncPlan
+from nbprov.remote.sync.sync import Direction, Synced, Wanted, sync
 
 from . import keep_awake
 from .agents import agent_of
@@ -75,7 +75,7 @@ async def sync_folder(
     Raises
     ------
     SyncError
-        As `nbprov.remote.syncing.sync` does.
+        As `nbprov.remote.sync.sync.sync` does.
     UsageError
         If there is no such node.
     """
@@ -129,7 +129,7 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
 
     Examples
     --------
-    >>> from nbprov.remote.sync_plan import Direction, Entry, SyncPlan
+    >>> from nbprov.remote.sync.plan import Direction, Entry, SyncPlan
     >>> plan = SyncPlan(Direction.PUSH, up=(Entry("a", "f", 2_000_000, 0, 0, 0o644, ""),))
     >>> summary(plan, "x", "~/x", "dev")
     ['x to ~/x on dev: 1 file, 2.0 MB (1 new)', '  largest: a 2.0 MB']

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import Output
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import Output
 
 from .agents import agent_of
 from .chosen_nodes import one_node

@@ -13,8 +13,8 @@ from typing import Any
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster, Node, check_there
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import Environment, TaskInfo
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from .agents import agent_of
 from .jobs import MOST_NAME, RESERVED, Job, JobError, all_done, list_jobs, named, no_job

@@ -12,8 +12,8 @@ from typing import Any
 from nbprov.model.clock import Instant
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import TaskInfo
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import TaskInfo
 
 from .agents import agent_of
 

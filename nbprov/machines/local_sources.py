@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Spec
-from nbprov.remote.sync_errors import SyncError
+from nbprov.remote.sync.errors import SyncError
 from nbprov.remote.sync_side import Folder
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import Secret
-from nbprov.remote.agent.values import Environment
+from nbprov.remote.agent.messages import Environment
 
 LEAST_SECRET = 4
 """Shorter values are not blotted out: a secret `1` would blot out half of every log."""

@@ -16,11 +16,11 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Mount, Spec
 from nbprov.provisioning.live import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
-from nbprov.remote.pull_patterns import MAGIC
-from nbprov.remote.pulling import Pulled, Wish, pull
-from nbprov.remote.sync_errors import SyncError, shown
+from nbprov.remote.pull.autoload_names import is_worked_in
+from nbprov.remote.pull.patterns import MAGIC
+from nbprov.remote.pull.pull import Pulled, Wish, pull
+from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync_side import Folder
-from nbprov.remote.taken_by_itself import is_worked_in
 
 from .answers import Answers, Silent, is_line, until_answered
 from .bringup import WORKDIR

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nbprov.model.errors import NotFound
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.values import TaskInfo
+from nbprov.remote.agent.messages import TaskInfo
 
 from .agents import agent_of
 from .cell_output import Budget, CellResult, Gathered, OnOutput

@@ -12,10 +12,10 @@ from nbprov.model.clock import Seconds
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Repository, Spec
 from nbprov.provisioning.live import LiveCluster, all_of
-from nbprov.remote.fetching import fetch
-from nbprov.remote.sync_errors import shown
-from nbprov.remote.sync_plan import SyncPlan
-from nbprov.remote.syncing import Direction, Wanted
+from nbprov.remote.download.download import fetch
+from nbprov.remote.sync.errors import shown
+from nbprov.remote.sync.plan import SyncPlan
+from nbprov.remote.sync.sync import Direction, Wanted
 
 from .bringup import WORKDIR
 from .buckets import Found, look

@@ -15,12 +15,12 @@ from nbprov.model.clock import Seconds
 from nbprov.model.spec import Repository
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote import git_side
-from nbprov.remote.connection import Connection
+from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
-from nbprov.remote.fetching import Far, talk
 from nbprov.remote.git_side import Git
 from nbprov.remote.git_there import INSTALL_SECONDS
-from nbprov.remote.sync_errors import MOST_WORDS, shown
+from nbprov.remote.ssh.connection import Connection
+from nbprov.remote.sync.errors import MOST_WORDS, shown
 from nbprov.remote.sync_side import Trouble
 
 from .bringup import WORKDIR

@@ -18,7 +18,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.model.launches import Instance
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.ssh.keys import ClusterKeys
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -73,7 +73,7 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
         If its address, its user or our folder cannot stand in an ssh config.
     """
     # Not before there is a machine: every session has this module, most have none yet.
-    from nbprov.remote.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
+    from nbprov.remote.ssh.connection import KEEPALIVE_MISSES, KEEPALIVE_SECONDS, default_user
 
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:

@@ -13,7 +13,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.agent.values import Environment, TaskInfo
+from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import keep_awake
 from .agents import agent_of

@@ -12,8 +12,8 @@ from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.connection import Connection, is_here
-from nbprov.remote.forwarding import Far, Forward, PortRefused
+from nbprov.remote.ssh.connection import Connection, is_here
+from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
 
 from .agents import agent_of
 from .chosen_nodes import one_node

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nbprov.provisioning.live import LiveCluster, Node
-from nbprov.remote.environment import env_for
-from nbprov.remote.gang import launcher_files
+from nbprov.remote.boot.gang_config import launcher_files
+from nbprov.remote.boot.node_environment import env_for
 
 
 def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> dict[str, str]:

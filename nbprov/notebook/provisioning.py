@@ -22,7 +22,7 @@ from nbprov.model.clusters import ClusterState, RunState, RunView
 from nbprov.model.errors import Interrupted, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
-from nbprov.remote.agent.values import plain_environment
+from nbprov.remote.agent.messages import plain_environment
 from nbprov.runtime.waiting import SLICE
 
 from .arguments import environment

@@ -17,8 +17,8 @@ from .progress import Progress
 from .shown import say
 
 if TYPE_CHECKING:
-    from nbprov.remote.sync_plan import SyncPlan
-    from nbprov.remote.syncing import Synced
+    from nbprov.remote.sync.plan import SyncPlan
+    from nbprov.remote.sync.sync import Synced
 
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""
@@ -78,8 +78,8 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         On Ctrl-C; whole files have arrived.
     """
     from nbprov.machines.folders import ended, place_there, summary, sync_folder
-    from nbprov.remote.sync_plan import Direction
-    from nbprov.remote.syncing import Wanted
+    from nbprov.remote.sync.plan import Direction
+    from nbprov.remote.sync.sync import Wanted
 
     here, there = split_path(arguments.path)
     there = place_there(here, there)

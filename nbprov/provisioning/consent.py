@@ -8,7 +8,7 @@ from nbprov.model.clock import short_duration
 from nbprov.model.money import SECONDS_PER_HOUR, Micros, format_usd
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import ConfirmAbove, Guards, Spec
-from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS
+from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS
 
 from .guards import LEAST_BUDGET_SECONDS
 

@@ -17,7 +17,7 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.ssh.keys import ClusterKeys
 
 from . import signals
 from .async_cloud import AsyncCloud

@@ -14,7 +14,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import CloudError
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
-from nbprov.remote.agent.values import BUDGET_RESERVE_SECONDS, AgentStatus
+from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, AgentStatus
 
 from .guards import STOP, guards_known
 from .ledger import ClusterRow

@@ -23,7 +23,7 @@ from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Health, Race, Spec
 from nbprov.model.stock import Stock
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.ssh.keys import ClusterKeys
 from nbprov.runtime.clocks import SystemClock
 from nbprov.runtime.engine_thread import EngineThread
 from nbprov.runtime.publisher import Publisher

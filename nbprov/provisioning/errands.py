@@ -30,7 +30,7 @@ from .ledger import LaunchRow
 from .live import LiveCluster, Node
 
 if TYPE_CHECKING:
-    from nbprov.remote.agent.values import GuardConfig
+    from nbprov.remote.agent.messages import GuardConfig
 
     from .driver import RunDriver
 
@@ -149,7 +149,7 @@ class Errands:
         run.machine.freeze(action.token, action.candidate)
 
     def _filled(self, token: str) -> Launch:
-        from nbprov.remote.boot import fills
+        from nbprov.remote.boot.user_data import fills
 
         return replace(self._run.rows[token].launch, fills=fills(self._run.keys))
 

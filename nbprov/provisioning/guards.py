@@ -15,7 +15,7 @@ from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_
 from nbprov.model.offers import Candidate
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards, Spec
-from nbprov.remote.agent.values import HOLD_SECONDS, GuardConfig
+from nbprov.remote.agent.messages import HOLD_SECONDS, GuardConfig
 
 from .ledger import ClusterRow, Ledger
 from .silence import silence_notes

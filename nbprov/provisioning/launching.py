@@ -7,8 +7,8 @@ from nbprov.model.clock import Instant
 from nbprov.model.launches import Launch
 from nbprov.model.offers import Candidate
 from nbprov.model.spec import Expose, Image, Request, Spec
-from nbprov.remote.boot import boot_template
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.boot.user_data import boot_template
+from nbprov.remote.ssh.keys import ClusterKeys
 
 from .guards import end_command, on_shutdown
 

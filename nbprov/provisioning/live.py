@@ -17,10 +17,10 @@ from .tying import tie
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient
-    from nbprov.remote.agent.values import GuardConfig
-    from nbprov.remote.connection import Connection
-    from nbprov.remote.gang import Gang
-    from nbprov.remote.keys import ClusterKeys
+    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.boot.gang_config import Gang
+    from nbprov.remote.ssh.connection import Connection
+    from nbprov.remote.ssh.keys import ClusterKeys
 
     from .door import Door
 
@@ -90,7 +90,7 @@ class LiveCluster:
     @property
     def gang(self) -> Gang:
         """The machines as those who reach each other, in the order of their ranks."""
-        from nbprov.remote.gang import Gang, slots_of
+        from nbprov.remote.boot.gang_config import Gang, slots_of
 
         offer = self.candidate.offer
         slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
@@ -124,7 +124,7 @@ class LiveCluster:
 
     async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to one node; as `connect`."""
-        from nbprov.remote.connection import wait_for_ssh
+        from nbprov.remote.ssh.connection import wait_for_ssh
 
         at = node.instance
         node.connection = await wait_for_ssh(
@@ -137,8 +137,8 @@ class LiveCluster:
 
     async def _reconnect(self, node: Node) -> Connection:
         """A new connection to a machine whose old one broke, wherever its cloud says that it is now."""
-        from nbprov.remote.connection import CONNECT_SECONDS, Connection, is_silence
         from nbprov.remote.errors import SshError
+        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection, is_silence
 
         if self.door is not None:
             node.instance = self.door.where(node.instance)
@@ -170,7 +170,7 @@ class LiveCluster:
     async def start_agent(self, node: Node, guards: GuardConfig | None, seconds: Seconds) -> None:
         """Start the agent of one node and hand it its guards."""
         from nbprov.remote.agent.client import AgentClient
-        from nbprov.remote.agent.values import AgentConfig
+        from nbprov.remote.agent.messages import AgentConfig
 
         assert node.connection is not None, "agents are started over an open connection"
         config = AgentConfig(guards=guards, start_seconds=seconds)

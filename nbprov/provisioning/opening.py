@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound
-from nbprov.remote.agent.values import GuardConfig
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.ssh.keys import ClusterKeys
 
 from .door import Door
 from .errands import AGENT_SECONDS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.remote.agent.values import HOLD_SECONDS, AgentStatus
+from nbprov.remote.agent.messages import HOLD_SECONDS, AgentStatus
 
 from .at_work import AtWork
 from .guards import hold_known

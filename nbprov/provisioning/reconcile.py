@@ -13,7 +13,7 @@ from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.failures import CloudError
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Spec
-from nbprov.remote.keys import ClusterKeys, KeyMaterialError
+from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
 from .attempt import Attempt

@@ -21,7 +21,7 @@ from .guards import LEAST_BUDGET_SECONDS, check_budget, guards_known
 from .ledger import ClusterRow, ReplacementRow
 
 if TYPE_CHECKING:
-    from nbprov.remote.agent.values import AgentStatus
+    from nbprov.remote.agent.messages import AgentStatus
 
     from .engine import Engine
 

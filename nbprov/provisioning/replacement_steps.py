@@ -15,7 +15,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.offers import block_for
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.errors import RemoteError
 
 from .absence import Absences
@@ -160,8 +160,8 @@ class Replacement(Asking):
 
     async def _send(self, row: ReplacementRow, *, is_mine: bool) -> Operation | Failure | None:
         """Send the create, or the identical one again; None where its outcome is not known."""
-        from nbprov.remote.boot import fills
-        from nbprov.remote.keys import ClusterKeys
+        from nbprov.remote.boot.user_data import fills
+        from nbprov.remote.ssh.keys import ClusterKeys
 
         keys = ClusterKeys.load(self._engine.home / "keys" / row.run_id)
         launch: Launch = replace(row.launch, fills=fills(keys))

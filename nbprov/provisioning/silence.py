@@ -15,7 +15,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.money import format_usd
 from nbprov.model.spec import Autostop
-from nbprov.remote.agent.values import AgentStatus
+from nbprov.remote.agent.messages import AgentStatus
 
 from .ledger import ClusterRow, Ledger
 

@@ -12,7 +12,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.model.money import Micros, format_usd
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 
 from .enforcing import Enforcing
 from .guards import BUDGET, of_node

@@ -27,7 +27,7 @@ async def tie(live: LiveCluster) -> None:
         A connection broke.
     """
     from nbprov.model.errors import NbprovError
-    from nbprov.remote.gang import material, put_in_place, secret
+    from nbprov.remote.boot.gang_config import material, put_in_place, secret
 
     gang = live.gang
     live.notes, live.unheard = [], set()

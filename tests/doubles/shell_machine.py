@@ -13,7 +13,7 @@ from typing import Any
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.provisioning.live import Node
-from nbprov.remote.agent.values import Output, TaskInfo
+from nbprov.remote.agent.messages import Output, TaskInfo
 
 
 class ShellMachine:

@@ -21,7 +21,7 @@ print('the end')
 # The ways of the engine to its machines lead into nothing, or somewhere again.
 LINE = """
 import nbprov
-from nbprov.remote.connection import Connection
+from nbprov.remote.ssh.connection import Connection
 _engine = nbprov.session().engine
 _open = Connection.open.__func__
 _is_down = False

@@ -26,7 +26,7 @@ for turn in range({CUTS + 1}):
 # The engine's way to its machine leads through the proxy from now on.
 THROUGH = """
 import nbprov
-from nbprov.remote.connection import Connection
+from nbprov.remote.ssh.connection import Connection
 _open = Connection.open.__func__
 async def _through(cls, host, port, *rest):
     return await _open(cls, "127.0.0.1", {port}, *rest)

@@ -38,7 +38,7 @@ LOWEST = (
     "machines/test_plain_values.py",  # numpy and pandas values that travel
     "clouds/web/test_*.py",  # requests
     "clouds/*/test_*price*.py",
-    "remote/test_connection_machine.py",  # asyncssh
+    "remote/ssh/test_connection_machine.py",  # asyncssh
 )
 """The unit tests of what stands on other libraries; the engine and the agent stand on these parts and on Python alone."""
 LOWEST_CONTRACT = "(aws or gcp) and (lives or lost or all_or_none)"

@@ -15,8 +15,8 @@ import pytest
 from machines import SHORT, Machines
 
 from nbprov.clouds.local.daemon import processes
-from nbprov.remote.boot import boot_template, fills
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.boot.user_data import boot_template, fills
+from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform == "win32", reason="the local cloud needs a POSIX system")]
 

@@ -58,7 +58,7 @@ def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_pa
     later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels"}
     later |= {
         "nbprov.machines.cells",
-        "nbprov.remote.connection",
+        "nbprov.remote.ssh.connection",
         "nbprov.remote.agent.client",
         "nbprov.clouds.local.daemon.machine_lifecycle",
     }

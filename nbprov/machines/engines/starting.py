@@ -19,7 +19,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live import LiveCluster, Node, all_of
-from nbprov.remote.agent.values import Environment, TaskInfo
+from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import dask, ray
 from .certificates import certificate

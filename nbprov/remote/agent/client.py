@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.model.clock import Seconds
-from nbprov.remote.connection import Connection
 from nbprov.remote.errors import SshError
+from nbprov.remote.ssh.connection import Connection
 
-from .frames import MOST_TASKS, AgentError, foul, understood
+from .channel import AgentAbsent, Followed, Link, LinkLost
+from .framing import MOST_TASKS, AgentError, foul, understood
 from .install import command, install, launch, program
-from .link import AgentAbsent, Followed, Link, LinkLost
-from .values import (
+from .messages import (
     AgentConfig,
     AgentStatus,
     Environment,

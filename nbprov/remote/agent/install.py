@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from nbprov.remote.connection import Connection
 from nbprov.remote.errors import RemoteError
+from nbprov.remote.ssh.connection import Connection
 
-from .values import AgentConfig
+from .messages import AgentConfig
 
 FILE_NAME = "nbprov_agent.py"
 OLDEST_PYTHON = (3, 8)

@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from nbprov.machines.bucket_gs import look_at_gs
-from nbprov.remote.fetch_errors import FetchError
+from nbprov.remote.download.errors import FetchError
 
 
 class Storage:

@@ -12,7 +12,7 @@ from nbprov.machines import cell_watch
 from nbprov.machines.cell_watch import Watch
 from nbprov.model.money import usd
 from nbprov.provisioning.live import Node
-from nbprov.remote.agent.values import GuardConfig, GuardState
+from nbprov.remote.agent.messages import GuardConfig, GuardState
 from nbprov.remote.errors import SshCode, SshError
 
 LOOKS = 3

@@ -22,7 +22,7 @@ from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger.runs import NameTaken
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = pytest.mark.machine
 

@@ -16,7 +16,7 @@ from nbprov.machines.cell_output import LEAST, MESSAGE, RICH_TOTAL, TEXT_LIMIT, 
 from nbprov.machines.foreign_html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.foreign_output import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.foreign_text import STRING_LIMIT, TextFilter, clean_text, is_clean
-from nbprov.remote.agent.values import Output
+from nbprov.remote.agent.messages import Output
 
 PIECES = [
     "\x1b",

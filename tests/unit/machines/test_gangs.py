@@ -18,9 +18,9 @@ from nbprov.machines import keep_awake
 from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.live import LiveCluster
-from nbprov.remote.agent.frames import AgentError
-from nbprov.remote.agent.values import GuardConfig
-from nbprov.remote.keys import CLIENT_KEY
+from nbprov.remote.agent.framing import AgentError
+from nbprov.remote.agent.messages import GuardConfig
+from nbprov.remote.ssh.keys import CLIENT_KEY
 
 pytestmark = pytest.mark.machine
 

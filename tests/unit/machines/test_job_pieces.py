@@ -20,8 +20,8 @@ from nbprov.machines.job_logs import Writer, tail_of
 from nbprov.machines.job_words import exit_words, gpu_words, state_words
 from nbprov.machines.jobs import LIVE, WORST_FIRST, Job, JobError, cancel_jobs, joined, list_jobs
 from nbprov.machines.kept_jobs import KeptJobs
-from nbprov.remote.agent.frames import AgentError, understood
-from nbprov.remote.agent.values import Output, TaskInfo
+from nbprov.remote.agent.framing import AgentError, understood
+from nbprov.remote.agent.messages import Output, TaskInfo
 
 
 def output(number: int, kind: str, text: str) -> Output:

@@ -8,7 +8,7 @@ import pytest
 
 from nbprov.machines.local_sources import check_sources
 from nbprov.model.spec import Mount, Repository, Spec
-from nbprov.remote.sync_errors import SyncError
+from nbprov.remote.sync.errors import SyncError
 
 
 def code_of(spec: Spec, folder: Path) -> str:

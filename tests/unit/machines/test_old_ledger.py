@@ -18,8 +18,8 @@ from nbprov.provisioning.engine import LEDGER_FILE
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.leftovers import has_live_rows
-from nbprov.remote.boot import fills
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.boot.user_data import fills
+from nbprov.remote.ssh.keys import ClusterKeys
 
 OLD = Path(__file__).with_name("old_ledger.sql")
 WRITTEN = 1795402035.0

@@ -202,7 +202,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
 
 
 def test_a_disk_that_is_full_here_keeps_the_machine(world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
-    import nbprov.remote.pulling as pulling
+    import nbprov.remote.pull.pull as pulling
 
     cluster = up("[results]")
     make(cluster, "mkdir results; echo 1 >results/a")

@@ -19,7 +19,7 @@ from nbprov.machines.agents import agent_of
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning import guards, outputs_hold, watching
 from nbprov.provisioning.guards import NOTHING
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine
 

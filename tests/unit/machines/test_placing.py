@@ -17,7 +17,7 @@ from tunnel_world import WAIT_SECONDS, TunnelWorld
 
 from nbprov.machines import bucket_s3
 from nbprov.machines.buckets import look
-from nbprov.remote.fetching import FetchError
+from nbprov.remote.download.download import FetchError
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 

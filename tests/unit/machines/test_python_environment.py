@@ -17,7 +17,7 @@ from nbprov.machines.steps import SetupFailed, Steps
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live import LiveCluster
 from nbprov.remote import python_side
-from nbprov.remote.agent.values import Output, TaskInfo
+from nbprov.remote.agent.messages import Output, TaskInfo
 from nbprov.remote.uv_side import TOO_LONG
 
 

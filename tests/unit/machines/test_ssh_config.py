@@ -20,7 +20,7 @@ from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.provisioning.engine import Engine
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.ssh.keys import ClusterKeys
 
 SSH = shutil.which("ssh") or "ssh"
 machine = pytest.mark.machine

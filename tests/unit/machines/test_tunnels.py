@@ -22,8 +22,8 @@ from nbprov.machines import tunnels
 from nbprov.machines.agents import agent_of
 from nbprov.machines.local_ports import PortTaken
 from nbprov.model.errors import UsageError
-from nbprov.remote import forwarding
 from nbprov.remote.errors import SshCode, SshError
+from nbprov.remote.ssh import port_forward
 
 pytestmark = pytest.mark.machine
 
@@ -259,7 +259,7 @@ def test_what_is_no_port_or_node_is_refused(shared: Served, port: int, local: in
 
 
 def test_a_client_gone_wild_does_not_take_all_files(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forwarding, "MOST_CONNECTIONS", 2)
+    monkeypatch.setattr(port_forward, "MOST_CONNECTIONS", 2)
     tunnel = shared.cluster.tunnel(shared.port)
     with socket.create_connection(("127.0.0.1", tunnel.local)), socket.create_connection(("127.0.0.1", tunnel.local)):
         until(lambda: tunnel.view().open_now == 2, "both connections")

@@ -15,7 +15,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook import travelling
 from nbprov.notebook.travelling import packed
 from nbprov.notebook.untravelled import CannotTravel, not_carried, not_sent, not_understood, unread_here
-from nbprov.remote.agent.frames import AgentError
+from nbprov.remote.agent.framing import AgentError
 
 MOST = 1_000_000
 

@@ -20,8 +20,8 @@ from nbprov.model.launches import Instance
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.door import KNOCK_EVERY, Door
 from nbprov.provisioning.engine import Engine
-from nbprov.remote import connection
 from nbprov.remote.errors import SshCode, SshError
+from nbprov.remote.ssh import connection
 from nbprov.runtime.clocks import ManualClock
 from nbprov.runtime.waiting import wait_for
 

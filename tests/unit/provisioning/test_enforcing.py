@@ -18,7 +18,7 @@ from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.enforcing import needs_kernel
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.guards import NOTHING, guard_config
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine

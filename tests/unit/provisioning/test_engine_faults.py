@@ -30,7 +30,7 @@ from nbprov.provisioning.guards import guard_config, on_shutdown
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live import GuardsOf, LiveCluster
 from nbprov.provisioning.stored import readable_text
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 

@@ -23,8 +23,8 @@ from nbprov.model.spec import Autostop, Expose, Guards, Image, Request, Spec
 from nbprov.provisioning.launching import image_at, make_launch, public_ports
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.preparing import place_notes
-from nbprov.remote.boot import fills
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.boot.user_data import fills
+from nbprov.remote.ssh.keys import ClusterKeys
 
 EVERYTHING = Request(
     disk_gb=512,
@@ -106,7 +106,7 @@ def test_only_ports_that_are_asked_for_and_exposed_are_opened(expose: Expose, po
     [("", (), ""), ("ubuntu", (), "ubuntu"), ("ubuntu", ((LOGIN_LABEL, "ec2-user"),), "ec2-user"), ("", ((LOGIN_LABEL, "me"),), "me")],
 )
 def test_the_start_script_makes_the_login(keys: ClusterKeys, login: str, labels: Any, who: str) -> None:
-    from nbprov.remote.boot import boot_template
+    from nbprov.remote.boot.user_data import boot_template
 
     made = _made(keys, Request(labels=labels), Capabilities(login=login))
     assert made.user_data_template == (boot_template("sudo -n poweroff", login=who) if who else boot_template("sudo -n poweroff"))

@@ -239,7 +239,7 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     launch = engine.ledger.launches(row.run_id)[0].launch
     from dataclasses import replace
 
-    from nbprov.remote.boot import fills
+    from nbprov.remote.boot.user_data import fills
 
     keys = live_of(engine, row).keys
     cloud.submit(replace(launch, part=7, nodes=(1,), count=1, answer_by=0.0, fills=fills(keys)))

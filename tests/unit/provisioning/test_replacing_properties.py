@@ -54,8 +54,8 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> dict[str, World]:
     monkeypatch.setattr(lifecycle, "asyncio", Shim())
     monkeypatch.setattr(replacement_steps.Replacement, "_agents_stay", nothing)
     monkeypatch.setattr(replacement_steps.Replacement, "_open", opened)
-    monkeypatch.setattr("nbprov.remote.keys.ClusterKeys.load", lambda folder: None)
-    monkeypatch.setattr("nbprov.remote.boot.fills", lambda keys: {})
+    monkeypatch.setattr("nbprov.remote.ssh.keys.ClusterKeys.load", lambda folder: None)
+    monkeypatch.setattr("nbprov.remote.boot.user_data.fills", lambda keys: {})
     return now
 
 

@@ -43,7 +43,7 @@ from nbprov.provisioning.silence import (
     unreached_words,
     why,
 )
-from nbprov.remote.agent.values import AgentStatus, GuardState
+from nbprov.remote.agent.messages import AgentStatus, GuardState
 from nbprov.runtime.clocks import ManualClock
 
 HALF = 1800.0

@@ -21,7 +21,7 @@ from nbprov.provisioning import silence, watching
 from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.guards import NOTHING
 from nbprov.provisioning.silence import FOREIGN, UNASKED, UNREACHED, silence_notes
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine

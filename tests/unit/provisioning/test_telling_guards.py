@@ -22,7 +22,7 @@ from nbprov.provisioning.ledger import Ledger, ReplacementRow
 from nbprov.provisioning.starting import start_terms
 from nbprov.provisioning.telling_guards import count_price, price_whole
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.values import GuardConfig
+from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.runtime.clocks import ManualClock
 

@@ -20,9 +20,9 @@ import pytest
 from quiet_ports import free_port
 
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.values import AgentConfig, GuardConfig
-from nbprov.remote.connection import Connection, wait_for_ssh
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.agent.messages import AgentConfig, GuardConfig
+from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.ssh.keys import ClusterKeys
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 TEST_SECONDS = 180.0

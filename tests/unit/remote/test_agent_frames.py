@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.remote.agent import link as linking
-from nbprov.remote.agent.frames import FRAME_LIMIT, AgentError, number, pack, size_of, understood, unpack, word
-from nbprov.remote.agent.link import Followed, Link, LinkLost
-from nbprov.remote.agent.values import AgentStatus, TaskInfo, guard_states
-from nbprov.remote.connection import Connection
+from nbprov.remote.agent import channel as linking
+from nbprov.remote.agent.channel import Followed, Link, LinkLost
+from nbprov.remote.agent.framing import FRAME_LIMIT, AgentError, number, pack, size_of, understood, unpack, word
+from nbprov.remote.agent.messages import AgentStatus, TaskInfo, guard_states
+from nbprov.remote.ssh.connection import Connection
 
 Connected = Callable[[Any], AbstractAsyncContextManager[Connection]]
 

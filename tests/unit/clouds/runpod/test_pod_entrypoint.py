@@ -17,7 +17,7 @@ from runpod_launches import a_launch
 
 from nbprov.clouds.runpod import make, pod_entrypoint
 from nbprov.clouds.runpod.provisioner import CAPABILITIES
-from nbprov.remote.boot import boot_template
+from nbprov.remote.boot.user_data import boot_template
 
 API = "https://api.runpod.io"
 TOOLS = ("sh", "sed", "head", "cut")

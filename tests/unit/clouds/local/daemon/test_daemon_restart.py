@@ -17,10 +17,10 @@ from nbprov.clouds.local.daemon import processes
 from nbprov.model.launches import Instance, InstanceState, Launch
 from nbprov.model.money import usd
 from nbprov.remote.agent.client import AgentClient
-from nbprov.remote.agent.values import AgentConfig, GuardConfig, GuardState
-from nbprov.remote.boot import BOOT_GUARD_SECONDS, boot_template, fills
-from nbprov.remote.connection import wait_for_ssh
-from nbprov.remote.keys import ClusterKeys
+from nbprov.remote.agent.messages import AgentConfig, GuardConfig, GuardState
+from nbprov.remote.boot.user_data import BOOT_GUARD_SECONDS, boot_template, fills
+from nbprov.remote.ssh.connection import wait_for_ssh
+from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = pytest.mark.machine
 STOPPED_SECONDS = 7200.0

@@ -1,0 +1,198 @@
+"""One channel to the agent: frames out, answers and followed output in. A link that broke stays broken; the client makes another."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+from nbprov.model.clock import Seconds
+from nbprov.remote.ssh.connection import Connection
+
+from .framing import FOLLOW_LIMIT, AgentError, foul, pack, size_of, unpack, word
+
+if TYPE_CHECKING:
+    import asyncssh
+
+HELLO_SECONDS: Seconds = 15.0
+"""From opening the channel to the agent's first frame: a Python start and a socket, on a machine that may still be busy booting."""
+NOT_RUNNING = 3
+"""Exit code of the bridge where no agent listens."""
+
+
+class LinkLost(Exception):
+    """The channel ended before the answer came."""
+
+
+class AgentAbsent(Exception):
+    """The machine answers, but no agent runs on it."""
+
+
+class Followed:
+    """What has come of one task and was not read yet."""
+
+    def __init__(self) -> None:
+        self._frames: asyncio.Queue[tuple[dict[str, Any], int] | None] = asyncio.Queue()
+        self.waiting = 0
+        self.closed = asyncio.Event()
+
+    def put(self, frame: dict[str, Any], size: int) -> None:
+        """Add a frame of so many bytes."""
+        self.waiting += size
+        self._frames.put_nowait((frame, size))
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.closed.set()
+        self._frames.put_nowait(None)
+
+    async def get(self) -> dict[str, Any] | None:
+        """The next frame; None where nothing more comes over this line: what is missing is to be asked for again."""
+        found = await self._frames.get()
+        if found is None:
+            return None
+        self.waiting -= found[1]
+        return found[0]
+
+
+class Link:
+    """An open channel, made by `Link.open`."""
+
+    def __init__(self, process: asyncssh.SSHClientProcess[bytes], stack: AsyncExitStack) -> None:
+        self._process, self._stack = process, stack
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self.follows: dict[str, Followed] = {}
+        self.hello: dict[str, Any] = {}
+        self.foul: AgentError | None = None
+        self.on_event: Callable[[dict[str, Any]], None] = lambda frame: None
+        self.is_up = True
+        self._reader: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, connection: Connection, command: str) -> Link:
+        """Run the bridge and wait for the agent's hello.
+
+        Raises
+        ------
+        AgentAbsent
+            If no agent runs there.
+        AgentError
+            If what answers is no agent.
+        LinkLost, SshError
+            If the connection does not carry it.
+        """
+        async with AsyncExitStack() as stack:
+            process = await stack.enter_async_context(connection.channel(command))
+            link = cls(process, stack)
+            try:
+                async with asyncio.timeout(HELLO_SECONDS):
+                    frame, _ = await link._read()
+                    if frame is None:
+                        await process.wait_closed()
+            except TimeoutError:
+                raise LinkLost("no hello from the agent in time") from None
+            if frame is None:
+                if process.returncode == NOT_RUNNING:
+                    raise AgentAbsent
+                raise LinkLost("the channel ended")
+            if frame.get("ev") != "hello":
+                raise foul("no greeting")
+            link.hello = frame
+            link._reader = asyncio.create_task(link._listen())
+            link._stack = stack.pop_all()
+            return link
+
+    async def _read(self) -> tuple[dict[str, Any] | None, int]:
+        import asyncssh
+
+        try:
+            size = size_of(await self._process.stdout.readexactly(4))
+            body = await self._process.stdout.readexactly(size)
+        except (asyncio.IncompleteReadError, OSError, asyncssh.Error):
+            return None, 0
+        return unpack(body), size
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                frame, size = await self._read()
+                if frame is None:
+                    return
+                if "re" in frame:
+                    answer = self._answers.pop(frame["re"], None)
+                    if answer is not None and not answer.done():
+                        answer.set_result(frame)
+                elif frame.get("ev") == "out":
+                    self._take(frame, size)
+                elif frame.get("ev") in ("warning", "ending"):
+                    self.on_event(frame)
+        except AgentError as error:
+            self.foul = error
+        finally:
+            self._down()
+
+    def _take(self, frame: dict[str, Any], size: int) -> None:
+        followed = self.follows.get(frame["follow"])
+        if followed is None:
+            return
+        followed.put(frame, size)
+        if followed.waiting > FOLLOW_LIMIT:
+            # Its reader is slow: it asks again from where it will be, and the agent keeps the rest until then.
+            del self.follows[frame["follow"]]
+            followed.close()
+            self.tell(op="unfollow", follow=frame["follow"])
+
+    def _down(self) -> None:
+        self.is_up = False
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(self.foul or LinkLost("the channel ended"))
+                answer.exception()
+        self._answers.clear()
+        for followed in self.follows.values():
+            followed.close()
+
+    def tell(self, **frame: Any) -> None:
+        """Send a frame that wants no answer."""
+        if self.is_up:
+            data = pack(frame)
+            try:
+                self._process.stdin.write(data)
+            except OSError as error:
+                # The reader may not have been told yet, and whoever asks again must not meet this link.
+                self._down()
+                raise LinkLost(str(error)) from error
+
+    async def ask(self, op: str, **fields: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer.
+
+        Raises
+        ------
+        AgentError
+            What the agent refused, with its code.
+        LinkLost
+            If the channel ended first; the agent may or may not have got the request.
+        """
+        if not self.is_up:
+            raise LinkLost("the channel ended")
+        number = next(self._numbers)
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        try:
+            self.tell(op=op, id=number, **fields)
+            frame = await answer
+        finally:
+            self._answers.pop(number, None)
+        if frame.get("error"):
+            raise AgentError(word(str(frame["error"]["message"])), code=f"agent.{word(str(frame['error']['code']))}")
+        return frame
+
+    async def close(self) -> None:
+        """End the channel; what runs on the machine goes on."""
+        if self._reader is not None:
+            self._reader.cancel()
+        self._down()
+        await self._stack.aclose()

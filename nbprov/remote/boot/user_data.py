@@ -1,0 +1,215 @@
+"""The start script (user data) of a machine: its host key, who may log in, the boot guard, and the agent's return after a reboot."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import UsageError
+from nbprov.remote.ssh.keys import ClusterKeys
+
+BOOT_GUARD_SECONDS: Seconds = 30 * 60.0
+"""How long a machine may live without an agent: beyond the longest boot allowed plus its ssh and agent phases, so only a lost one is ended."""
+USER_DATA_LIMIT = 4096
+"""Bytes of the filled script: the smallest user-data limit among clouds, with which the adapters need no second way in."""
+PER_BOOT = "/var/lib/cloud/scripts/per-boot"
+"""Where cloud-init runs what it finds at every boot; user data itself runs once an instance there."""
+
+_LOGIN = re.compile(r"[a-z_][a-z0-9_.-]{0,31}")
+
+_TEMPLATE = r"""#!/bin/sh
+# nbprov: host key, login key, boot guard.
+set -u
+umask 077
+host_key=${NBPROV_HOST_KEY:-/etc/ssh/ssh_host_ed25519_key}
+mkdir -p "$(dirname "$host_key")"
+cat >"$host_key.new" <<'NBPROV_END'
+@@host_key@@
+NBPROV_END
+printf '%s\n' '@@host_public@@' >"$host_key.pub.new"
+chmod 644 "$host_key.pub.new"
+mv -f "$host_key.new" "$host_key" && mv -f "$host_key.pub.new" "$host_key.pub"
+ACCOUNT
+mine='umask 077
+key="@@authorized_key@@"
+logins=${NBPROV_AUTHORIZED_KEYS:-$HOME/.ssh/authorized_keys}
+mkdir -p "$(dirname "$logins")" "$HOME/.nbprov"
+touch "$logins" && chmod 600 "$logins"
+if ! grep -qxF "$key" "$logins"; then
+  if [ -n "$(tail -c1 "$logins")" ]; then echo >>"$logins"; fi
+  echo "$key" >>"$logins"
+fi'
+again=$(cat <<'NBPROV_END'
+AGAIN
+NBPROV_END
+)
+KEEP
+eval "$again"
+if [ -z "${NBPROV_HOST_KEY:-}" ]; then
+  if command -v restorecon >/dev/null; then restorecon -R "$host_key" "$host_key.pub" "${folder%/*}/.ssh"; fi
+  if [ -d /run/systemd/system ]; then
+    for unit in ssh sshd; do
+      if systemctl is-active --quiet "$unit"; then systemctl restart "$unit"; fi
+    done
+  elif [ -s /run/sshd.pid ] && grep -qx sshd "/proc/$(cat /run/sshd.pid)/comm"; then
+    kill -HUP "$(cat /run/sshd.pid)"
+  fi
+fi
+SSHD
+exit 0
+"""
+
+# What runs at every boot, in the script itself or from cloud-init's folder: it holds no key. `as` runs a text as whoever logs in: what root
+# wrote below that home could be led elsewhere by a link.
+_AGAIN = r"""if [ -z "${HOME:-}" ]; then HOME=$(getent passwd "$(id -u)" | cut -d: -f6); fi
+HOME=${HOME:-/root}; export HOME
+folder=$HOME/.nbprov
+as() { sh -c "$1"; }
+WHO
+as "${mine:-}"
+as 'cd "$HOME/.nbprov" || exit; umask 077; rm -f agent.started
+{ cat /proc/sys/kernel/random/uuid || echo "$(date +%s).$$"; } >boot.id 2>/dev/null'
+own=$(command -v setsid || true)
+$own sh -c GUARD nbprov-boot-guard "$folder/agent.started" </dev/null >/dev/null 2>&1 &
+as 'if [ -f "$HOME/.nbprov/start" ]; then sh "$HOME/.nbprov/start"; fi' </dev/null >/dev/null 2>&1 &"""
+
+_OTHER = '[ -z "${NBPROV_HOST_KEY:-}" ] && [ "$(id -u)" = 0 ]'
+
+_WHO = f"""if {_OTHER}; then
+  folder=~LOGIN/.nbprov
+  as() {{ su -s /bin/sh LOGIN -c "$1"; }}
+fi"""
+
+_WHO_ROOT = f"if {_OTHER}; then HOME=~root; folder=~root/.nbprov; fi"
+
+# The password `*` fits nothing and, unlike `!`, does not lock the account: sshd without PAM turns locked ones away.
+_ACCOUNT = rf"""if {_OTHER}; then
+  if ! id LOGIN >/dev/null 2>&1; then
+    shell=$(command -v bash || echo /bin/sh)
+    useradd -m -s "$shell" -p '*' LOGIN || useradd -N -m -s "$shell" -p '*' LOGIN || adduser -D LOGIN
+  fi
+  sudoers=/etc/sudoers.d/90-nbprov
+  if [ -d /etc/sudoers.d ]; then echo 'LOGIN ALL=(ALL) NOPASSWD:ALL' >$sudoers && chmod 440 $sudoers; fi
+fi"""
+
+_KEEP = rf"""boots={PER_BOOT}
+if {_OTHER} && [ -d $boots ]; then
+  printf '#!/bin/sh\n%s\n' "$again" >$boots/nbprov.new && chmod 700 $boots/nbprov.new && mv -f $boots/nbprov.new $boots/nbprov
+fi"""
+
+# Repeats: a poweroff that failed once (no sudo yet, a busy init) must not leave the machine on the bill.
+_GUARD = 'sleep SECONDS; while [ ! -e "$1" ]; do POWEROFF\nsleep 60; done'
+
+# An image's own PATH is set by its container and lost in ssh sessions, and its Python with it.
+_SSHD = r"""if [ "${NBPROV_SSHD:-}" = 1 ] && OTHER; then
+  paths="SetEnv=\"PATH=$PATH\" \"LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}\""
+  PATH=$PATH:/usr/sbin:/sbin
+  has() { command -v "$1" >/dev/null; }
+  if ! has sshd; then
+    if has apt-get; then export DEBIAN_FRONTEND=noninteractive
+      apt-get -q update; apt-get -qy --no-install-recommends install openssh-server
+    elif has dnf; then dnf -qy install openssh-server
+    elif has microdnf; then microdnf -y install openssh-server
+    elif has yum; then yum -qy install openssh-server
+    elif has apk; then apk add -q openssh-server
+    fi
+  fi
+  if ! grep -qsx sshd /proc/[0-9]*/comm; then
+    mkdir -p /run/sshd && chmod 755 /run/sshd
+    sshd=$(command -v sshd)
+    "$sshd" -t -o "$paths" || paths=PrintMotd=no
+    "$sshd" -o "$paths" -o PasswordAuthentication=no -o PermitRootLogin=prohibit-password
+  fi
+fi""".replace("OTHER", _OTHER)
+
+
+def boot_template(
+    poweroff: str = "sudo -n poweroff",
+    *,
+    mode: str = "terminate",
+    guard_seconds: Seconds = BOOT_GUARD_SECONDS,
+    login: str = "",
+) -> str:
+    """The start script as a template with `@@host_key@@`, `@@host_public@@` and `@@authorized_key@@`; it holds no key and may be stored.
+
+    Parameters
+    ----------
+    poweroff
+        `Capabilities.poweroff` of the cloud: a shell command in which `{mode}` and `{reason}` are replaced.
+    mode
+        `terminate` or `stop`: what the boot guard asks for.
+    guard_seconds
+        Seconds without an agent after which the machine ends itself.
+    login
+        Who logs in, where the script runs as root: made if missing, with sudo that asks for no password. Everything below that
+        user's home is written by the user. Empty: whoever runs the script.
+
+    Raises
+    ------
+    UsageError
+        If `login` is no name that every Linux takes.
+
+    Notes
+    -----
+    The script may run at every boot. It writes the host key to `$NBPROV_HOST_KEY` and the login key to `$NBPROV_AUTHORIZED_KEYS`
+    where these are set (then `login` counts for nothing), else to the system's places; only in the latter case a running sshd is made to
+    read its key again. Where the script runs once an instance, cloud-init's per-boot folder gets the part that has to run again: the boot
+    guard, and the agent's own `start` file.
+
+    Examples
+    --------
+    >>> "useradd" in boot_template(login="ubuntu"), "useradd" in boot_template()
+    (True, False)
+    """
+    return _template(poweroff, mode, guard_seconds, login, "")
+
+
+def container_boot_template(
+    poweroff: str,
+    *,
+    mode: str = "terminate",
+    guard_seconds: Seconds = BOOT_GUARD_SECONDS,
+    login: str = "",
+) -> str:
+    """The same for a container without an init system: with `NBPROV_SSHD=1` in its environment it also starts sshd, installed if missing.
+
+    It ends when sshd serves; what keeps the container alive is its start command's business. Parameters and errors as in `boot_template`.
+
+    Examples
+    --------
+    >>> "NBPROV_SSHD" in container_boot_template("true"), "NBPROV_SSHD" in boot_template("true")
+    (True, False)
+    """
+    return _template(poweroff, mode, guard_seconds, login, _SSHD)
+
+
+def fills(keys: ClusterKeys) -> dict[str, str]:
+    """What fills the template's markers. Holds a private key: never stored, never logged."""
+    return {
+        "host_key": keys.host_private.rstrip("\n"),
+        "host_public": keys.host_public,
+        "authorized_key": keys.client_public,
+    }
+
+
+def _template(poweroff: str, mode: str, guard_seconds: Seconds, login: str, sshd: str) -> str:
+    if mode not in ("terminate", "stop"):
+        raise ValueError(f"mode is terminate or stop, not {mode!r}")
+    if login and not _LOGIN.fullmatch(login):
+        raise UsageError(
+            f"{login!r} is no name to log in with", hint="lower-case letters, digits, -, _ and ., at most 32", code="remote.login"
+        )
+    # With a login the script runs as root, on images that may have no sudo.
+    command = (poweroff.replace("sudo -n ", "") if login else poweroff).replace("{mode}", mode)
+    command = command.replace("{reason}", shlex.quote("no agent was started in time"))
+    guard = _GUARD.replace("SECONDS", f"{max(1, round(guard_seconds))}").replace("POWEROFF", command)
+    who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
+    again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
+    # A container has no cloud-init: its start command runs the whole script at every start.
+    account = _ACCOUNT if login not in ("", "root") else ""
+    parts = {"ACCOUNT\n": account, "KEEP\n": _KEEP if login and not sshd else "", "SSHD\n": sshd, "AGAIN\n": again}
+    text = _TEMPLATE
+    for marker, part in parts.items():
+        text = text.replace(marker, f"{part}\n" if part else "", 1)
+    return text.replace("LOGIN", login)

@@ -1,0 +1,256 @@
+"""Copying files to a machine: a tar stream made in a thread, sent over one ssh channel, unpacked by the machine's tar."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import shlex
+import stat
+import tarfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from nbprov.remote.errors import CopyError
+from nbprov.remote.sync.gitignore import IgnoreRules
+
+if TYPE_CHECKING:
+    import asyncssh
+
+    Channel = Callable[[str], AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]]
+
+CHUNK = 256 * 1024
+"""Bytes handed over at once: large enough that the hop between thread and loop does not show, small enough for live progress."""
+CHUNKS_AHEAD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPlan:
+    """What would be copied, before anything is sent.
+
+    Attributes
+    ----------
+    entries
+        `(name on the machine, local path)`; folders too, so that empty ones arrive.
+    bytes
+        Of the files' contents.
+    skipped
+        `(path, why)` of what is not copied though no ignore file names it.
+    ignore_file
+        Which ignore file was followed; empty where there is none.
+    largest
+        The five largest files as `(name, bytes)`.
+    """
+
+    source: Path
+    is_folder: bool
+    entries: tuple[tuple[str, Path], ...]
+    files: int
+    bytes: int
+    skipped: tuple[tuple[str, str], ...] = ()
+    ignore_file: str = ""
+    largest: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied."""
+
+    files: int
+    bytes: int
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(slots=True)
+class _Survey:
+    entries: list[tuple[str, Path]] = field(default_factory=list)
+    sizes: list[tuple[str, int]] = field(default_factory=list)
+    skipped: list[tuple[str, str]] = field(default_factory=list)
+
+
+def plan_copy(source: Path) -> CopyPlan:
+    """Survey a file or a folder: what would go, what would not and why.
+
+    Symbolic links that stay inside the folder are copied as links; those that lead out of it are skipped, as nobody asked for
+    what they point to.
+    """
+    source = source.expanduser()
+    if not source.exists():
+        raise CopyError(f"{source} does not exist", hint="paths are relative to the notebook's folder")
+    root = source.resolve()
+    if not root.is_dir():
+        if not root.is_file():
+            raise CopyError(f"{source} is neither a file nor a folder")
+        size = root.stat().st_size
+        return CopyPlan(source, False, ((source.name, root),), 1, size, largest=((source.name, size),))
+    rules, survey = IgnoreRules.of(root), _Survey()
+    for name, path in _walk(root, rules):
+        _survey_one(survey, root, name, path)
+    largest = tuple(sorted(survey.sizes, key=lambda row: -row[1])[:5])
+    total = sum(size for _, size in survey.sizes)
+    return CopyPlan(source, True, tuple(survey.entries), len(survey.sizes), total, tuple(survey.skipped), rules.file, largest)
+
+
+def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
+    for folder, folders, files in os.walk(root):
+        here = Path(folder)
+        prefix = "" if here == root else here.relative_to(root).as_posix() + "/"
+        links = [name for name in folders if (here / name).is_symlink()]
+        folders[:] = sorted(name for name in folders if name not in links and not rules.ignores(prefix + name, is_folder=True))
+        yield from ((prefix + name, here / name) for name in folders)
+        yield from ((prefix + name, here / name) for name in sorted(files + links) if not rules.ignores(prefix + name, is_folder=False))
+
+
+def _survey_one(survey: _Survey, root: Path, name: str, path: Path) -> None:
+    try:
+        info = path.lstat()
+    except OSError as error:
+        survey.skipped.append((name, f"cannot be read: {error.strerror}"))
+        return
+    if stat.S_ISLNK(info.st_mode):
+        destination = os.readlink(path)
+        inside = not os.path.isabs(destination) and (path.parent / destination).resolve().is_relative_to(root)
+        if not inside:
+            survey.skipped.append((name, "a link that leads out of the folder"))
+            return
+    elif stat.S_ISREG(info.st_mode):
+        if not os.access(path, os.R_OK):
+            survey.skipped.append((name, "may not be read"))
+            return
+        survey.sizes.append((name, info.st_size))
+    elif not stat.S_ISDIR(info.st_mode):
+        survey.skipped.append((name, "neither a file nor a folder"))
+        return
+    survey.entries.append((name, path))
+
+
+def remote_path(target: str) -> str:
+    """A path on the machine as a shell word.
+
+    Examples
+    --------
+    >>> remote_path("~/sky_workdir"), remote_path("/data set"), remote_path("out")
+    ('"$HOME"/sky_workdir', "'/data set'", '"$HOME"/out')
+    """
+    if "\0" in target or "\n" in target or ".." in PurePosixPath(target).parts:
+        raise CopyError(f"{target!r} is not a place to copy to", hint="give an absolute path or one below ~, without ..")
+    if target.startswith("~") and not (target == "~" or target.startswith("~/")):
+        raise CopyError(f"{target!r} names another user's home", hint="give an absolute path or one below ~")
+    if target.startswith("/"):
+        return shlex.quote(target)
+    below = target.removeprefix("~").strip("/")
+    return '"$HOME"' + (f"/{shlex.quote(below)}" if below not in ("", ".") else "")
+
+
+async def send(channel: Channel, plan: CopyPlan, target: str, progress: Callable[[int], None] | None = None) -> Copied:
+    """Stream the files of a plan to `target` over one channel."""
+    names = dict(plan.entries)
+    if plan.is_folder or target.endswith("/"):
+        folder = target
+    else:
+        folder, _, name = target.rpartition("/")
+        folder = folder or ("/" if target.startswith("/") else "~")
+        if name in ("", "~", "."):
+            raise CopyError(f"{target!r} is not a file's place", hint="end it in / to copy a file into a folder")
+        names = {name: next(iter(names.values()))}
+    place = remote_path(folder)
+    # A target outside the home (/data) often needs root to make, and belongs to the person afterwards.
+    command = (
+        f"mkdir -p {place} 2>/dev/null || {{ sudo -n mkdir -p {place} && sudo -n chown $(id -u):$(id -g) {place}; }} || exit 73\n"
+        f"exec tar -x -o -f - -C {place}"
+    )
+    sent, skipped = 0, list(plan.skipped)
+    async with channel(command) as process:
+        complaint = asyncio.create_task(process.stderr.read())
+        try:
+            async for chunk in _tar_chunks(names, skipped):
+                process.stdin.write(chunk)
+                await process.stdin.drain()
+                sent += len(chunk)
+                if progress is not None:
+                    progress(sent)
+            process.stdin.write_eof()
+        except (BrokenPipeError, ConnectionError):
+            sent = -1
+        result = await process.wait(check=False)
+        words = (await complaint).decode("utf-8", "replace").strip().splitlines()
+    if result.returncode != 0 or sent < 0:
+        why = words[-1] if words else f"exit code {result.returncode}"
+        raise CopyError(
+            f"{plan.source} could not be copied to {target}: {why}", hint="see that the place can be written and the disk has room"
+        )
+    return Copied(plan.files - (len(skipped) - len(plan.skipped)), plan.bytes, tuple(skipped))
+
+
+async def _tar_chunks(names: dict[str, Path], skipped: list[tuple[str, str]]) -> AsyncIterator[bytes]:
+    queue: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(CHUNKS_AHEAD)
+    loop = asyncio.get_running_loop()
+    abandoned = False
+
+    class Writer(io.RawIOBase):
+        def write(self, data: object) -> int:
+            if abandoned:
+                raise BrokenPipeError
+            piece = bytes(cast("bytes", data))
+            asyncio.run_coroutine_threadsafe(queue.put(piece), loop).result()
+            return len(piece)
+
+    def build() -> None:
+        try:
+            with tarfile.open(fileobj=cast("BinaryIO", Writer()), mode="w|", bufsize=CHUNK, format=tarfile.PAX_FORMAT) as archive:
+                for name, path in names.items():
+                    _add(archive, name, path, skipped)
+            ending: BaseException | None = None
+        except BaseException as error:  # told to the consumer, which raises it
+            ending = error
+        if not abandoned:
+            asyncio.run_coroutine_threadsafe(queue.put(ending), loop).result()
+
+    builder = loop.run_in_executor(None, build)
+    try:
+        while (item := await queue.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        abandoned = True
+        while not builder.done():
+            while not queue.empty():
+                queue.get_nowait()
+            await asyncio.sleep(0.005)
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path, skipped: list[tuple[str, str]]) -> None:
+    try:
+        info = archive.gettarinfo(str(path), arcname=name)
+        content = path.open("rb") if info.isreg() else None
+    except OSError as error:
+        skipped.append((name, f"cannot be read: {error.strerror}"))
+        return
+    info.uid = info.gid = 0
+    info.uname = info.gname = ""
+    if info.islnk():
+        # A second name of one file: sent as a file, because its first name may have been left out.
+        info.type, info.linkname, info.size = tarfile.REGTYPE, "", path.stat().st_size
+        content = path.open("rb")
+    if content is None:
+        archive.addfile(info)
+        return
+    with content:
+        archive.addfile(info, cast("BinaryIO", _Padded(content, info.size)))
+
+
+class _Padded:
+    """A file that shrinks while it is read is filled up with zeros: the archive's headers must stay in step."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self._left = file, size
+
+    def read(self, count: int = -1) -> bytes:
+        wanted = self._left if count < 0 else min(count, self._left)
+        data = self._file.read(wanted)
+        self._left -= wanted
+        return data + b"\0" * (wanted - len(data))

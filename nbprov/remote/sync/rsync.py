@@ -1,0 +1,127 @@
+"""rsync for large files that differ: it sends what changed of them. Everything else goes over the open connection, which is as quick.
+
+It logs in once more by itself, with the same one key and the same one host key. What it brought is digested afterwards like all else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from nbprov.model.clock import Seconds
+from nbprov.remote.sync_side import PART
+
+LEAST_BYTES = 4_000_000
+"""Of a file that rsync is asked for: below, its own login takes longer than sending the file."""
+LEAST_TO_PUSH = (3, 4, 1)
+"""Older ones can be overwhelmed by what a hostile machine answers, and would run its code here (CVE-2024-12084, CVE-2024-12085). A pull never goes by rsync:
+its receiver has had too many faults (CVE-2024-12086 to 12088), and knows no bound for what comes."""
+VERSION_SECONDS: Seconds = 5.0
+END_SECONDS: Seconds = 5.0
+"""How long rsync may take to put its unfinished part aside once it was told to end."""
+HOST = "nbprov"
+"""What the machine is called on rsync's line; ssh is told the address by an option."""
+
+_VERSION = re.compile(r"rsync\s+version\s+v?(\d+)\.(\d+)\.(\d+)")
+_SENT = re.compile(rb"\s*([\d,.]+)\s+\d+%")
+
+
+def rsync_here() -> str:
+    """The rsync to push with, empty where there is none that is good enough. Blocks for some milliseconds."""
+    found = shutil.which("rsync") if sys.platform != "win32" else None
+    if found is None:
+        return ""
+    try:
+        told = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return found if good_enough(told) else ""
+
+
+def good_enough(told: str) -> bool:
+    """Whether a version is one to use.
+
+    Examples
+    --------
+    >>> good_enough("rsync  version 3.4.1  protocol version 32"), good_enough("rsync  version 3.2.7  protocol version 31")
+    (True, False)
+    """
+    match = _VERSION.match(told)
+    return match is not None and tuple(map(int, match.groups())) >= LEAST_TO_PUSH
+
+
+def rsync_words(rsync: str, ssh: Sequence[str], here: str, there: str) -> list[str]:
+    """The command, which reads the names of the files from its stdin, each ended by a NUL. No shell reads any of it, on either side.
+
+    Parameters
+    ----------
+    ssh
+        The words of an ssh command and its options, without a host.
+    here, there
+        Absolute paths of the folders.
+
+    Examples
+    --------
+    >>> words = rsync_words("rsync", ["ssh", "-p", "2222"], "/x y", "/data")
+    >>> words[-4:]
+    ["--rsh='ssh' '-p' '2222'", '--', '/x y/', 'nbprov:/data/']
+    """
+    far, near = f"{HOST}:{there.rstrip('/')}/", here.rstrip("/") + "/"
+    return [
+        rsync,
+        "--files-from=-",
+        "--from0",
+        "--protect-args",
+        "--ignore-times",
+        "--times",
+        "--executability",
+        "--no-links",
+        "--no-devices",
+        "--no-specials",
+        f"--partial-dir={PART}rsync",
+        "--timeout=60",
+        "--no-human-readable",
+        "--info=progress2",
+        "--rsh=" + " ".join(_quoted(word) for word in ssh),
+        "--",
+        near,
+        far,
+    ]
+
+
+def _quoted(word: str) -> str:
+    # rsync splits this itself: at blanks, with quotes as here, and a doubled quote standing for one.
+    return "'" + word.replace("'", "''") + "'"
+
+
+async def carry(words: Sequence[str], names: Sequence[str], progress: Callable[[int], None]) -> bool:
+    """Run it; whether it says that all went well. Ended with its ssh where this is cancelled."""
+    process = await asyncio.create_subprocess_exec(
+        *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        with suppress(ConnectionError):
+            process.stdin.write(b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names))
+            await process.stdin.drain()
+            process.stdin.close()
+        while data := await process.stdout.read(4096):
+            said = _SENT.match(data.rsplit(b"\r", 1)[-1])
+            if said is not None:
+                progress(int(re.sub(rb"\D", b"", said[1])))
+        return await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), END_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()

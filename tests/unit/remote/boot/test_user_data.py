@@ -1,0 +1,248 @@
+"""The start script, run by a real shell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from nbprov.model.errors import UsageError
+from nbprov.remote.agent.nbprov_agent import PROGRAM, RETURN_SECONDS, Guards, write_start
+from nbprov.remote.boot.user_data import USER_DATA_LIMIT, boot_template, container_boot_template, fills
+from nbprov.remote.ssh.keys import ClusterKeys
+
+
+def _filled(template: str, keys: ClusterKeys) -> str:
+    for name, value in fills(keys).items():
+        template = template.replace(f"@@{name}@@", value)
+    return template
+
+
+def _run(script: str, home: Path) -> None:
+    home.mkdir(exist_ok=True)
+    env = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    env |= {"NBPROV_HOST_KEY": str(home / "ssh" / "key"), "NBPROV_AUTHORIZED_KEYS": str(home / "ssh" / "logins")}
+    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def _guard(home: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if b"nbprov-boot-guard" in words and str(home / ".nbprov" / "agent.started").encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+def _becomes_one(home: Path, seconds: float = 60) -> bool:
+    """Whether one guard remains: a child that the shell has just forked bears its parent's words until it is another program."""
+    end = time.monotonic() + seconds
+    while len(_guard(home)) != 1 and time.monotonic() < end:
+        time.sleep(0.02)
+    return len(_guard(home)) == 1
+
+
+def _end(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            group = os.getpgid(pid)
+            if group != os.getpgid(0):
+                os.killpg(group, signal.SIGKILL)
+
+
+def test_it_puts_keys_in_place_and_may_run_again(tmp_path: Path, keys: ClusterKeys) -> None:
+    home = tmp_path / "home"
+    script = _filled(boot_template("true"), keys)
+    home.mkdir()
+    (home / "ssh").mkdir()
+    (home / "ssh" / "logins").write_text("ssh-ed25519 AAAA somebody@else")
+    try:
+        _run(script, home)
+        _run(script, home)
+        assert (home / "ssh" / "logins").read_text().splitlines() == ["ssh-ed25519 AAAA somebody@else", keys.client_public]
+        assert stat.S_IMODE((home / "ssh" / "key").stat().st_mode) == 0o600
+        public = subprocess.run(["ssh-keygen", "-y", "-f", str(home / "ssh" / "key")], capture_output=True, text=True, check=True).stdout
+        assert public.split()[:2] == keys.host_public.split()[:2]
+        assert (home / "ssh" / "key.pub").read_text().strip() == keys.host_public
+        assert (home / ".nbprov" / "boot.id").read_text().strip()
+    finally:
+        _end(_guard(home))
+
+
+def test_it_fits_the_smallest_user_data_and_its_template_holds_no_key(keys: ClusterKeys) -> None:
+    template = boot_template("sudo -n shutdown -h now {reason}", mode="stop")
+    assert len(_filled(template, keys).encode()) < USER_DATA_LIMIT
+    assert "PRIVATE" not in template
+    assert "@@" not in _filled(template, keys)
+
+
+def _wait_for(path: Path, seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    return path.exists()
+
+
+def test_the_boot_guard_ends_a_machine_without_an_agent(tmp_path: Path, keys: ClusterKeys) -> None:
+    home = tmp_path / "home"
+    try:
+        _run(_filled(boot_template('echo {mode} {reason} >"$HOME/off.new"; mv "$HOME/off.new" "$HOME/off"', guard_seconds=1), keys), home)
+        assert _wait_for(home / "off")
+        assert (home / "off").read_text() == "terminate no agent was started in time\n"
+    finally:
+        _end(_guard(home))
+
+
+def test_the_boot_guard_goes_once_an_agent_has_started(tmp_path: Path, keys: ClusterKeys) -> None:
+    home = tmp_path / "home"
+    _run(_filled(boot_template('touch "$HOME/off"', guard_seconds=1), keys), home)
+    pids = _guard(home)
+    try:
+        assert pids
+        (home / ".nbprov" / "agent.started").touch()
+        end = time.monotonic() + 60
+        while _guard(home) and time.monotonic() < end:
+            time.sleep(0.02)
+        assert _guard(home) == []
+        assert not (home / "off").exists()
+    finally:
+        _end(_guard(home))
+
+
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(ValueError, match="stop"):
+        boot_template(mode="pause")
+
+
+def _variants() -> list[str]:
+    long = "a" * 32
+    plain = [
+        boot_template(),
+        boot_template("nbprov-poweroff {mode} {reason}", mode="stop"),
+        boot_template(login="root"),
+        boot_template(login=long),
+    ]
+    return [
+        *plain,
+        container_boot_template("runpodctl remove pod $RUNPOD_POD_ID", login="root"),
+        container_boot_template("true", login=long),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_every_variant_is_plain_sh_and_small_and_holds_no_key(number: int, keys: ClusterKeys) -> None:
+    template = _variants()[number]
+    assert "PRIVATE" not in template
+    assert keys.client_public not in template
+    script = _filled(template, keys)
+    assert "@@" not in script
+    assert len(script.encode()) <= USER_DATA_LIMIT
+    for word in ("WHO", "AGAIN", "ACCOUNT", "KEEP", "SSHD\n", "GUARD", "LOGIN", "OTHER", "SECONDS", "POWEROFF"):
+        assert word not in script, "a place that was not filled"
+    # sh is dash on Debian and bash on Red Hat; busybox where there is one.
+    shells = [words for words in (["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(words[0])]
+    for words in shells:
+        done = subprocess.run([*words, "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), words
+
+
+def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(tmp_path: Path, keys: ClusterKeys) -> None:
+    home = tmp_path / "home"
+    try:
+        _run(_filled(container_boot_template("true", login="nobody-of-this-name"), keys), home)
+        assert (home / "ssh" / "logins").read_text().splitlines() == [keys.client_public]
+        assert (home / ".nbprov" / "boot.id").read_text().strip()
+        assert _becomes_one(home)
+    finally:
+        _end(_guard(home))
+
+
+@pytest.mark.parametrize("login", ["ALL", "-r", "a b", "x;reboot", "a" * 33, "ünal", "a/../b", "a\nb"])
+def test_a_login_that_is_no_name_is_refused(login: str) -> None:
+    for template in (boot_template, container_boot_template):
+        with pytest.raises(UsageError) as caught:
+            template("true", login=login)
+        assert caught.value.code == "remote.login"
+
+
+def test_with_a_login_the_guard_needs_no_sudo() -> None:
+    assert "do poweroff\n" in boot_template(login="ubuntu")
+    assert "do sudo -n poweroff\n" in boot_template()
+
+
+def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/opt/it's own/bin:/usr/bin:/bin")
+    monkeypatch.setenv("SOME_TOKEN", "sesame")
+    write_start(tmp_path, 0o027)
+    text = (tmp_path / "start").read_text()
+    assert "sesame" not in text
+    said = subprocess.run(
+        ["sh", "-c", text.replace("exec ", "set -x; : ") + 'umask; echo "$PATH"; pwd'],
+        env={"HOME": "/", "PATH": "/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout.splitlines() == ["0027", "/opt/it's own/bin:/usr/bin:/bin", "/"]
+    assert f"{PROGRAM} serve {tmp_path}" in said.stderr
+    write_start(tmp_path / "missing", 0o022)
+
+
+def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_path: Path) -> None:
+    budget = {"hourly_micros": 3_600_000_000, "limit_micros": 60_000_000, "mode": "stop"}
+    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before.set({"poweroff": "true", "budget": budget, "max_lifetime_seconds": 1000.0})
+    before.tick(100.0, 1090.0, [])
+    before.save()
+    assert before.due() is not None
+    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again.tick(5.0 + RETURN_SECONDS - 1, 1200.0, [])
+    assert again.due() is None
+    again.tick(5.0 + RETURN_SECONDS, 1200.0, [])
+    due = again.due()
+    assert due is not None
+    assert (due["guard"], due["mode"]) == ("budget", "stop")
+
+
+def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(tmp_path: Path) -> None:
+    config = {"poweroff": "true", "max_lifetime_seconds": 50.0, "idle_seconds": 60.0}
+    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before.set(config)
+    before.tick(100.0, 1090.0, [])
+    before.save()
+    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again.tick(66.0, 1261.0, [])
+    due = again.due()
+    assert due is not None
+    assert due["guard"] == "idle"
+    again.set({**config, "max_lifetime_seconds": 40.0})
+    due = again.due()
+    assert due is not None
+    assert due["guard"] == "lifetime"
+
+
+def test_what_a_kernel_tells_again_takes_nobody_the_time_after_a_start(tmp_path: Path) -> None:
+    budget = {"hourly_micros": 3600, "limit_micros": 50, "spent_micros": 0, "mode": "stop"}
+    config = {"poweroff": "true", "budget": budget}
+    before = Guards(tmp_path, 10.0, 1000.0, "first boot")
+    before.set(config)
+    before.tick(100.0, 1090.0, [])
+    before.save()
+    again = Guards(tmp_path, 5.0, 1200.0, "second boot", is_boot=True)
+    again.set({**config, "budget": {**budget, "spent_micros": 95}})
+    again.tick(4.0 + RETURN_SECONDS, 1200.0, [])
+    assert again.due() is None
+    again.set({**config, "budget": {**budget, "limit_micros": 60, "spent_micros": 95}})
+    assert again.due() is not None

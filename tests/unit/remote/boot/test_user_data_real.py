@@ -1,0 +1,340 @@
+"""The start script as root, on a system of its own: its /etc, homes and /var are copies, its processes a namespace; useradd, su and sshd are real."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from quiet_ports import free_port
+
+from nbprov.remote.agent.client import AgentClient
+from nbprov.remote.agent.messages import AgentConfig, GuardConfig
+from nbprov.remote.boot.user_data import PER_BOOT, boot_template, container_boot_template, fills
+from nbprov.remote.ssh.connection import Connection, wait_for_ssh
+from nbprov.remote.ssh.keys import ClusterKeys
+
+pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="useradd and namespaces are Linux's")]
+
+DEADLINE = 20.0
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+POWEROFF = "sudo -n touch /var/off.{mode}"
+SSHD = "exec /usr/sbin/sshd -D -e -p {port} -o ListenAddress=127.0.0.1 -o UsePAM=no -o StrictModes=yes"
+"""Without PAM sshd turns locked accounts away by itself, so that a login which only PAM would let in is noticed."""
+AGAIN = f'for script in {PER_BOOT}/*; do "$script"; done'
+
+
+def as_root() -> bool:
+    """Whether these tests can run: only root makes users and runs their processes."""
+    return os.geteuid() == 0 and shutil.which("bwrap") is not None
+
+
+class System:
+    """A system below a folder: `boot` starts it with a command as its first process, `off` ends all that runs in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self.hidden: list[str] = []
+        self.own_network = False
+        folder.mkdir()
+        shutil.copytree("/etc", folder / "etc", symlinks=True)
+        for name in ("home", "root", "tmp", "var/log", "var/mail", "var/lib", "run/sshd", "etc/sudoers.d"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "tmp").chmod(0o1777)
+        for key in (folder / "etc" / "ssh").glob("ssh_host_*"):
+            key.unlink()
+
+    def command(self, *words: str) -> list[str]:
+        arguments = ["bwrap", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--ro-bind", "/usr", "/usr"]
+        for name in ("bin", "sbin", "lib", "lib32", "lib64"):
+            place = Path("/", name)
+            if place.is_symlink():
+                arguments += ["--symlink", os.readlink(place), str(place)]
+            elif place.is_dir():
+                arguments += ["--ro-bind", str(place), str(place)]
+        for name in ("etc", "home", "root", "tmp", "var", "run"):
+            arguments += ["--bind", str(self.folder / name), f"/{name}"]
+        if self.own_network:
+            arguments.append("--unshare-net")
+        for name in self.hidden:
+            arguments += ["--ro-bind", "/dev/null", name]
+        return [*arguments, "--dev", "/dev", "--proc", "/proc", "--chdir", "/", *words]
+
+    def boot(self, first: str) -> None:
+        with (self.folder / "console").open("ab") as out:
+            self.process = subprocess.Popen(
+                self.command("sh", "-c", first), env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out
+            )
+
+    def run(self, first: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Boot, wait until the first process ends, and with it all others."""
+        return subprocess.run(
+            self.command("sh", "-c", first), env=environment() | more, capture_output=True, text=True, timeout=DEADLINE, check=False
+        )
+
+    def off(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def put(self, name: str, text: str, mode: int = 0o700) -> None:
+        place = self.folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        place.chmod(mode)
+
+    def account(self, login: str) -> list[str]:
+        lines = (self.folder / "etc" / "passwd").read_text().splitlines()
+        return next((line.split(":") for line in lines if line.startswith(f"{login}:")), [])
+
+
+def environment() -> dict[str, str]:
+    """What a start script finds: no HOME, as under some clouds' agents. The suite's own mark goes along."""
+    return {"PATH": PATH} | {k: v for k, v in os.environ.items() if k.startswith("NBPROV_TEST_")}
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    made = System(tmp_path / "system")
+    yield made
+    made.off()
+
+
+@pytest.fixture
+def login() -> str:
+    """A name that no other test's processes bear."""
+    return f"u{uuid.uuid4().hex[:8]}"
+
+
+def filled(template: str, keys: ClusterKeys) -> str:
+    for name, value in fills(keys).items():
+        template = template.replace(f"@@{name}@@", value)
+    return template
+
+
+def guards(login: str) -> list[int]:
+    """The boot guards that wait for this user's agent, by their command lines."""
+    found, mark = [], f"/home/{login}/.nbprov/agent.started".encode()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if b"nbprov-boot-guard" in words and mark in words:
+                found.append(int(entry.name))
+    return found
+
+
+async def until(look: Any, what: str) -> None:
+    end = time.monotonic() + DEADLINE
+    while not look():
+        assert time.monotonic() < end, f"{what}: not within {DEADLINE:g} s"
+        await asyncio.sleep(0.02)
+
+
+async def entered(port: int, keys: ClusterKeys, login: str) -> Connection:
+    return await wait_for_ssh("127.0.0.1", port, keys, DEADLINE, login, boot_grace=DEADLINE)
+
+
+async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook(system: System, keys: ClusterKeys, login: str) -> None:
+    if not as_root():
+        return
+    (system.folder / PER_BOOT[1:]).mkdir(parents=True)
+    system.put("root/user-data", filled(boot_template(POWEROFF, login=login), keys))
+    port, home = free_port(), system.folder / "home" / login
+    system.boot(f"sh /root/user-data; {SSHD.format(port=port)}")
+    connection = await entered(port, keys, login)
+    said = await connection.run('id -un; pwd; ls -ld "$HOME"/.nbprov "$HOME"/.ssh; sh -c "id -u"')
+    assert said.stdout.splitlines()[:2] == [login, f"/home/{login}"], said.stderr
+    assert len(guards(login)) == 1
+    client = await AgentClient.start(connection, AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600, max_lifetime_seconds=7200)))
+    await client.close()
+    nbprov = home / ".nbprov"
+    account = system.account(login)
+    assert {path.lstat().st_uid for path in (home, *home.rglob("*"))} == {int(account[2])}
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (home / ".ssh", home / ".ssh" / "authorized_keys", nbprov)] == [
+        0o700,
+        0o600,
+        0o700,
+    ]
+    sudoers = system.folder / "etc" / "sudoers.d" / "90-nbprov"
+    assert (sudoers.read_text(), stat.S_IMODE(sudoers.stat().st_mode)) == (f"{login} ALL=(ALL) NOPASSWD:ALL\n", 0o440)
+    start = (nbprov / "start").read_text()
+    assert f"serve /home/{login}/.nbprov" in start
+    boot_id, clock = (nbprov / "boot.id").read_text(), json.loads((nbprov / "guards.json").read_text())
+
+    system.off()
+    again = system.folder / PER_BOOT[1:] / "nbprov"
+    assert "PRIVATE" not in again.read_text()
+    assert keys.client_public.split()[1] not in again.read_text()
+    before = (nbprov / "agent.started").stat().st_mtime_ns
+    system.boot(f"{AGAIN}; {SSHD.format(port=port)}")
+    await until(
+        lambda: (nbprov / "agent.started").exists() and (nbprov / "agent.started").stat().st_mtime_ns > before, "the agent's return"
+    )
+    await until((nbprov / "agent.json").exists, "the agent's own word")
+    assert (nbprov / "boot.id").read_text() not in ("", boot_id)
+    assert len(guards(login)) == 1
+    connection = await entered(port, keys, login)
+    agent = (await connection.run("ps -o user:32=,args= -C python3,python3.11,python | grep '[s]erve '")).stdout.split()
+    client = await AgentClient.start(connection, AgentConfig())
+    status = await client.status()
+    await client.close()
+    assert {(state.guard, state.mode) for state in status.guards} == {("idle", "terminate"), ("lifetime", "terminate")}
+    assert status.age >= clock["age"]
+    assert agent[0] == login
+    assert (nbprov / "start").read_text() == start
+
+
+async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(system: System, keys: ClusterKeys, login: str) -> None:
+    if not as_root():
+        return
+    system.put("root/user-data", filled(boot_template(POWEROFF, login=login), keys))
+    port, nbprov = free_port(), system.folder / "home" / login / ".nbprov"
+    first = f"sh /root/user-data; {SSHD.format(port=port)}"
+    system.boot(first)
+    client = await AgentClient.start(await entered(port, keys, login), AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600)))
+    await client.close()
+    system.off()
+    (nbprov / "agent.json").unlink()
+    system.boot(first)
+    await until((nbprov / "agent.json").exists, "the agent's return")
+    # The same boot, once more, as where two of a cloud's services run it: the agent that runs must count for the guard that is new.
+    connection = await entered(port, keys, login)
+    (nbprov / "agent.started").unlink()
+    assert "runs already" in (await connection.run("sh ~/.nbprov/start")).check("the start").stdout
+    assert (nbprov / "agent.started").exists()
+    assert (system.folder / "home" / login / ".ssh" / "authorized_keys").read_text().count(keys.client_public) == 1
+    await connection.close()
+
+
+def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, login: str) -> None:
+    if not as_root():
+        return
+    assert system.run(f"useradd -m {login}").returncode == 0
+    home, treasure = system.folder / "home" / login, system.folder / "root" / "treasure"
+    treasure.mkdir()
+    (treasure / "agent.started").touch()
+    (treasure / "authorized_keys").write_text("mine\n")
+    (system.folder / "root").chmod(0o755)
+    for name in (".nbprov", ".ssh"):
+        (home / name).symlink_to("/root/treasure")
+    system.put("root/user-data", filled(boot_template("true", login=login), keys))
+    done = system.run("sh /root/user-data")
+    assert done.returncode == 0
+    assert sorted(p.name for p in treasure.iterdir()) == ["agent.started", "authorized_keys"]
+    assert (treasure / "authorized_keys").read_text() == "mine\n"
+
+
+def test_a_login_that_is_there_keeps_what_it_has(system: System, keys: ClusterKeys, login: str) -> None:
+    if not as_root():
+        return
+    assert system.run(f"useradd -m -s /bin/sh -d /home/elsewhere {login}; mkdir -m 700 /home/elsewhere/.ssh").returncode == 0
+    logins = system.folder / "home" / "elsewhere" / ".ssh" / "authorized_keys"
+    logins.write_text("ssh-ed25519 AAAA theirs")
+    logins.chmod(0o600)
+    before = system.account(login)
+    for path in (logins.parent, logins):
+        os.chown(path, int(before[2]), int(before[3]))
+    system.put("root/user-data", filled(boot_template("true", login=login), keys))
+    assert system.run("sh /root/user-data; sh /root/user-data").stderr == ""
+    assert system.account(login) == before
+    assert logins.read_text().splitlines() == ["ssh-ed25519 AAAA theirs", keys.client_public]
+
+
+def test_a_group_of_the_same_name_is_no_obstacle(system: System, keys: ClusterKeys, login: str) -> None:
+    if not as_root():
+        return
+    system.put("root/user-data", filled(boot_template("true", login=login), keys))
+    system.run(f"groupadd {login}; sh /root/user-data")
+    assert system.account(login)
+    assert (system.folder / "home" / login / ".ssh" / "authorized_keys").exists()
+
+
+def test_root_is_no_login_to_be_made(system: System, keys: ClusterKeys) -> None:
+    if not as_root():
+        return
+    system.put("root/user-data", filled(boot_template("true", login="root"), keys))
+    assert system.run("sh /root/user-data", HOME="/nowhere").stderr == ""
+    assert (system.folder / "root" / ".ssh" / "authorized_keys").read_text() == keys.client_public + "\n"
+    assert not (system.folder / "etc" / "sudoers.d" / "90-nbprov").exists()
+
+
+def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_return(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
+    if not as_root():
+        return
+    (system.folder / PER_BOOT[1:]).mkdir(parents=True)
+    system.put("root/user-data", filled(boot_template("sudo -n touch /var/off.{mode}", mode="stop", login=login, guard_seconds=1), keys))
+    home = f"/home/{login}/.nbprov"
+    # As after a start over ssh, but with an agent that cannot start any more.
+    assert system.run(f"sh /root/user-data; echo 'exit 1' >{home}/start; touch {home}/agent.started").returncode == 0
+    done = system.run(f"{AGAIN}; until [ -e /var/off.stop ]; do sleep 0.05; done; echo off")
+    assert done.stdout == "off\n", done.stderr
+
+
+INSTALLER = """#!/bin/sh
+# Stands in for a package manager, without a network: says what it was asked, and brings the ssh server.
+echo "$0 $*" >>/var/log/asked
+case "$*" in *openssh-server*) printf '#!/bin/sh\\nexec /usr/local/libexec/sshd "$@"\\n' >/run/bin/sshd; chmod 755 /run/bin/sshd ;; esac
+"""
+
+
+def container(system: System, keys: ClusterKeys) -> str:
+    """A container's start: its script, then a look from inside over ssh, which knows the host key before it asks."""
+    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
+    system.put("root/key", keys.client_private_file.read_text(), 0o600)
+    system.put("root/known", f"127.0.0.1 {' '.join(keys.host_public.split()[:2])}\n")
+    options = "-o BatchMode=yes -o StrictHostKeyChecking=yes -o UserKnownHostsFile=/root/known -o IdentitiesOnly=yes -o LogLevel=ERROR"
+    # sshd goes into the background before it listens, and listens anew once it was told to read its key again.
+    options += " -o ConnectionAttempts=15"
+    look = "echo in $PATH $LD_LIBRARY_PATH"
+    return f"sh /root/user-data >/var/log/boot 2>&1; ssh -F none -i /root/key {options} root@127.0.0.1 '{look}'"
+
+
+def test_a_container_gets_its_own_ssh_server(system: System, keys: ClusterKeys) -> None:
+    if not as_root():
+        return
+    # The process of a session may outlive it for a moment.
+    alone = "until [ $(cat /proc/[0-9]*/comm | grep -c '^sshd') = 1 ]; do sleep 0.05; done; echo one"
+    first = f"{container(system, keys)}; {container(system, keys)}; {alone}"
+    system.own_network = True
+    done = system.run(first, NBPROV_SSHD="1", PATH=f"/opt/own/bin:{PATH}", LD_LIBRARY_PATH="/opt/own/lib")
+    log = (system.folder / "var" / "log" / "boot").read_text()
+    assert done.stdout.splitlines() == [f"in /opt/own/bin:{PATH} /opt/own/lib"] * 2 + ["one"], done.stderr + log
+
+
+def test_without_the_word_no_server_is_started(system: System, keys: ClusterKeys) -> None:
+    if not as_root():
+        return
+    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
+    look = "sh /root/user-data; cat /proc/[0-9]*/comm | grep -c '^sshd'"
+    system.own_network = True
+    assert system.run(look).stdout == "0\n"
+    # On a machine whose server is somebody else's business.
+    assert system.run(look, NBPROV_SSHD="1", NBPROV_HOST_KEY="/root/host", NBPROV_AUTHORIZED_KEYS="/root/logins").stdout == "0\n"
+
+
+@pytest.mark.parametrize(("name", "asked"), [("apt-get", "-qy --no-install-recommends install"), ("dnf", "-qy install"), ("apk", "add -q")])
+def test_a_missing_ssh_server_is_installed(system: System, keys: ClusterKeys, name: str, asked: str) -> None:
+    if not as_root():
+        return
+    system.hidden = [place for place in ("/usr/sbin/sshd", "/usr/bin/apt-get") if os.path.exists(place)]
+    system.put(f"run/bin/{name}", INSTALLER, 0o755)
+    system.own_network = True
+    system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
+    done = system.run("sh /root/user-data; cat /var/log/asked", NBPROV_SSHD="1", PATH=f"/run/bin:{PATH}")
+    assert f"/run/bin/{name} {asked} openssh-server" in done.stdout, done.stderr
+    assert os.access(system.folder / "run" / "bin" / "sshd", os.X_OK)
