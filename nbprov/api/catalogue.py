@@ -15,8 +15,8 @@ from nbprov.model.errors import NbprovError, UsageError
 
 if TYPE_CHECKING:
     from nbprov.catalog import Problem
-    from nbprov.catalog.refreshing import CloudStatus, Differences, Refreshed, Upkeep
-    from nbprov.catalog.refreshing.results import Watch
+    from nbprov.catalog.refresh import CloudStatus, Differences, Refreshed, Upkeep
+    from nbprov.catalog.refresh.status import Watch
 
 log = logging.getLogger("nbprov.catalog")
 
@@ -53,7 +53,7 @@ class Catalogue:
         CatalogError
             If one is not understood; then nothing is changed.
         """
-        from nbprov.catalog.refreshing import Settings
+        from nbprov.catalog.refresh import Settings
 
         refresh = {name: policy for name, policy in options.items() if name != "automatic"}
         asked = {"refresh": refresh, **({"automatic": options["automatic"]} if "automatic" in options else {})}
@@ -62,7 +62,7 @@ class Catalogue:
 
     def upkeep(self) -> Upkeep:
         """What does the work, for the home of now."""
-        from nbprov.catalog.refreshing import Upkeep
+        from nbprov.catalog.refresh import Upkeep
 
         return Upkeep(paths.home(), options=lambda: self._options)
 
@@ -105,7 +105,7 @@ class Catalogue:
         Interrupted
             On Ctrl-C, within a second; every cloud's prices are whole, the old or the new.
         """
-        from nbprov.catalog.refreshing import Source
+        from nbprov.catalog.refresh import Source
 
         try:
             chosen = Source(source)

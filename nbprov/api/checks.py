@@ -112,10 +112,10 @@ class Checks:
 
 def _learn_zones(result: CheckResult) -> None:
     """Keep an account's own names of zones, so that a spec may use them; prices go by the ids that all accounts share."""
-    from nbprov.catalog import zone_names
+    from nbprov.catalog.sources import aws_zone_ids
 
     with suppress(NbprovError):  # a home that cannot be written to costs the names, not the cloud
-        zone_names.learn(result.account, result.zone_names)
+        aws_zone_ids.learn(result.account, result.zone_names)
 
 
 def _silent(name: str, seconds: Seconds) -> CheckResult:

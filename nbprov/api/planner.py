@@ -100,7 +100,7 @@ class Planner(Standing):
 
     def _assumed(self, clouds: Sequence[str]) -> dict[str, EnabledCloud]:
         from nbprov.catalog import Query
-        from nbprov.catalog.hints import require_known
+        from nbprov.catalog.vocabulary.suggestions import require_known
         from nbprov.planning.skypilot_features import skypilot_clouds
 
         names = [name.strip().lower() for name in clouds if name.strip()]
@@ -163,7 +163,7 @@ class Planner(Standing):
         >>> nbprov.prices("80GB+:8", region="eu", fresh_days=30).to_frame()  # doctest: +SKIP
         """
         from nbprov.catalog import Query
-        from nbprov.catalog.hints import require_known
+        from nbprov.catalog.vocabulary.suggestions import require_known
 
         asked_for = narrowed(query or Query(), conditions)
         catalog, remarks = self._priced_now(asked_for, live=live)

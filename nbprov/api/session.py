@@ -36,7 +36,7 @@ from .run import Run
 from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
 
 if TYPE_CHECKING:
-    from nbprov.catalog.refreshing import Refreshed
+    from nbprov.catalog.refresh import Refreshed
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live import LiveCluster
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from .catalog import Catalog, default_catalog, shipped_folder
 from .errors import AmbiguousName, CatalogError, QueryError, UnknownName
-from .families import DEFAULT_FAMILIES, GENERAL_PURPOSE, MEMORY_IS_TYPICAL
-from .info import AcceleratorInfo, CloudInfo, Problem
 from .query import Query
+from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .vocabulary.instance_families import DEFAULT_FAMILIES, GENERAL_PURPOSE, MEMORY_IS_TYPICAL
 
 __all__ = [
     "DEFAULT_FAMILIES",

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 from nbprov.model.offers import Offer
 from nbprov.model.paths import HOME_VARIABLE, home
 
-from . import asking, info, names
-from .cache import SETTLED_NS
 from .errors import CatalogError, UnknownName
-from .families import MEMORY_IS_TYPICAL
-from .files import Layout, Stamp, stamp
-from .geography import regions_meant
-from .info import AcceleratorInfo, CloudInfo, Problem
 from .query import Query
+from .sources.locations import Layout, Stamp, stamp
+from .store import summary as info
+from .store.cache import SETTLED_NS
+from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .vocabulary import name_matching, query_syntax
+from .vocabulary.geography import regions_meant
+from .vocabulary.instance_families import MEMORY_IS_TYPICAL
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from .rows import Rows, View
-    from .store import Store
+    from .store.columns import Store
+    from .store.result import Rows, View
 
 SHIPPED_IN_WHEEL = "_catalogs"
 SHIPPED_IN_CHECKOUT = "catalogs"
@@ -69,8 +70,8 @@ class _Source:
         return fresh
 
     def _load(self) -> Store:
-        from .cache import load
-        from .files import find
+        from .sources.locations import find
+        from .store.cache import load
 
         found = find(self.layout)
         # Taken before the files are read: a change in between is then seen next time.
@@ -160,8 +161,8 @@ class Catalog:
     @property
     def _view(self) -> View:
         if self._made is None:
-            from .block import LiveBlock
-            from .rows import View
+            from .store.live_offers import LiveBlock
+            from .store.result import View
 
             with self._lock:
                 if self._made is None:
@@ -203,7 +204,7 @@ class Catalog:
         UnknownName, AmbiguousName
             With the close names.
         """
-        return names.resolve(name, self.accelerators())
+        return name_matching.resolve(name, self.accelerators())
 
     def match_accelerators(self, text: str) -> list[str]:
         """All names that a pattern (`/A100.*/`, `a100*`) or a fragment fits, sorted; empty where there is none.
@@ -213,7 +214,7 @@ class Catalog:
         QueryError
             If the regular expression is not one.
         """
-        return names.matching(text, self.accelerators())
+        return name_matching.matching(text, self.accelerators())
 
     def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
         """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`, `/A100.*/`, with further fields of `Query`.
@@ -233,9 +234,9 @@ class Catalog:
         >>> default_catalog().query("a100 80gb:4+", region="eu").accelerator
         ('A100-80GB',)
         """
-        asked = asking.read(text)
+        asked = query_syntax.read(text)
         return Query(
-            accelerator=asking.resolved(asked, self.accelerators(), fuzzy=fuzzy),
+            accelerator=query_syntax.resolved(asked, self.accelerators(), fuzzy=fuzzy),
             count=asked.count,
             count_at_least=asked.count_at_least,
             device_gib=asked.device_gib,
@@ -246,7 +247,7 @@ class Catalog:
 
     def close_accelerators(self, name: str, n: int = 5) -> list[str]:
         """The names most like this one, best first."""
-        return names.close(name, self._heads(), n)
+        return name_matching.close(name, self._heads(), n)
 
     def counts(self, name: str) -> tuple[float, ...]:
         """How many of an accelerator are sold in one machine, ascending; empty where it is unknown."""
@@ -303,12 +304,12 @@ class Catalog:
     def close_regions(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The regions most like this name, in one cloud or in all, best first."""
         places = self.places()
-        return names.close(name, sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}), n)
+        return name_matching.close(name, sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}), n)
 
     def close_zones(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The zones most like this name, in one cloud or in all, best first."""
         places = self.places()
-        return names.close(name, sorted({z for c, rs in places.items() if cloud in ("", c) for zs in rs.values() for z in zs}), n)
+        return name_matching.close(name, sorted({z for c, rs in places.items() if cloud in ("", c) for zs in rs.values() for z in zs}), n)
 
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
         """Whether this type is sold, by one cloud or by any."""
@@ -322,11 +323,11 @@ class Catalog:
 
     def close_instance_types(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The types most like this name, in one cloud or in all, best first."""
-        return names.close(name, sorted(self.instance_types([cloud] if cloud else ())), n)
+        return name_matching.close(name, sorted(self.instance_types([cloud] if cloud else ())), n)
 
     def close_clouds(self, name: str, n: int = 3) -> list[str]:
         """The clouds most like this name, best first."""
-        return names.close(name, self.clouds(), n)
+        return name_matching.close(name, self.clouds(), n)
 
     def info(self, cloud: str) -> CloudInfo:
         """What the catalogue holds of a cloud, from which files, and what is wrong with them.

@@ -32,7 +32,7 @@ from nbprov.model.money import MICROS_PER_USD
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from .rows import Rows
+    from .store.result import Rows
 
 FIGURES = ("accelerator_count", "accelerator_memory_gib", "vcpus", "memory_gib")
 COLUMNS = (

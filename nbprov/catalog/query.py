@@ -33,7 +33,7 @@ class Query:
     cloud, region, zone, instance_type
         Case is ignored. A region may be a word for a country or a part of the world (`eu`, `de`, `germany`, `north america`): in a cloud
         that has a region of literally this name it is that region, elsewhere all that lie there. An AWS zone may be written as an
-        account calls it (`us-east-1a`) where its names are known (`nbprov.catalog.zone_names`). A GCP machine with attached accelerators is found by its host's name too where accelerators are asked.
+        account calls it (`us-east-1a`) where its names are known (`nbprov.catalog.sources.aws_zone_ids`). A GCP machine with attached accelerators is found by its host's name too where accelerators are asked.
     market
         None means both.
     min_hourly, max_hourly

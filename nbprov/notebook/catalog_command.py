@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import session
-from nbprov.catalog.refreshing.results import Outcome
+from nbprov.catalog.refresh.status import Outcome
 from nbprov.model.errors import UsageError
 
 from .arguments import MagicParser
@@ -21,7 +21,7 @@ from .rendering.sheet import Sheet
 
 if TYPE_CHECKING:
     from nbprov.catalog import CloudInfo
-    from nbprov.catalog.refreshing import Step
+    from nbprov.catalog.refresh import Step
 
 ACTIONS = ("refresh", "diff", "restore", "path")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nbprov.catalog.refreshing.differences import words
-from nbprov.catalog.refreshing.results import Outcome, Step
+from nbprov.catalog.refresh.price_diff import words
+from nbprov.catalog.refresh.status import Outcome, Step
 from nbprov.model.clock import Instant, short_duration
 from nbprov.model.money import format_usd
 
@@ -16,8 +16,8 @@ from .rendering.words import DASH
 
 if TYPE_CHECKING:
     from nbprov.catalog import CloudInfo
-    from nbprov.catalog.overrides import Applied
-    from nbprov.catalog.refreshing import CloudStatus, Differences, Refreshed
+    from nbprov.catalog.refresh import CloudStatus, Differences, Refreshed
+    from nbprov.catalog.sources.overrides import Applied
 
 SHOWN_CHANGES = 25
 NAME_WIDTH = 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
-from nbprov.catalog.families import is_us
+from nbprov.catalog.vocabulary.instance_families import is_us
 from nbprov.market import Chances, Pool
 from nbprov.model.clock import short_duration
 from nbprov.model.money import format_usd

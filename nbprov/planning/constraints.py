@@ -158,7 +158,7 @@ class Constraints:
 
     def _as_memory(self, kind: Accelerator) -> Accelerator | None:
         """Any accelerator with at least the same device memory; None where that is not known or asked already."""
-        from nbprov.catalog.devices import nominal_gb
+        from nbprov.catalog.vocabulary.device_memory import nominal_gb
 
         if kind.memory_gib is not None:
             return None if kind.memory_at_least else replace(kind, memory_at_least=True)

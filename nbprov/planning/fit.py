@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nbprov.catalog.devices import nominal_gb
-from nbprov.catalog.families import MEMORY_IS_TYPICAL
+from nbprov.catalog.vocabulary.device_memory import nominal_gb
+from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.clusters import ClusterView
 from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer

@@ -8,7 +8,7 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from nbprov.catalog.geography import ground_of, place_word
+from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.places import Place
 from nbprov.model.spec import PlaceGlob, PlaceRule
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nbprov.catalog.geography import ground_of, place_word
+from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.spec import PlaceGlob, PlaceRule
 
 from .globs import matches

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nbprov.catalog.families import MEMORY_IS_TYPICAL
+from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.market import Chances
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Block, Plan, Unusable

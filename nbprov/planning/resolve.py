@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from nbprov.catalog.errors import AmbiguousName, UnknownName
-from nbprov.catalog.families import DEFAULT_FAMILIES
-from nbprov.catalog.geography import place_word
 from nbprov.catalog.query import Query
+from nbprov.catalog.vocabulary.geography import place_word
+from nbprov.catalog.vocabulary.instance_families import DEFAULT_FAMILIES
 from nbprov.model.spec import Accelerator, PlaceGlob, PlaceRule, Request
 
 from .cloud_names import ALIASES, CLOUDS_ELSEWHERE

@@ -16,8 +16,8 @@ from nbprov.model.offers import Offer
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
-    from nbprov.catalog.rows import View
-    from nbprov.catalog.store import Store
+    from nbprov.catalog.store.columns import Store
+    from nbprov.catalog.store.result import View
 
 Ints = NDArray[Any]
 """Row numbers or codes."""

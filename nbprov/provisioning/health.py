@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from collections.abc import Callable
 
-from nbprov.catalog.families import MEMORY_IS_TYPICAL
+from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Candidate

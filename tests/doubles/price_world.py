@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from nbprov.catalog.refreshing import Upkeep
+from nbprov.catalog.refresh import Upkeep
 from nbprov.clouds.web.client import Http
 
 HEADER = (

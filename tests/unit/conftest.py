@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from nbprov.catalog import build as building
-from nbprov.catalog import cache
 from nbprov.catalog.catalog import shipped_folder
+from nbprov.catalog.store import builder as building
+from nbprov.catalog.store import cache
 
 KEPT = 4
 """So many stores are kept; each has some megabytes, and few contents of files are asked for again."""

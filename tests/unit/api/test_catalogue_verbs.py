@@ -13,7 +13,7 @@ import pytest
 import nbprov
 from nbprov import api
 from nbprov.catalog import CatalogError
-from nbprov.catalog.refreshing import Outcome
+from nbprov.catalog.refresh import Outcome
 from nbprov.model.errors import UsageError
 
 

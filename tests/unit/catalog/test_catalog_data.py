@@ -11,7 +11,7 @@ import pytest
 
 from nbprov.catalog import Catalog, Query
 from nbprov.catalog.catalog import shipped_folder
-from nbprov.catalog.families import GENERAL_PURPOSE
+from nbprov.catalog.vocabulary.instance_families import GENERAL_PURPOSE
 from nbprov.model.money import usd
 from nbprov.model.places import Market
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbprov.catalog import MEMORY_IS_TYPICAL, Catalog, Query
-from nbprov.catalog.families import GENERAL_PURPOSE, family_of
+from nbprov.catalog.vocabulary.instance_families import GENERAL_PURPOSE, family_of
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market

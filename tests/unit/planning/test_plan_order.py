@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.families import MEMORY_IS_TYPICAL, is_default_family, is_us
+from nbprov.catalog.vocabulary.instance_families import MEMORY_IS_TYPICAL, is_default_family, is_us
 from nbprov.clouds.base import Capabilities
 from nbprov.market import Chances, Level, Observation, Pool, Stock
 from nbprov.model.offers import Block, Candidate, Offer

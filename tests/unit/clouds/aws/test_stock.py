@@ -98,7 +98,7 @@ def test_offers_of_other_clouds_are_no_concern_of_ours(aws: Account) -> None:
     [("g5.xlarge", "G and VT"), ("gr6.4xlarge", "G and VT"), ("p5.48xlarge", "P"), ("m6i.large", "Standard"), ("trn1.2xlarge", "Trn")],
 )
 def test_families_are_those_of_the_catalogue(kind: str, family: str) -> None:
-    from nbprov.catalog.families import quota_family
+    from nbprov.catalog.vocabulary.instance_families import quota_family
 
     assert quotas.family_of_type(kind) == family == quota_family("aws", kind, "")
 

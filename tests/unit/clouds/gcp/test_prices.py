@@ -16,8 +16,8 @@ from fetch_context import TODAY, Fetching
 from gcp_billing import AGGREGATED, KEY, PROJECT, SCHEMA, SKUS_PATH, TOKEN, GcpDouble, lookalikes, parts, sku
 from web_double import Asked, WebDouble, busy, json_answer
 
-from nbprov.catalog import hosts
-from nbprov.catalog.entry import Entry, Reading
+from nbprov.catalog.sources import gcp_hosts
+from nbprov.catalog.sources.price_entry import Entry, Reading
 from nbprov.clouds.pricing.fetcher import find
 from nbprov.clouds.web.client import Stopped
 from nbprov.model.failures import Cause, CloudError
@@ -102,7 +102,7 @@ def test_small_a3_machines_are_sold_as_spot_only(web: WebDouble) -> None:
 def test_accelerators_apart_and_their_hosts_become_whole_machines_in_the_catalogue(web: WebDouble) -> None:
     listed = read(GcpDouble(web))
     reading = Reading([entry(row, listed) for row in listed.rows])
-    hosts.join(reading)
+    gcp_hosts.join(reading)
     machines = {(e.instance_type, e.zone): e for e in reading.entries}
     joined = machines["n1-standard-4+1xT4", "us-central1-a"]
     assert (joined.on_demand, joined.vcpus) == (189_999 + 350_000, 4)

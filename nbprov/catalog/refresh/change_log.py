@@ -1,0 +1,29 @@
+"""The differences that a refresh made, kept beside the files it wrote."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import atomic_files
+from .price_diff import Change, Differences, Key
+
+
+def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> None:
+    """Keep them, with the marks of the files they led to."""
+    told = {"marks": dict(marks), "changes": [[*change.key, change.before, change.after] for change in differences]}
+    atomic_files.write(path, gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0))
+
+
+def read(path: Path, marks: Mapping[str, str]) -> Differences:
+    """What was kept of the refresh that wrote these files; nothing where that is not known."""
+    try:
+        told = json.loads(gzip.decompress(path.read_bytes()))
+        if told["marks"] != dict(marks):
+            return Differences(())
+        width = len(Key._fields)
+        return Differences(Change(Key(*line[:width]), line[width], line[width + 1]) for line in told["changes"])
+    except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
+        return Differences(())

@@ -1,0 +1,227 @@
+"""The refresh of one cloud, from the lease to the new files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources.price_entry import Entry
+from nbprov.clouds.pricing.fetcher import Progress
+from nbprov.clouds.web.client import Http, Stopped
+from nbprov.clouds.web.error_text import NOBODY
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.failures import Cause, CloudError
+
+from . import change_log
+from .atomic_files import marks as marks_of
+from .cloud_folder import Folder, Owner
+from .download import Fetched, Task, fetch
+from .file_lease import Held, lease
+from .policy import Settings, Source
+from .price_diff import Differences, compare
+from .refresh_state import State
+from .status import OFFLINE, CloudRefresh, Outcome, Step, Watch
+from .validation import Yardstick, check, joined
+
+JUST_NOW: Final[Seconds] = 60.0
+"""Prices that another kernel fetched this shortly before, while this one waited for it, are not fetched again."""
+
+log = logging.getLogger("nbprov.catalog")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The refresh of one cloud.
+
+    Attributes
+    ----------
+    shipped
+        The cloud's rows as they came with this release.
+    others
+        What the list is held against; asked for once there is one.
+    clock
+        Wall-clock time.
+    """
+
+    folder: Folder
+    settings: Settings
+    source: Source
+    force: bool
+    http: Http
+    stop: threading.Event
+    shipped: Callable[[], Sequence[Entry]]
+    others: Callable[[], Yardstick]
+    watch: Watch
+    clock: Callable[[], Instant] = time.time
+
+    @property
+    def cloud(self) -> str:
+        """The cloud's name."""
+        return self.folder.cloud
+
+
+def refresh(job: Job) -> CloudRefresh:
+    """Refresh one cloud. Whatever goes wrong is in the result, and the prices in place stay as they are."""
+    begun, found = time.monotonic(), list[str]()
+    try:
+        result = _refresh(job, found)
+    except Stopped:
+        result = CloudRefresh(job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay")
+    except Held:
+        result = CloudRefresh(job.cloud, Outcome.PASSED, message="another kernel is still refreshing it; the next question sees its prices")
+    except OSError as error:
+        result = _failed(
+            job, f"the price files cannot be written: {error}", "catalog.unwritable", "is the disk full, or the folder read-only?"
+        )
+    except (CloudError, CatalogError) as error:
+        result = _refused(job, error)
+    except (Exception, SystemExit) as error:  # what a fetcher from anywhere, or its SDK, does: the other clouds go on
+        log.exception("refresh of %s", job.cloud)
+        result = _failed(job, f"its price reader failed: {type(error).__name__}: {error}", "catalog.fetcher", "the log says where")
+    result = replace(result, seconds=time.monotonic() - begun, notes=(*found, *result.notes))
+    job.watch(Step(job.cloud, result.outcome.value, result=result))
+    return result
+
+
+def _refresh(job: Job, found: list[str]) -> CloudRefresh:
+    """As `refresh`; what an earlier kill or a damaged file made necessary goes into `found`."""
+    folder = job.folder
+    if job.stop.is_set():
+        raise Stopped
+    with lease(folder.lock, stop=job.stop, waiting=lambda: job.watch(Step(job.cloud, "waiting for another kernel"))) as waited:
+        recovered = folder.recover()
+        if recovered:
+            found.append(recovered)
+        known = folder.state
+        as_asked = job.source in (Source.AUTO, known.source)
+        if waited and as_asked and not job.force and 0 <= job.clock() - known.fetched < JUST_NOW:
+            return CloudRefresh(
+                job.cloud, Outcome.CURRENT, known.source, known.url, known.rows, message="another kernel has just refreshed it"
+            )
+        owner = folder.owner(known)
+        if owner is Owner.PERSON and not job.force:
+            return _edited(job, known)
+        job.watch(Step(job.cloud, "asking"))
+        known = folder.remember(known, tried=job.clock())
+        try:
+            return _renewed(job, owner, known)
+        finally:
+            folder.unstage()
+
+
+def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
+    folder = job.folder
+    before = cache(lambda: tuple(job.shipped() if owner in (Owner.NOBODY, Owner.DAMAGED) else folder.entries()))
+
+    def progress(step: Progress) -> None:
+        job.watch(Step(job.cloud, "reading", step))
+
+    has_validators = owner is Owner.NBPROV and not job.force
+    task = Task(
+        job.cloud,
+        job.settings,
+        job.http,
+        known if has_validators else State(),
+        before,
+        folder.stage(),
+        job.clock(),
+        progress,
+    )
+    fetched = fetch(task, job.source)
+    if job.stop.is_set():
+        raise Stopped
+    if fetched.unchanged:
+        return _still_current(job, known, fetched)
+    job.watch(Step(job.cloud, "checking"))
+    same_source = fetched.source is Source.HOSTED or known.source == fetched.source.value
+    notes = check(job.cloud, fetched.entries, before(), job.others(), force=job.force, same_source=same_source)
+    marks = marks_of(folder.staging.iterdir())
+    if marks == known.marks == folder.marks():
+        return _still_current(job, known, fetched)
+    differences = compare(joined(job.cloud, before()), joined(job.cloud, fetched.entries))
+    if job.stop.is_set():
+        raise Stopped
+    # Looked at again: a person may have saved a file while the list came in.
+    owner = folder.owner(known)
+    if owner is Owner.PERSON and not job.force:
+        return _edited(job, known)
+    if owner in (Owner.PERSON, Owner.DAMAGED):
+        folder.set_aside()
+    return _published(job, fetched, differences, (*fetched.notes, *notes))
+
+
+def _published(job: Job, fetched: Fetched, differences: Differences, notes: tuple[str, ...]) -> CloudRefresh:
+    folder, now = job.folder, job.clock()
+    change_log.write(folder.difference, differences, marks_of(folder.staging.iterdir()))
+    lost = tuple(f"{region} could not be read: {why}; its old rows stay" for region, why in sorted(fetched.failed.items()))
+    coming = State(
+        source=fetched.source.value,
+        url=fetched.url,
+        fetched=now,
+        tried=now,
+        etag=fetched.etag,
+        last_modified=fetched.last_modified,
+        rows=len(fetched.entries),
+        notes=(*lost, *notes),
+        changes=differences.counts(),
+    )
+    folder.publish(coming)
+    return CloudRefresh(
+        job.cloud,
+        Outcome.UPDATED,
+        source=coming.source,
+        url=coming.url,
+        rows=coming.rows,
+        received=fetched.received,
+        differences=differences,
+        failed=fetched.failed,
+        notes=coming.notes,
+    )
+
+
+def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
+    now = job.clock()
+    for name in known.marks:
+        # The date of a v8 file is the date of its prices, and these have just been confirmed.
+        os.utime(job.folder.path / name, (now, now))
+    job.folder.remember(known, fetched=now, tried=now, error="", error_code="", etag=fetched.etag, last_modified=fetched.last_modified)
+    return CloudRefresh(job.cloud, Outcome.CURRENT, known.source, known.url, known.rows, received=fetched.received)
+
+
+def _edited(job: Job, known: State) -> CloudRefresh:
+    names = ", ".join(job.folder.changed_by_hand(known))
+    return CloudRefresh(
+        job.cloud,
+        Outcome.EDITED,
+        known.source,
+        known.url,
+        message=f"{names}: edited by hand, so not overwritten",
+        hint=f"%nbprov catalog restore {job.cloud} takes the edits back, refresh {job.cloud} --force fetches over them; a copy is kept of them",
+        code="catalog.edited",
+    )
+
+
+def _refused(job: Job, error: CloudError | CatalogError) -> CloudRefresh:
+    if isinstance(error, CatalogError):
+        return _failed(job, error.message, error.code, error.hint)
+    failure = error.failure
+    if failure.code in NOBODY:
+        return _failed(job, failure.message, f"{OFFLINE}.{failure.code}", "the prices in place stay", Outcome.OFFLINE)
+    later = failure.cause in (Cause.TRANSIENT, Cause.RATE_LIMIT)
+    hint = "try again later; the prices in place stay" if later else failure.rule.advice
+    return _failed(job, failure.message, f"cloud.{failure.cause.value}", hint)
+
+
+def _failed(job: Job, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED) -> CloudRefresh:
+    try:
+        job.folder.remember(job.folder.state, error=message, error_code=code)
+    except OSError:
+        log.warning("the state of %s's prices cannot be kept", job.cloud)
+    return CloudRefresh(job.cloud, outcome, message=message, hint=hint, code=code)

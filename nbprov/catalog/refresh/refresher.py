@@ -1,0 +1,348 @@
+"""The price files of all clouds: refresh, status, differences, restore, paths."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import difflib
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from nbprov.catalog.catalog import shipped_folder
+from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources import locations
+from nbprov.catalog.sources.price_entry import Entry
+from nbprov.clouds.pricing import fetcher
+from nbprov.clouds.web.client import Http
+from nbprov.model.clock import Instant, Seconds
+from nbprov.model.errors import Interrupted, UsageError
+from nbprov.runtime.waiting import SLICE
+from nbprov.runtime.worker_pool import Workers
+
+from . import change_log
+from .cloud_folder import Folder, Owner
+from .file_lease import Held, lease
+from .policy import HOSTED, Settings, Source
+from .price_diff import Differences, compare
+from .refresh_cloud import Job, refresh
+from .status import CloudRefresh, CloudStatus, Outcome, Refreshed, Step, Watch
+from .validation import Yardstick, joined, yardstick
+
+AT_ONCE: Final = 4
+"""Clouds that are fetched at the same time: reading a list is work for the processor, and a notebook may be computing."""
+LETTING_GO: Final[Seconds] = 0.8
+"""How long an interrupt waits for what is under way to be let go of; it is crash-safe, so nothing is lost after that."""
+AFTER_A_FAILURE: Final[Seconds] = 600.0
+"""A refresh that failed is not begun again by itself before this: a source that is down is asked six times an hour at most."""
+
+SHIPPED: Final = "shipped"
+LAST: Final = "last"
+
+
+def _unseen(step: Step) -> None:
+    """Nobody is looking."""
+
+
+def _nothing() -> None:
+    """Nothing is to be done meanwhile."""
+
+
+class Upkeep:
+    """The price files of a user's home.
+
+    Parameters
+    ----------
+    home
+        The folder with `catalogs` and `catalog.toml` in it.
+    options
+        What a notebook sets beside `catalog.toml`; asked at every use.
+    shipped
+        Folder of the prices that came with this release.
+    http
+        Makes the way to the network, given the event that stops it.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        options: Callable[[], Mapping[str, Any]] = dict,
+        shipped: Path | None = None,
+        http: Callable[[threading.Event], Http] = lambda stop: Http(stop=stop),
+        clock: Callable[[], Instant] = time.time,
+    ) -> None:
+        self.home = home
+        self.root = home / locations.USER_FOLDER
+        self._options = options
+        self._shipped = shipped_folder() if shipped is None else shipped
+        self._http = http
+        self._clock = clock
+        self._workers = Workers("prices", most=AT_ONCE)
+
+    def settings(self) -> Settings:
+        """What was chosen, as it is now.
+
+        Raises
+        ------
+        CatalogError
+            If `catalog.toml` cannot be used.
+        """
+        return Settings.read(self.home, self._options())
+
+    def clouds(self) -> list[str]:
+        """The clouds whose prices are kept here or came with this release, and those with a price list of their own, sorted."""
+        places = [place for root in (self._shipped, self.root) if root.is_dir() for place in root.iterdir()]
+        kept = {place.name for place in places if not place.name.startswith((".", "_")) and next(place.glob("*.csv"), None)}
+        return sorted(kept | set(fetcher.known()) - {"local"})
+
+    def folder(self, cloud: str) -> Folder:
+        """One cloud's folder, by its exact name."""
+        return Folder(self.root, cloud)
+
+    def named(self, clouds: Sequence[str]) -> list[str]:
+        """Clouds as they were written, in the catalogue's spelling, each once.
+
+        A name that nothing is kept of yet is taken where it is, or could be, one on the mirror.
+
+        Raises
+        ------
+        UsageError
+            If one cannot be a cloud's name, or looks like a slip for one.
+        """
+        known = sorted({*self.clouds(), *HOSTED})
+        result = []
+        for written in clouds:
+            name = written.strip().lower()
+            close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+            if name not in known and (close or not name.isidentifier()):
+                raise UsageError(
+                    f"no prices are kept of {written!r}", hint=f"did you mean {close[0]}?" if close else f"clouds: {', '.join(known)}"
+                )
+            result.append(name)
+        return list(dict.fromkeys(result))
+
+    # ------------------------------------------------------------ refresh
+
+    def refresh(
+        self,
+        clouds: Sequence[str] | None = None,
+        *,
+        source: Source = Source.AUTO,
+        force: bool = False,
+        watch: Watch = _unseen,
+        tick: Callable[[], object] = _nothing,
+        stop: threading.Event | None = None,
+    ) -> Refreshed:
+        """Fetch prices, a few clouds at a time, and put in place what holds up. Blocks; an interrupt returns within a second.
+
+        Parameters
+        ----------
+        clouds
+            None: all but those whose policy is never.
+        force
+            Fetch also over edited files, of which a copy is kept, and although nothing has changed; take lists with far fewer rows.
+        watch
+            Told how far it is, from any thread.
+        tick
+            Called in the caller's thread while it waits.
+        stop
+            Set it to end the refresh from elsewhere.
+
+        Raises
+        ------
+        UsageError, CatalogError
+            If a cloud has no such name, or `catalog.toml` cannot be used. What goes wrong with one cloud is in the result instead.
+        Interrupted
+            On Ctrl-C. Every cloud's prices are whole then, the old or the new.
+        """
+        settings = self.settings()
+        wanted = self.clouds() if clouds is None else self.named(clouds)
+        passed = [name for name in wanted if clouds is None and settings.policy(name).never]
+        stop = threading.Event() if stop is None else stop
+        http, others = self._http(stop), self._others()
+        jobs = {
+            name: Job(self.folder(name), settings, source, force, http, stop, partial(self.shipped, name), others, watch, self._clock)
+            for name in wanted
+            if name not in passed
+        }
+        futures = {name: self._workers.submit(partial(refresh, job)) for name, job in jobs.items()}
+        try:
+            while not _all_done(futures.values()):
+                tick()
+        except KeyboardInterrupt:
+            stop.set()
+            concurrent.futures.wait(futures.values(), LETTING_GO)
+            raise Interrupted(_interrupted(futures)) from None
+        results = {name: future.result() for name, future in futures.items()}
+        for name in passed:
+            message = f"its policy is never; %nbprov catalog refresh {name} does it"
+            results[name] = CloudRefresh(name, Outcome.PASSED, message=message)
+        return Refreshed(results[name] for name in wanted)
+
+    def due(self) -> list[str]:
+        """The clouds that are to be refreshed by themselves now."""
+        settings, now = self.settings(), self._clock()
+        if not settings.automatic:
+            return []
+        return [name for name in self.clouds() if (at := self._next(name, settings)) is not None and at <= now]
+
+    def _next(self, cloud: str, settings: Settings) -> Instant | None:
+        every = settings.policy(cloud).every
+        if every is None or not settings.automatic:
+            return None
+        known = self.folder(cloud).state
+        renewed = known.fetched + every
+        return max(renewed, known.tried + min(AFTER_A_FAILURE, every)) if known.error else renewed
+
+    def shipped(self, cloud: str) -> tuple[Entry, ...]:
+        """The rows of a cloud that came with this release; none where it has none."""
+        try:
+            return tuple(locations.read_prices(self._shipped / cloud, cloud))
+        except CatalogError:
+            return ()
+
+    def present(self, cloud: str) -> tuple[Entry, ...]:
+        """The rows of a cloud as they hold now."""
+        try:
+            own = self.folder(cloud).entries()
+        except CatalogError:
+            own = []
+        return tuple(own) or self.shipped(cloud)
+
+    def _others(self) -> Callable[[], Yardstick]:
+        lock = threading.Lock()
+        made: list[Yardstick] = []
+
+        def once() -> Yardstick:
+            with lock:
+                if not made:
+                    made.append(yardstick({name: self.present(name) for name in self.clouds()}))
+                return made[0]
+
+        return once
+
+    # ------------------------------------------------------------ looking and putting back
+
+    def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
+        """How each cloud's prices stand. Nothing is fetched, and no prices are read."""
+        settings = self.settings()
+        return [self._status(name, settings) for name in (self.clouds() if clouds is None else self.named(clouds))]
+
+    def _status(self, cloud: str, settings: Settings) -> CloudStatus:
+        folder = self.folder(cloud)
+        known = folder.state
+        marks = folder.marks()
+        owner = Owner.NBPROV if marks and marks == known.marks else folder.owner(known)
+        shipped = SHIPPED if (self._shipped / cloud).is_dir() else ""
+        source = {Owner.NOBODY: shipped, Owner.PERSON: "yours"}.get(owner, known.source)
+        if owner is Owner.PERSON and known.source:
+            source = f"{known.source}, edited"
+        return CloudStatus(
+            cloud=cloud,
+            source=source,
+            owner=owner,
+            fetched=known.fetched,
+            policy=settings.policy(cloud),
+            next_refresh=self._next(cloud, settings),
+            edited=folder.changed_by_hand(known) if owner is Owner.PERSON else (),
+            changes=known.changes,
+            notes=known.notes,
+            error=known.error,
+        )
+
+    def diff(self, cloud: str = "", *, against: str = LAST) -> Differences:
+        """What changed: by the last refresh of each cloud, or against the prices that came with this release.
+
+        Parameters
+        ----------
+        cloud
+            Empty: all.
+        against
+            `last` or `shipped`.
+
+        Raises
+        ------
+        UsageError
+            If there is no such cloud, or `against` is neither.
+        """
+        if against not in (LAST, SHIPPED):
+            raise UsageError(
+                f"prices are compared with those of the last refresh or the shipped ones, not {against!r}", hint="last or shipped"
+            )
+        found: list[Any] = []
+        for name in self.named([cloud]) if cloud else self.clouds():
+            folder = self.folder(name)
+            if against == LAST:
+                found += change_log.read(folder.difference, folder.state.marks)
+            elif folder.marks():
+                found += compare(joined(name, self.shipped(name)), joined(name, self.present(name)))
+        return Differences(found)
+
+    def restore(self, cloud: str = "", *, to: str = LAST) -> dict[str, str]:
+        """Put prices back. What a person wrote in the files is kept beside them, in `.set-aside`.
+
+        Parameters
+        ----------
+        cloud
+            Empty: all.
+        to
+            `last`: as the last refresh wrote them, and the shipped ones where they are so already. `shipped`: those of this release.
+
+        Returns
+        -------
+        dict
+            By cloud, what was done; clouds with nothing to do are left out.
+
+        Raises
+        ------
+        UsageError
+            If there is no such cloud, or `to` is neither.
+        """
+        if to not in (LAST, SHIPPED):
+            raise UsageError(f"prices go back to the last refresh or to the shipped ones, not to {to!r}", hint="last or shipped")
+        done = {}
+        for name in self.named([cloud]) if cloud else self.clouds():
+            folder = self.folder(name)
+            if not folder.marks():
+                continue
+            try:
+                with lease(folder.lock, stop=threading.Event()):
+                    what = self._restore(folder, to, named=bool(cloud))
+            except Held:
+                what = "not restored: another kernel is refreshing it"
+            if what:
+                done[name] = what
+        return done
+
+    def _restore(self, folder: Folder, to: str, *, named: bool) -> str:
+        folder.recover()
+        edited = folder.owner() in (Owner.PERSON, Owner.DAMAGED)
+        if to == LAST and edited and folder.restore():
+            return "as the last refresh wrote them"
+        if not (to == SHIPPED or edited or named):
+            return ""
+        folder.clear()
+        return "the shipped prices" if self.shipped(folder.cloud) else "no prices are left of it"
+
+    def path(self, cloud: str = "") -> Path:
+        """Where prices are: the folder of all, or of one cloud, its own files first."""
+        if not cloud:
+            return self.root
+        (name,) = self.named([cloud])
+        folder = self.folder(name)
+        shipped = self._shipped / name
+        return folder.path if folder.marks() or not shipped.is_dir() else shipped
+
+
+def _all_done(futures: Iterable[concurrent.futures.Future[CloudRefresh]]) -> bool:
+    """Wait one slice of time, which an interrupt can end."""
+    return not concurrent.futures.wait(futures, SLICE).not_done
+
+
+def _interrupted(futures: Mapping[str, concurrent.futures.Future[CloudRefresh]]) -> str:
+    done = sorted(name for name, future in futures.items() if future.done() and future.result().outcome is Outcome.UPDATED)
+    renewed = f"renewed before that: {', '.join(done)}" if done else "no cloud was renewed"
+    return f"the refresh was interrupted; {renewed}, all others stay as they were"

@@ -1,0 +1,107 @@
+"""What a fetched price list must hold before it is put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources import gcp_hosts, price_sanity
+from nbprov.catalog.sources.price_entry import Entry, Reading
+
+LEAST_KEPT = 0.6
+"""A list with fewer prices than this share of those before is taken for a part of one. Clouds drop a type or a region, not half of all."""
+MOST_ABSURD = 0.2
+"""A list in which more prices of accelerators than this share are absurd beside other clouds' is taken for a wrong one: the wildest real one has a tenth."""
+
+Yardstick = Mapping[str, Sequence[Entry]]
+"""By cloud, its cheapest machine with each kind of accelerator: what a list is held against."""
+
+
+def check(
+    cloud: str, entries: Sequence[Entry], before: Sequence[Entry], others: Yardstick, *, force: bool, same_source: bool = True
+) -> tuple[str, ...]:
+    """Hold a list against what was known.
+
+    Parameters
+    ----------
+    same_source
+        Whether what was known is of the same list. Of different ones only the types are compared: a hosted file may have every type in
+        every zone, where the cloud itself names the zones that have it.
+    force
+        Take it although it has far fewer rows, or many absurd prices.
+
+    Returns
+    -------
+    tuple of str
+        What a person should know of it.
+
+    Raises
+    ------
+    CatalogError
+        If it is not to be used.
+    """
+    now, was = (_count(entries), _count(before)) if same_source else (_types(entries), _types(before))
+    what = "prices" if same_source else "priced types"
+    if not now:
+        raise CatalogError(f"the list of {cloud} that was sent holds no price", hint="the prices in place stay", code="catalog.no-prices")
+    notes = []
+    if now < was * LEAST_KEPT:
+        if not force:
+            raise CatalogError(
+                f"the list of {cloud} that was sent has {now:,} {what}, where {was:,} were known",
+                hint="--force takes it all the same (in Python: force=True)",
+                code="catalog.far-fewer",
+            )
+        notes.append(f"{now:,} {what}, where {was:,} were known")
+    absurd = _absurd(cloud, entries, others)
+    on_accelerators = _count(e for e in entries if e.accelerator)
+    wrong = sum(n for why, n in absurd.items() if why == price_sanity.ABSURD_FOR_KIND)
+    if not force and wrong > on_accelerators * MOST_ABSURD:
+        raise CatalogError(
+            f"{wrong:,} of {on_accelerators:,} prices that were sent for {cloud} are absurd beside other clouds' prices of the same GPUs",
+            hint="--force takes the list all the same; absurd prices stay hidden",
+            code="catalog.absurd",
+        )
+    notes += [f"{n:,} hidden: {why}" for why, n in sorted(absurd.items())]
+    return tuple(notes)
+
+
+def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
+    """The cheapest machine of each cloud with each kind of accelerator."""
+    cheapest: dict[str, dict[str, Entry]] = {}
+    for cloud, entries in by_cloud.items():
+        best = cheapest.setdefault(cloud, {})
+        for entry in joined(cloud, entries):
+            known = best.get(entry.accelerator)
+            if entry.accelerator and entry.on_demand is not None and (known is None or _each(entry) < _each(known)):
+                best[entry.accelerator] = entry
+    return {cloud: tuple(best.values()) for cloud, best in cheapest.items()}
+
+
+def joined(cloud: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Whole machines: what a cloud sells apart is added up, as the catalogue does."""
+    reading = Reading(entries=list(entries))
+    if cloud == gcp_hosts.CLOUD:
+        gcp_hosts.join(reading)
+    return reading.entries
+
+
+def _absurd(cloud: str, entries: Sequence[Entry], others: Yardstick) -> dict[str, int]:
+    reading = Reading(entries=joined(cloud, entries))
+    reading.left_out.clear()
+    before = dict(reading.left_out)
+    readings = {name: Reading(entries=list(few)) for name, few in others.items() if name != cloud}
+    price_sanity.hide_absurd({**readings, cloud: reading})
+    return {why: n - before.get(why, 0) for why, n in reading.left_out.items() if n > before.get(why, 0)}
+
+
+def _count(entries: Iterable[Entry]) -> int:
+    return sum((entry.on_demand is not None) + (entry.spot is not None) for entry in entries)
+
+
+def _types(entries: Iterable[Entry]) -> int:
+    return len({(entry.instance_type, entry.accelerator, entry.devices) for entry in entries})
+
+
+def _each(entry: Entry) -> float:
+    return (entry.on_demand or 0) / max(entry.devices, 1.0)

@@ -1,0 +1,253 @@
+"""From price folders to the bytes of a store."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources import gcp_hosts, overrides, price_sanity, skypilot_csv
+from nbprov.catalog.sources.locations import SHIPPED, Choice, CloudFiles, read
+from nbprov.catalog.sources.overrides import Applied
+from nbprov.catalog.sources.price_entry import Entry, Reading
+from nbprov.catalog.vocabulary.device_memory import nominal_gb
+from nbprov.catalog.vocabulary.geography import ground_of
+from nbprov.catalog.vocabulary.instance_families import family_of, is_default_family, is_us, quota_family
+from nbprov.model.offers import Offer
+from nbprov.model.places import Market
+
+from .columns import Columns, encode
+
+AT_ONCE = 1024
+"""Entries made into rows at once: enough to be fast, too few to be much memory."""
+REPEATED = "line that repeats another (the dearer price was kept)"
+
+
+@dataclass(slots=True)
+class CloudReading:
+    """One cloud's rows and how they came about.
+
+    Attributes
+    ----------
+    choice
+        The files that were read; None where none could be.
+    errors
+        Why files that stand before these could not be read.
+    """
+
+    reading: Reading
+    choice: Choice | None = None
+    errors: list[CatalogError] = field(default_factory=list)
+    applied: list[Applied] = field(default_factory=list)
+    passed_over: str = ""
+
+
+def read_all(files: Mapping[str, CloudFiles]) -> dict[str, CloudReading]:
+    """Read every cloud, join what is sold apart, lay the overrides over it, hide what is absurd.
+
+    Files that cannot be read take nothing down: the next choice of that cloud is read instead.
+    """
+    found = {cloud: _read(cloud, sources) for cloud, sources in files.items()}
+    for cloud, cloud_reading in found.items():
+        reading = cloud_reading.reading
+        if cloud == gcp_hosts.CLOUD:
+            price_sanity.hide_flat(reading, _witness(cloud_reading, files[cloud]))
+            gcp_hosts.join(reading)
+        _drop_typeless(reading)
+        _drop_repeats(reading)
+        cloud_reading.applied = overrides.apply(reading, files[cloud].overrides, cloud)
+    price_sanity.hide_absurd({cloud: cloud_reading.reading for cloud, cloud_reading in found.items()})
+    return found
+
+
+def _read(cloud: str, sources: CloudFiles) -> CloudReading:
+    errors: list[CatalogError] = []
+    for choice in sources.choices:
+        try:
+            return CloudReading(read(choice, cloud), choice, errors, passed_over=sources.passed_over)
+        except CatalogError as error:
+            errors.append(error)
+    return CloudReading(Reading(), None, errors, passed_over=sources.passed_over)
+
+
+def _witness(made: CloudReading, sources: CloudFiles) -> Callable[[], Sequence[Entry]]:
+    """Reads what the shipped snapshot says of the same cloud, when asked; nothing where it is what was read."""
+
+    def rows() -> Sequence[Entry]:
+        for choice in sources.choices:
+            if choice.label == SHIPPED and choice != made.choice:
+                with contextlib.suppress(CatalogError):
+                    return read(choice, gcp_hosts.CLOUD).entries
+        return ()
+
+    return rows
+
+
+def build(files: Mapping[str, CloudFiles]) -> bytes:
+    """The store of these files.
+
+    Raises
+    ------
+    CatalogError
+        If there is no cloud of which any file can be read: the first cause.
+    """
+    found = read_all(files)
+    errors = [error for made in found.values() for error in made.errors]
+    if errors and not any(made.reading.entries for made in found.values()):
+        raise errors[0]
+    data = encode_readings(found)
+    # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never needs again.
+    for remembered in (skypilot_csv.number, skypilot_csv.price, skypilot_csv.device_of, family_of, quota_family, nominal_gb):
+        remembered.cache_clear()
+    gc.collect()  # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
+    return data
+
+
+def encode_readings(found: Mapping[str, CloudReading]) -> bytes:
+    """The store of what was read. The readings are empty afterwards: both at once would be twice the memory."""
+    columns = Columns()
+    for made in found.values():
+        entries = made.reading.entries
+        while entries:
+            columns.add([row for entry in entries[-AT_ONCE:] for row in rows_of(entry)])
+            del entries[-AT_ONCE:]
+    return encode(columns, _summary(columns, found))
+
+
+def rows_of(entry: Entry) -> Iterable[tuple[Any, ...]]:
+    """The rows of an entry, one a market with a known price, in the order of `COLUMNS`."""
+    ground = ground_of(entry.cloud, entry.region)
+    for is_spot in (False, True):
+        hourly = entry.spot if is_spot else entry.on_demand
+        if hourly is None:
+            continue
+        yield (
+            entry.cloud,
+            entry.region,
+            entry.zone,
+            entry.instance_type,
+            entry.accelerator,
+            entry.arch,
+            entry.maker,
+            family_of(entry.cloud, entry.instance_type),
+            quota_family(entry.cloud, entry.instance_type, entry.accelerator),
+            entry.spot_source if is_spot else entry.source,
+            entry.spot_as_of if is_spot else entry.as_of,
+            ground.country,
+            ground.part,
+            hourly,
+            entry.devices,
+            entry.device_gib,
+            nominal_gb(entry.device_gib),
+            entry.vcpus,
+            entry.memory_gib,
+            is_spot,
+            is_us(entry.cloud, entry.region),
+            is_default_family(entry.cloud, entry.instance_type, entry.accelerator),
+            entry.asked_only,
+        )
+
+
+def row_of_offer(offer: Offer) -> tuple[Any, ...]:
+    """A live offer in the order of `COLUMNS`."""
+    ground = ground_of(offer.cloud, offer.region)
+    return (
+        offer.cloud,
+        offer.region,
+        offer.zone,
+        offer.instance_type,
+        offer.accelerator,
+        offer.arch,
+        "",
+        family_of(offer.cloud, offer.instance_type),
+        offer.quota_family,
+        offer.source,
+        offer.as_of,
+        ground.country,
+        ground.part,
+        offer.hourly,
+        offer.accelerator_count,
+        offer.accelerator_memory_gib,
+        nominal_gb(offer.accelerator_memory_gib),
+        offer.vcpus,
+        offer.memory_gib,
+        offer.market is Market.SPOT,
+        is_us(offer.cloud, offer.region),
+        is_default_family(offer.cloud, offer.instance_type, offer.accelerator),
+        False,
+    )
+
+
+def _drop_typeless(reading: Reading) -> None:
+    whole = [e for e in reading.entries if e.instance_type]
+    if len(whole) != len(reading.entries):
+        reading.left_out[gcp_hosts.NO_HOST] += len(reading.entries) - len(whole)
+        reading.entries = whole
+
+
+def _drop_repeats(reading: Reading) -> None:
+    kept: dict[tuple[str, str, str], Entry] = {}
+    for entry in reading.entries:
+        key = (entry.region, entry.zone, entry.instance_type)
+        known = kept.get(key)
+        if known is None:
+            kept[key] = entry
+            continue
+        reading.left_out[REPEATED] += 1
+        if (entry.on_demand or 0, entry.spot or 0) > (known.on_demand or 0, known.spot or 0):
+            kept[key] = entry
+    reading.entries = list(kept.values())
+
+
+def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, Any]:
+    """What the head answers without the columns: places, accelerators with the counts sold, sources with dates."""
+    places: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    sources: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    gpu_rows: Counter[str] = Counter()
+    counts: dict[str, Counter[float]] = defaultdict(Counter)
+    sizes: dict[str, Counter[float]] = defaultdict(Counter)
+    makers: dict[str, Counter[str]] = defaultdict(Counter)
+    sellers: dict[str, set[str]] = defaultdict(set)
+    wanted = ("cloud", "region", "zone", "accelerator", "accelerator_count", "accelerator_memory_gib", "maker", "source", "as_of")
+    for cloud, region, zone, name, count, size, maker, source, as_of in zip(*map(columns.of, wanted), strict=True):
+        zones = places[cloud][region]
+        if zone:
+            zones.add(zone)
+        sources[cloud][source, as_of] += 1
+        if name:
+            gpu_rows[cloud] += 1
+            counts[name][count] += 1
+            sellers[name].add(cloud)
+            if maker:
+                makers[name][maker] += 1
+            if size == size and count >= 1:  # NaN is not known
+                sizes[name][size] += 1
+    return {
+        "places": {c: {r: sorted(z) for r, z in sorted(regions.items())} for c, regions in sorted(places.items())},
+        "accelerators": {
+            name: {
+                "counts": sorted(counts[name]),
+                "memory": sizes[name].most_common(1)[0][0] if sizes[name] else None,
+                "maker": makers[name].most_common(1)[0][0] if makers[name] else "",
+                "clouds": sorted(sellers[name]),
+            }
+            for name in sorted(counts)
+        },
+        "clouds": {
+            cloud: {
+                "rows": sum(sources[cloud].values()),
+                "gpu_rows": gpu_rows[cloud],
+                "sources": [[source, as_of, n] for (source, as_of), n in sorted(sources[cloud].items())],
+                "left_out": dict(sorted(made.reading.left_out.items())),
+                "origin": made.choice.label if made.choice is not None else "",
+                "errors": [[error.code, error.message] for error in made.errors],
+                "passed_over": made.passed_over,
+                "overrides": [applied.to_json() for applied in made.applied],
+            }
+            for cloud, made in sorted(found.items())
+        },
+    }

@@ -1,0 +1,154 @@
+"""The parsed prices as a file, so that a kernel does not parse them again.
+
+The file's name is a hash of the inputs' content: another release, a refreshed folder or an edited line has another file, and two
+kernels that make the same one write the same bytes. A second small file remembers sizes and times of the inputs, so that the usual
+start need not hash them. Nothing depends on the cache: where it cannot be written or read, the store is made in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import mmap
+import os
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from nbprov.catalog.errors import CatalogError
+from nbprov.catalog.sources.locations import CloudFiles
+
+from .columns import FORMAT, Store
+
+Files = Mapping[str, CloudFiles]
+Stamp = list[list[str | int]]
+
+SETTLED_NS = 2_000_000_000
+"""A file changed this shortly before it was hashed may have been changed again within one tick of its time stamp (2 s on FAT)."""
+TRIES = 2
+"""How often files that are replaced while they are read are read again: each is whole by itself, but they may be of two refreshes."""
+KEEP_SECONDS = 30 * 24 * 3600.0
+"""Caches older than this are removed when a new one is made; whoever still needs one makes it again."""
+
+
+def load(files: Files, folder: Path) -> Store:
+    """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
+    stamp = _stamp(files)
+    pointer = folder / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
+    known = _pointed(pointer, stamp)
+    if known is not None:
+        store = _open(_place(folder, known))
+        if store is not None:
+            store.content = known
+            return store
+    for _ in range(TRIES):
+        stamp, content = _stamp(files), _content(files)
+        store = _open(_place(folder, content)) if content != known else None
+        if store is not None:
+            break
+        from .builder import build  # needed only where there is no cache: a kernel's first table does without the readers
+
+        data = build(files)
+        if _content(files) == content:
+            store = _kept(data, folder, content)
+            break
+    else:
+        return Store.of(data)  # right as far as anyone can say, but of which content is not known: the next question reads again
+    store.content = content
+    _write(pointer, json.dumps({"content": content, "stamp": stamp, "checked": time.time_ns()}).encode())
+    return store
+
+
+def _kept(data: bytes, folder: Path, content: str) -> Store:
+    place = _place(folder, content)
+    if _write(place, data):
+        _prune(folder, place)
+        store = _open(place)  # mapped: the bytes that were made need not stay in memory
+        if store is not None:
+            return store
+    return Store.of(data)
+
+
+def _place(folder: Path, content: str) -> Path:
+    return folder / f"catalog-{FORMAT}-{content}.bin"
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+
+
+def _stamp(files: Files) -> Stamp:
+    """Size and time of every file, in an order that says which is read first."""
+    stamp: Stamp = []
+    for cloud, sources in files.items():
+        for path in sources.paths:
+            try:
+                status = path.stat()
+                stamp.append([cloud, path.name, status.st_size, status.st_mtime_ns])
+            except OSError:
+                stamp.append([cloud, path.name, -1, 0])
+    return stamp
+
+
+def _content(files: Files) -> str:
+    """A hash of what the store is made of. A file that cannot be read is content too: the store then has its cloud from elsewhere."""
+    sha = hashlib.sha256()
+    for cloud, sources in files.items():
+        # The date of a v8 file is the date of its prices; labels and file names show in `Catalog.info`.
+        sha.update(f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode())
+        for path in sources.paths:
+            try:
+                data = path.read_bytes()
+                sha.update(f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode())
+                sha.update(data)
+            except OSError as error:
+                sha.update(f"{path.name}\0{error.errno}\0".encode())
+    return sha.hexdigest()[:32]
+
+
+def _pointed(pointer: Path, stamp: Stamp) -> str | None:
+    """The content that was last seen under this stamp; None where that cannot be relied on."""
+    try:
+        noted = json.loads(pointer.read_bytes())
+        if noted["stamp"] != stamp or any(int(line[3]) > noted["checked"] - SETTLED_NS for line in stamp):
+            return None
+        return str(noted["content"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _open(place: Path) -> Store | None:
+    try:
+        with place.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return Store.of(memoryview(mapped))
+    except (OSError, ValueError, CatalogError):
+        return None
+
+
+def _write(place: Path, data: bytes) -> bool:
+    """Put a file in place in one step; False where the folder does not allow it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".catalog-", suffix=".tmp")
+    except OSError:
+        return False
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(temporary, place)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return False
+    return True
+
+
+def _prune(folder: Path, keep: Path) -> None:
+    limit = time.time() - KEEP_SECONDS
+    for path in [*folder.glob("catalog-*"), *folder.glob(".catalog-*.tmp")]:
+        with contextlib.suppress(OSError):
+            if path != keep and path.stat().st_mtime < limit:
+                path.unlink()
