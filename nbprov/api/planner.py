@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.probing import POOLS_A_CLOUD
+from nbprov.market.stock_probe import POOLS_A_CLOUD
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Offer, Plan
@@ -309,7 +309,7 @@ class Planner(Standing):
     def _chances(self, spec: Spec, stock: Sequence[Stock]) -> Chances:
         """What is known of stock: what launches met as long as it still counts, and what clouds say."""
         from nbprov.market import Chances
-        from nbprov.market.chances import FORGOTTEN
+        from nbprov.market.success_model import FORGOTTEN
 
         now = self.engine.clock.now()
         return Chances(self.engine.ledger.observations(now - FORGOTTEN), stock=stock, now=now, count=spec.num_nodes)

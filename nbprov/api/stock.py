@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.probing import ASKED_AGAIN, POOLS_A_CLOUD, Answers, Probe
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD, Answers, Probe
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import NbprovError

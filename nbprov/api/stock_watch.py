@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
-from nbprov.market.probing import ASKED_AGAIN, POOLS_A_CLOUD
-from nbprov.market.said import Said
+from nbprov.market.stock_index import Said
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Offer

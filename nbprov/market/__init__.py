@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from nbprov.model.stock import Level, Pool, Stock
 
-from .chances import Chances
 from .observations import Observation
-from .said import Said
+from .stock_index import Said
+from .success_model import Chances
 
 __all__ = ["Chances", "Level", "Observation", "Pool", "Said", "Stock"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nbprov.market import Chances, Level, Pool, Stock
-from nbprov.market.chances import REFUSED_SECONDS
+from nbprov.market.success_model import REFUSED_SECONDS
 from nbprov.model.places import Market
 from nbprov.model.spec import Policy
 

@@ -246,7 +246,7 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 
 def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
-    for place in ("nbprov.api.stock.ASKED_AGAIN", "nbprov.market.probing.ASKED_AGAIN", "nbprov.provisioning.ledger.probes.LEAST_HELD"):
+    for place in ("nbprov.api.stock.ASKED_AGAIN", "nbprov.market.stock_probe.ASKED_AGAIN", "nbprov.provisioning.ledger.probes.LEAST_HELD"):
         monkeypatch.setattr(place, often)
     monkeypatch.setattr("nbprov.provisioning.ledger.probes.HELD_SHARE", 0.0)
     session.engine.least_pause = often

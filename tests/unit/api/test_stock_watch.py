@@ -26,7 +26,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
     monkeypatch.setattr(registry, "_made", {})
     monkeypatch.setattr("nbprov.api.stock_watch.ASKED_AGAIN", 0.05)
     monkeypatch.setattr("nbprov.api.stock_watch.STOCK_SECONDS", 0.0)
-    monkeypatch.setattr("nbprov.market.probing.ASKED_AGAIN", 0.01)
+    monkeypatch.setattr("nbprov.market.stock_probe.ASKED_AGAIN", 0.01)
     yield made
     made.telling.set()
 

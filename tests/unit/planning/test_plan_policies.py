@@ -9,7 +9,7 @@ import pytest
 
 from nbprov.catalog import Catalog
 from nbprov.market import Chances, Level, Observation, Pool, Stock
-from nbprov.market.chances import PRIOR
+from nbprov.market.success_model import PRIOR
 from nbprov.model.money import usd
 from nbprov.model.offers import Block, Plan
 from nbprov.model.places import Market

@@ -5,7 +5,7 @@ from __future__ import annotations
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances, Pool
-from nbprov.market.chances import FORGOTTEN
+from nbprov.market.success_model import FORGOTTEN
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.offers import Candidate

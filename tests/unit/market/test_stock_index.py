@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.market import Level, Pool, Said, Stock
-from nbprov.market.said import FRESH_SECONDS, REMEMBERED
+from nbprov.market.stock_index import FRESH_SECONDS, REMEMBERED
 
 NOW = 1_800_000_000.0
 POOL = Pool("runpod", "CZ", "EU-CZ-1", "1x_L40S_SECURE", "on-demand")

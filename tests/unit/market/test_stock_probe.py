@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nbprov.market import Level, Pool, Stock
-from nbprov.market.probing import ASKED_AGAIN, POOLS_A_CLOUD, Probe, by_cloud
-from nbprov.market.said import REMEMBERED
+from nbprov.market.stock_index import REMEMBERED
+from nbprov.market.stock_probe import ASKED_AGAIN, POOLS_A_CLOUD, Probe, by_cloud
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.market import Chances, Level, Observation, Pool, Stock
-from nbprov.market.chances import HALF_LIFE, LEAST, MOST, PRIOR, REFUSED_SECONDS, STOCK_MEANS, USUAL_READY
+from nbprov.market.success_model import HALF_LIFE, LEAST, MOST, PRIOR, REFUSED_SECONDS, STOCK_MEANS, USUAL_READY
 from nbprov.model.failures import Cause
 
 NOW = 1_800_000_000.0

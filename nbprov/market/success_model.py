@@ -17,7 +17,7 @@ from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
 
 from .observations import ACCEPTED, OUT_OF_STOCK, Observation
-from .said import Said
+from .stock_index import Said
 
 PRIOR: Mapping[str, float] = {Market.ON_DEMAND.value: 0.75, Market.SPOT.value: 0.6}
 """Mean of the prior a market: spot V100s of five AWS zones were obtainable 60 % of a month; on-demand GPUs on market places some 75 %."""

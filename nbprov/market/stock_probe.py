@@ -17,7 +17,7 @@ from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Pool, Stock
 
-from .said import REMEMBERED
+from .stock_index import REMEMBERED
 
 log = logging.getLogger("nbprov.market")
 
