@@ -22,7 +22,7 @@ from nbprov.catalog import Catalog
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import MICROS_PER_USD
 from nbprov.planning import EnabledCloud, plan
-from nbprov.planning.skypilot_features import skypilot_clouds
+from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 from nbprov.spec import parse
 
 CLOUDS = ("aws", "azure", "runpod", "lambda")

@@ -101,7 +101,7 @@ class Planner(Standing):
     def _assumed(self, clouds: Sequence[str]) -> dict[str, EnabledCloud]:
         from nbprov.catalog import Query
         from nbprov.catalog.vocabulary.suggestions import require_known
-        from nbprov.planning.skypilot_features import skypilot_clouds
+        from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 
         names = [name.strip().lower() for name in clouds if name.strip()]
         if not names:

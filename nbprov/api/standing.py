@@ -143,7 +143,7 @@ class Standing(ABC):
     def why_not(self, *, seconds: Seconds) -> dict[str, str]:
         """Why each cloud of the catalogue that is not set up cannot be used, by name; clouds that do not answer so soon are left out."""
         from nbprov.planning import reason
-        from nbprov.planning.enabled import NO_ADAPTER
+        from nbprov.planning.lookup.enabled_clouds import NO_ADAPTER
 
         names = [n for n in registry.names() if self._enters_any_plan(n)]
         results = wait_for(self.engine.thread.call(self.checks.at_hand(names, first=seconds, again=0.0)))

@@ -77,7 +77,7 @@ class StockDesk:
         return await self._probe.look([offer for offer in offers if offer.cloud in self.telling()], count)
 
     def _offers_of(self, plan: Plan) -> list[Offer]:
-        from nbprov.planning.best import best_by_cloud
+        from nbprov.planning.best_per_cloud import best_by_cloud
 
         telling = self.telling()
         return [c.offer for c in best_by_cloud(plan, POOLS_A_CLOUD, clouds=telling)] if telling else []

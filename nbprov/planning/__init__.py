@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from .best import best_by_cloud
+from .best_per_cloud import best_by_cloud
 from .candidates import CandidateList
-from .enabled import EnabledCloud, reason
+from .cluster_fit import fits
 from .errors import PlanError, PlanProblem
-from .fit import fits
-from .plans import plan
+from .lookup.enabled_clouds import EnabledCloud, reason
+from .planner import plan
 from .relax import Relaxation, relax
 
 __all__ = ["CandidateList", "EnabledCloud", "PlanError", "PlanProblem", "Relaxation", "best_by_cloud", "fits", "plan", "reason", "relax"]

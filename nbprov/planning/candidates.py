@@ -13,7 +13,7 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.spec import Policy, Request
 
 if TYPE_CHECKING:
-    from .table import Ints
+    from .lookup.catalog_columns import Ints
 
 ORDINALS = ("1st", "2nd", "3rd")
 FIRST = {Policy.CHEAPEST: "cheapest", Policy.SOONEST: "soonest", Policy.BALANCED: "best price for its chance"}

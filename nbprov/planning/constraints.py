@@ -14,7 +14,7 @@ from nbprov.model.offers import Block, Offer
 from nbprov.model.places import Market
 from nbprov.model.spec import Accelerator, Compare, Expose, Origin, Quantity, Request, Spec
 
-from .enabled import EnabledCloud
+from .lookup.enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog

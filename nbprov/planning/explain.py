@@ -13,13 +13,13 @@ from nbprov.model.offers import Block, Dropped
 from nbprov.model.places import Market
 from nbprov.model.spec import Compare, PlaceGlob, Quantity
 
-from .features import Rule
-from .globs import glob_words, rule_words
-from .search import Found, Search, Stage
+from .candidate_search import Found, Search, Stage
+from .filters.features import Rule
+from .filters.place_patterns import glob_words, rule_words
 
 if TYPE_CHECKING:
-    from .resolve import Demand
-    from .table import Ints, Table
+    from .lookup.catalog_columns import Ints, Table
+    from .lookup.name_resolution import Demand
 
 MOST_LINES = 8
 """A spec of hundreds of alternatives is not explained one by one."""

@@ -15,7 +15,7 @@ from nbprov.model.places import Market
 from nbprov.model.spec import Policy
 
 if TYPE_CHECKING:
-    from .table import Bools, Ints, Table
+    from .lookup.catalog_columns import Bools, Ints, Table
 
 Floats = NDArray[np.float64]
 

@@ -13,14 +13,14 @@ from nbprov.model.offers import Block
 from nbprov.model.spec import Origin, Spec
 
 from .constraints import RESOURCES, Change, Constraints
-from .enabled import EnabledCloud
 from .errors import PlanError
-from .plans import looked_up
+from .lookup.enabled_clouds import EnabledCloud
+from .planner import looked_up
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
-    from .table import Ints, Table
+    from .lookup.catalog_columns import Ints, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def relax(
     >>> "region" in {r.field for r in relax(spec, default_catalog(), {"aws": EnabledCloud("me")}) if r.offers}
     True
     """
-    from .table import Table
+    from .lookup.catalog_columns import Table
 
     table = Table(catalog)
     settings: dict[str, Any] = {"now": now, "disabled": disabled or {}, "demo": demo, "chances": Chances(now=now)}

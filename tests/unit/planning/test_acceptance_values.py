@@ -12,7 +12,7 @@ from nbprov.model.offers import Block, Candidate, Offer, block_for
 from nbprov.model.places import Market
 from nbprov.model.spec import Accelerator, Compare, Image, PlaceGlob, PlaceRule, Quantity, Request, Spec
 from nbprov.planning import PlanError, plan
-from nbprov.planning.skypilot_features import skypilot_clouds
+from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 
 # Prices of 2023 in US dollars an hour: Type, accelerator, count, vCPUs, GiB, on-demand, spot, region, zone.
 AWS = [

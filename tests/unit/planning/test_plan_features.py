@@ -13,7 +13,7 @@ from nbprov.model.offers import Plan
 from nbprov.model.places import Market
 from nbprov.model.spec import Accelerator, Compare, Expose, Image, LocalDisk, Origin, Quantity, Request, Spec
 from nbprov.planning import EnabledCloud, PlanError, best_by_cloud, plan
-from nbprov.planning.skypilot_features import SKYPILOT_FEATURES, skypilot_clouds
+from nbprov.planning.lookup.skypilot_capabilities import SKYPILOT_FEATURES, skypilot_clouds
 
 Enabled = dict[str, EnabledCloud]
 CatalogOf = Callable[..., Catalog]

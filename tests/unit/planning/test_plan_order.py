@@ -35,8 +35,8 @@ from nbprov.model.spec import (
     Spec,
 )
 from nbprov.planning import EnabledCloud, PlanError, plan
-from nbprov.planning.local_disks import LOCAL_DISK_GB
-from nbprov.planning.sizes import default_size
+from nbprov.planning.filters.default_sizes import default_size
+from nbprov.planning.filters.local_disks import LOCAL_DISK_GB
 
 CLOUDS = ("aws", "gcp", "lambda", "runpod", "primeintellect", "sim")
 PLACES = {

@@ -14,7 +14,7 @@ from nbprov.market import Chances, Level, Pool, Stock
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Accelerator, Policy, Request, Spec
 from nbprov.planning import EnabledCloud, plan
-from nbprov.planning.best import best_by_cloud
+from nbprov.planning.best_per_cloud import best_by_cloud
 from nbprov.spec import parse
 
 Enable = Callable[..., dict[str, EnabledCloud]]

@@ -17,7 +17,7 @@ from nbprov.model.failures import Cause
 from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.planning import EnabledCloud, PlanError, Relaxation, plan, relax
-from nbprov.planning.skypilot_features import skypilot_clouds
+from nbprov.planning.lookup.skypilot_capabilities import skypilot_clouds
 from nbprov.spec import parse
 
 Enabled = Mapping[str, EnabledCloud]

@@ -9,7 +9,7 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.spec import COUNT_TOLERANCE, Accelerator, Request, Spec
 
-from .globs import is_allowed, region_matches
+from .filters.place_patterns import is_allowed, region_matches
 
 DISK_TIERS = ("low", "medium", "high", "ultra")
 """Slowest first."""

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nbprov.model.spec import Origin, Spec
+from nbprov.planning.errors import PlanProblem
 
-from .enabled import EnabledCloud
-from .errors import PlanProblem
+from .enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
-    from .resolve import Demand
-    from .table import Table
+    from .catalog_columns import Table
+    from .name_resolution import Demand
 
 
 def unusable(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from nbprov.clouds.base import Capabilities
 
-from .enabled import EnabledCloud
+from .enabled_clouds import EnabledCloud
 
 THREE_TIERS = frozenset({"low", "medium", "high"})
 ALL_TIERS = THREE_TIERS | {"ultra"}

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from nbprov.planning.marks import NONE, lent
+from nbprov.planning.lookup.scratch_array import NONE, lent
 
 ROWS = np.array([1, 4, 7])
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .table import Ints
+    from .catalog_columns import Ints
 
 NONE = -1
 _KEPT = 4

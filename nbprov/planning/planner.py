@@ -12,17 +12,17 @@ from nbprov.model.clock import Instant
 from nbprov.model.offers import Block, Plan, Unusable
 from nbprov.model.spec import Request, Spec
 
-from .at_hand import unusable, without_adapter
 from .candidates import CandidateList, ordinal
-from .enabled import NO_ADAPTER, EnabledCloud, why_disabled
 from .errors import PlanError, PlanProblem
+from .lookup.enabled_clouds import NO_ADAPTER, EnabledCloud, why_disabled
+from .lookup.unusable_clouds import unusable, without_adapter
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
-    from .resolve import Demand
-    from .search import Found, Search
-    from .table import Table
+    from .candidate_search import Found, Search
+    from .lookup.catalog_columns import Table
+    from .lookup.name_resolution import Demand
 
 OF_A_PLACE = frozenset({"plan.unknown-place", "plan.unknown-region", "plan.unknown-zone"})
 """Slips that are none where another cloud of the same list has the place."""
@@ -83,7 +83,7 @@ def plan(
     ('A100:8', 'cheapest')
     """
     from .explain import Explainer, dropped_lines, idle_lines
-    from .table import Table
+    from .lookup.catalog_columns import Table
 
     disabled, chances = disabled or {}, chances or Chances(now=now)
     table = Table(catalog)
@@ -140,7 +140,7 @@ def looked_up(
     chances: Chances,
 ) -> tuple[list[Demand], Search, Found]:
     """The part of a plan that finds its rows, without the words about them; parameters as for `plan`."""
-    from .search import Search
+    from .candidate_search import Search
 
     demands = _resolved(spec, catalog, table, enabled, disabled, demo)
     search = Search(
@@ -164,8 +164,8 @@ def _resolved(
     disabled: Mapping[str, str],
     demo: bool,
 ) -> list[Demand]:
-    from .features import needs_of, refused_outright
-    from .resolve import Refused, Resolver
+    from .filters.features import needs_of, refused_outright
+    from .lookup.name_resolution import Refused, Resolver
 
     usable = {name for name, cloud in enabled.items() if demo or not cloud.capabilities.named_only}
     resolver = Resolver(catalog, table, usable, {*enabled, *disabled})
@@ -287,8 +287,8 @@ def _notes(
 
 def _disk_notes(demands: Iterable[Demand], found: Found, table: Table) -> list[str]:
     """Azure's fall-back: machines that take no premium disk start from a standard one where no tier was asked."""
-    from .features import NO_TIER
-    from .machines import without_premium_disk
+    from .filters.features import NO_TIER
+    from .filters.machines import without_premium_disk
 
     if any(d.request.disk_tier not in NO_TIER for d in demands):
         return []

@@ -12,16 +12,16 @@ from nbprov.catalog.query import Query
 from nbprov.catalog.vocabulary.geography import place_word
 from nbprov.catalog.vocabulary.instance_families import DEFAULT_FAMILIES
 from nbprov.model.spec import Accelerator, PlaceGlob, PlaceRule, Request
+from nbprov.planning.errors import PlanProblem
+from nbprov.planning.filters.default_sizes import is_plain
+from nbprov.planning.filters.place_patterns import has_place, matches, named_clouds
 
-from .cloud_names import ALIASES, CLOUDS_ELSEWHERE
-from .errors import PlanProblem
-from .globs import has_place, matches, named_clouds
-from .sizes import is_plain
+from .cloud_aliases import ALIASES, CLOUDS_ELSEWHERE
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog
 
-    from .table import Table
+    from .catalog_columns import Table
 
 NEAR_NAMES = 3
 MOST_LISTED = 16

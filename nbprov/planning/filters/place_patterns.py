@@ -13,7 +13,7 @@ from nbprov.model.places import Place
 from nbprov.model.spec import PlaceGlob, PlaceRule
 
 if TYPE_CHECKING:
-    from .table import Places
+    from nbprov.planning.lookup.catalog_columns import Places
 
 
 @lru_cache(maxsize=4096)

@@ -10,11 +10,10 @@ import numpy as np
 
 from nbprov.model.offers import Block
 from nbprov.model.places import Market
-
-from .enabled import EnabledCloud
+from nbprov.planning.lookup.enabled_clouds import EnabledCloud
 
 if TYPE_CHECKING:
-    from .table import Ints, Table
+    from nbprov.planning.lookup.catalog_columns import Ints, Table
 
 _FIELDS = ("instance_type", "zone", "region", "cloud", "quota_family", "market", "account")
 """What a block may name, the type first."""

@@ -10,10 +10,10 @@ import numpy as np
 from nbprov.catalog.vocabulary.geography import ground_of, place_word
 from nbprov.model.spec import PlaceGlob, PlaceRule
 
-from .globs import matches
+from .place_patterns import matches
 
 if TYPE_CHECKING:
-    from .table import Bools, Ints, Table
+    from nbprov.planning.lookup.catalog_columns import Bools, Ints, Table
 
 
 class Placing:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nbprov.model.spec import Request
+from nbprov.planning.lookup.catalog_columns import present
 
 from .features import BEST, Rule
 from .local_disks import has_local_disk
-from .table import present
 
 if TYPE_CHECKING:
-    from .table import Bools, Ints, Table
+    from nbprov.planning.lookup.catalog_columns import Bools, Ints, Table
 
 PREMIUM_TIERS = frozenset({"medium", "high"})
 """Tiers that are premium disks on Azure, which only machines of its s-series take."""

@@ -18,19 +18,19 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Block
 from nbprov.model.spec import Compare, Expose, PlaceGlob, Policy, Quantity
 
-from .blocking import Blocker
-from .enabled import EnabledCloud, why_disabled
-from .features import Needs, Rule, lacks, needs_of
-from .machines import machine_rules
-from .marks import Marks, lent
+from .filters.blocks import Blocker
+from .filters.default_sizes import default_size
+from .filters.features import Needs, Rule, lacks, needs_of
+from .filters.machines import machine_rules
+from .filters.place_masks import Placing
+from .lookup.catalog_columns import present
+from .lookup.enabled_clouds import EnabledCloud, why_disabled
+from .lookup.name_resolution import Demand
+from .lookup.scratch_array import Marks, lent
 from .ordering import are_known, outlook, ranking
-from .placing import Placing
-from .resolve import Demand
-from .sizes import default_size
-from .table import present
 
 if TYPE_CHECKING:
-    from .table import Bools, Ints, Table
+    from .lookup.catalog_columns import Bools, Ints, Table
 
 TOLERANCE = 1e-6
 """Figures are stored in single precision: what differs by less than this share is the same."""
