@@ -16,9 +16,9 @@ from nbprov.clouds.base import Cloud
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import RunState
 from nbprov.planning import EnabledCloud, plan
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.run.driver import RunDriver
 from nbprov.spec import parse
 
 PLACES = 50

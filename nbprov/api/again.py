@@ -135,7 +135,7 @@ class SettingUp(Done):
 
 def guards_of(ledger: Ledger, run_id: str, spec: Spec) -> Guards:
     """The guards that a cluster has: what its agents were told last, else those of its spec."""
-    from nbprov.provisioning.guards import guards_known
+    from nbprov.provisioning.supervision.guard_config import guards_known
 
     return guards_known(ledger, run_id) or spec.guards
 
@@ -151,8 +151,8 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         If its machines cannot be reached.
     """
     from nbprov.machines.agents import agent_of
-    from nbprov.provisioning.guards import guard_config, guards_from, hold_known, kept, of_node
-    from nbprov.provisioning.telling_guards import price_whole
+    from nbprov.provisioning.supervision.guard_config import guard_config, guards_from, hold_known, kept, of_node
+    from nbprov.provisioning.supervision.guard_sync import price_whole
 
     if asked == Guards():
         return ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbprov.model.clock import Seconds
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.sync.plan import Direction, SyncPlan
     from nbprov.remote.sync.sync import Synced
 

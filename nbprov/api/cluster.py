@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted, NotFound
-from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP
+from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .carrying import Carrying
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from nbprov.machines.cells import CellResult
     from nbprov.model.spec import Spec
     from nbprov.provisioning.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import AgentStatus
 
     from .again import SettingUp

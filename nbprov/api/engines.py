@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from nbprov.machines.engines.starting import Values
     from nbprov.machines.engines.values import Running
     from nbprov.machines.tunnels import Kept
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
 
     from .again import SettingUp

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbprov.machines.jobs import Job
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nbprov.machines.ssh_config import SshConfig
     from nbprov.machines.tunnels import Kept, Tunnels, TunnelView
     from nbprov.provisioning.engine import Engine
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
     from .cluster import Cluster
     from .run import Run

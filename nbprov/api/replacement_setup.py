@@ -13,7 +13,7 @@ from .given import collect
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster, Node
+    from nbprov.provisioning.live_cluster import LiveCluster, Node
     from nbprov.remote.agent.messages import Environment
 
     from .session import Session
@@ -22,7 +22,7 @@ log = logging.getLogger("nbprov.api")
 
 
 class Bringer:
-    """Sets up machines that replace lost ones; see `nbprov.provisioning.replacement_steps.Bringing`."""
+    """Sets up machines that replace lost ones; see `nbprov.provisioning.replacement.replace_node.Bringing`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -20,7 +20,7 @@ from .errors import CloudTrouble, readably
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
     from .session import Session
 

@@ -15,7 +15,7 @@ from nbprov.model.clusters import AttemptState, ClusterState, ClusterView, RunSt
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
-from nbprov.provisioning.driver import RunDriver
+from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .again import note_set_up
@@ -85,7 +85,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         return run
 
     def _nothing_fits(self) -> NbprovError:
-        from nbprov.provisioning.outcome import Unavailable
+        from nbprov.provisioning.run.unavailable import Unavailable
 
         return Unavailable.of(self._driver.view())
 
@@ -264,7 +264,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
             self._withdraw("not launched; a later cell has taken its place")
 
     def _withdraw(self, why: str) -> None:
-        from nbprov.provisioning.outcome import Unavailable
+        from nbprov.provisioning.run.unavailable import Unavailable
 
         if self._future.done():
             return

@@ -38,7 +38,7 @@ from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, qui
 if TYPE_CHECKING:
     from nbprov.catalog.refresh import Refreshed
     from nbprov.provisioning.ledger.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
 T = TypeVar("T")
 
@@ -151,8 +151,8 @@ class Session(JobDesk, Keeping, Engined):
 
     def _plan_to_launch(self, spec: Spec) -> Plan:
         """The plan of a spec; one that waits for stock may begin where all is blocked for want of it."""
-        from nbprov.provisioning.outcome import BLOCKED
-        from nbprov.provisioning.patience import STOCK
+        from nbprov.provisioning.run.stock_wait import STOCK
+        from nbprov.provisioning.run.unavailable import BLOCKED
 
         plan = self.plan(spec)
         if plan.chosen is not None or not spec.wait.seconds or not any(d.rule.startswith(BLOCKED) for d in plan.dropped):
@@ -220,7 +220,7 @@ class Session(JobDesk, Keeping, Engined):
 
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
-        from nbprov.provisioning.guards import cluster_notes
+        from nbprov.provisioning.supervision.guard_config import cluster_notes
 
         ledger = self.engine.ledger
         guards = guards_of(ledger, row.run_id, self.spec_of(row.run_id))

@@ -9,7 +9,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import DOWN
 from nbprov.model.spec import Spec
-from nbprov.provisioning.intents import ASKED_BARE
+from nbprov.provisioning.supervision.desired_state import ASKED_BARE
 
 from .books import is_simulated
 from .errors import readable

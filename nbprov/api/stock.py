@@ -19,7 +19,7 @@ from nbprov.runtime.waiting import wait_for
 from nbprov.runtime.worker_pool import Workers
 
 if TYPE_CHECKING:
-    from nbprov.provisioning.driver import RunDriver
+    from nbprov.provisioning.run.driver import RunDriver
 
     from .planner import Planner
     from .run import Run
@@ -152,9 +152,9 @@ def _is_open(driver: RunDriver) -> bool:
 
 async def _reorder(driver: RunDriver, made: Plan) -> None:
     """Stock changes the order of a run's places and never what Launch agrees to: the price that was shown stays the most that is taken."""
-    from nbprov.provisioning import signals
-    from nbprov.provisioning.itinerary import Unranked
-    from nbprov.provisioning.preparing import place_notes
+    from nbprov.provisioning.run import events
+    from nbprov.provisioning.run.candidate_queue import Unranked
+    from nbprov.provisioning.run.run_builder import place_notes
 
     if made.chosen is None or not _is_open(driver):
         return
@@ -166,4 +166,4 @@ async def _reorder(driver: RunDriver, made: Plan) -> None:
         driver.notes += tuple(note for note in told if note not in driver.notes)
         driver.on_change()
     else:
-        driver.post(signals.Replanned(Unranked(made.candidates)))
+        driver.post(events.Replanned(Unranked(made.candidates)))

@@ -14,7 +14,7 @@ from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
-from nbprov.provisioning.intents import ASKED, ASKED_BARE, TO_STOP, intent_of
+from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP, intent_of
 
 from .errors import readable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nbprov.machines.outputs import Taking
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
     from .session import Session
 
@@ -70,7 +70,7 @@ class Takings:
 
     def wanted(self, run_id: str) -> bool:
         """Whether a run's spec names outputs, or cannot be read here and its machines wait for some. Any thread."""
-        from nbprov.provisioning.guards import hold_known
+        from nbprov.provisioning.supervision.guard_config import hold_known
 
         return bool(self._session.spec_of(run_id).outputs) or (
             not self._session.can_read_spec(run_id) and hold_known(self._engine.ledger, run_id) > 0.0
@@ -80,7 +80,7 @@ class Takings:
         """What became of a cluster's outputs, in a line; nothing where there are none. Any thread."""
         if not self.wanted(row.run_id):
             return []
-        from nbprov.provisioning.second_clock import left_note
+        from nbprov.provisioning.supervision.stopped_expiry import left_note
 
         task, now = self._tasks.get(row.cluster_id), self._views.get(row.cluster_id)
         if task is not None and not task.done() and now is not None:
@@ -153,7 +153,7 @@ class Takings:
 
     async def _can_be_asked(self, row: ClusterRow) -> bool:
         """Whether the cloud of a silent machine answers: else it may be this computer that is out of reach, and nothing could be ended either."""
-        from nbprov.provisioning.silence import REFUSALS
+        from nbprov.provisioning.supervision.outages import REFUSALS
 
         lifecycle = self._engine.lifecycle
         try:
@@ -290,7 +290,7 @@ class Takings:
 
     def _was_tried(self, row: ClusterRow) -> bool:
         """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
-        from nbprov.provisioning.second_clock import is_start
+        from nbprov.provisioning.supervision.stopped_expiry import is_start
 
         ledger, stopped = self._engine.ledger, None
         for at, kind, text in reversed(ledger.events(row.run_id)):
@@ -355,7 +355,7 @@ class Takings:
     async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
         from nbprov.machines.agents import agent_of
-        from nbprov.provisioning.guards import hold_known, hold_of, of_node
+        from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
         from nbprov.remote.agent.messages import GuardConfig
         from nbprov.spec import to_yaml
 
@@ -386,7 +386,7 @@ def _is_cancelled() -> bool:
 
 def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
     """For how long a cluster did nothing before its guards stopped it; none where it may have been at work to the end."""
-    from nbprov.provisioning.guards import STOP, guards_known
+    from nbprov.provisioning.supervision.guard_config import STOP, guards_known
 
     guards = guards_known(ledger, row.run_id)
     if guards is None or guards.autostop is None or (guards.budget is not None and guards.at_limit == STOP):

@@ -38,10 +38,10 @@ class Terms:
 
 def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
     """The terms of a plan, as `provision` would have them."""
-    from nbprov.provisioning.consent import consent_to
-    from nbprov.provisioning.guards import check_budget
-    from nbprov.provisioning.preparing import notes_of
-    from nbprov.provisioning.racing import race_rule, usual_accept
+    from nbprov.provisioning.run.consent import consent_to
+    from nbprov.provisioning.run.race_rule import race_rule, usual_accept
+    from nbprov.provisioning.run.run_builder import notes_of
+    from nbprov.provisioning.supervision.guard_config import check_budget
 
     spec, refusal = plan.spec, ""
     consent = consent_to(plan, agreed=agreed)

@@ -16,9 +16,9 @@ from .errors import LaunchUnderWay, NotSettled, readably
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec
-    from nbprov.provisioning.driver import RunDriver
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import RunRow
+    from nbprov.provisioning.run.driver import RunDriver
 
 log = logging.getLogger("nbprov.api")
 
@@ -151,7 +151,7 @@ def other_spec(name: str) -> LaunchUnderWay:
 
 def same_wish(stored: Spec, spec: Spec) -> bool:
     """Whether a cell says what a launch was begun from, as far as the ledger keeps it."""
-    from nbprov.provisioning.stored import readable_text
+    from nbprov.provisioning.spec_storage import readable_text
     from nbprov.spec import parse, to_yaml
 
     try:

@@ -15,7 +15,7 @@ from .errors import readably
 if TYPE_CHECKING:
     from nbprov.machines.jobs import Job
     from nbprov.provisioning.ledger.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
 
     from .cluster import Cluster

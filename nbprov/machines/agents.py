@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbprov.provisioning.live import Node, check_there
+from nbprov.provisioning.live_cluster import Node, check_there
 
 if TYPE_CHECKING:
     from nbprov.remote.agent.client import AgentClient

@@ -9,7 +9,7 @@ from typing import Any
 
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths

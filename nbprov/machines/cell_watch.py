@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.client import AgentClient, Following
 
 from .cell_output import Budget, Gathered

@@ -11,7 +11,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment

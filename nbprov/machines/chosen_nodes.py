@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbprov.model.errors import UsageError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 
 def chosen_nodes(live: LiveCluster, nodes: str) -> list[Node]:

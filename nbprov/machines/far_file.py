@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live_cluster import Node
 
 READ_SECONDS: Seconds = 30.0
 """How long reading one small file over an open connection may take."""

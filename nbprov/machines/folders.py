@@ -13,7 +13,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync.plan import SyncPlan

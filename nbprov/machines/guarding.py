@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nbprov.model.clock import short_duration
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.messages import AgentStatus
 
 from .agents import agent_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.runtime.worker_pool import Workers
 
 from .agents import agent_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import LiveCluster, Node, check_there
+from nbprov.provisioning.live_cluster import LiveCluster, Node, check_there
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 TOUCH = "touch"
 """The name of what tells an agent; it is no cell of anybody."""

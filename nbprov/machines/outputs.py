@@ -14,7 +14,7 @@ from pathlib import Path
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Mount, Spec
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.patterns import MAGIC

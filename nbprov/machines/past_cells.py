@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nbprov.model.errors import NotFound
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import TaskInfo
 

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from nbprov.model.clock import Seconds
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Repository, Spec
-from nbprov.provisioning.live import LiveCluster, all_of
+from nbprov.provisioning.live_cluster import LiveCluster, all_of
 from nbprov.remote.download.download import fetch
 from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync.plan import SyncPlan

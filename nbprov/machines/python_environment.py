@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import TaskInfo
 from nbprov.remote.programs import loading
 from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG

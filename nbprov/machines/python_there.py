@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from dataclasses import replace
 
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 
 from .far_file import read_far
 from .python_files import CHOSEN, LOCK, MOST_BYTES, PROJECT, PythonFiles, PythonSource, check_lock

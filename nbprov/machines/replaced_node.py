@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.messages import Environment
 from nbprov.spec import fill_paths
 

@@ -10,8 +10,8 @@ from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import NbprovError
 from nbprov.model.launches import InstanceState
 from nbprov.model.spec import Expose
-from nbprov.provisioning.launching import public_ports
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.run.launch_builder import public_ports
 
 from .tunnels import Tunnels
 

@@ -12,7 +12,7 @@ from typing import Protocol
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import keep_awake

@@ -20,7 +20,7 @@ from typing import Any
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
 from .agents import agent_of

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.ssh.connection import Connection, is_here
 from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.boot.gang_config import launcher_files
 from nbprov.remote.boot.node_environment import env_for
 

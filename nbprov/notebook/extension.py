@@ -111,6 +111,6 @@ def _refuse_broken_kernel() -> None:
 
 
 def _anything_left() -> bool:
-    from nbprov.provisioning.leftovers import has_live_rows
+    from nbprov.provisioning.load_check import has_live_rows
 
     return has_live_rows(paths.home() / "ledger.sqlite3")

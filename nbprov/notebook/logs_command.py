@@ -20,7 +20,7 @@ from .cells_command import write_kept
 if TYPE_CHECKING:
     from nbprov.api import Session
     from nbprov.provisioning.ledger.ledger import ClusterRow
-    from nbprov.provisioning.live import LiveCluster
+    from nbprov.provisioning.live_cluster import LiveCluster
 
 RUN = "run"
 """The job of a spec's own `run:`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.model.errors import Interrupted, UsageError
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.framing import AgentError
 
 from .progress import Progress

@@ -29,30 +29,30 @@ from nbprov.runtime.engine_thread import EngineThread
 from nbprov.runtime.publisher import Publisher
 from nbprov.runtime.worker_pool import Workers
 
-from . import signals
 from .async_cloud import AsyncCloud
-from .attempt import Deadlines
-from .consent import consent_to
-from .driver import RunDriver
-from .elsewhere import Elsewhere
-from .errands import AGENT_SECONDS
-from .failover import Failover
-from .guards import check_budget
-from .health import health_seconds
-from .intents import Leaving
+from .attach import open_cluster
 from .ledger import LEASE_SECONDS, ClusterRow, Ledger, RunRow
-from .lifecycle import Lifecycle
-from .live import LiveCluster
-from .opening import open_cluster
-from .passes import begin_wait
-from .patience import LEAST_PAUSE, Patience
-from .preparing import new_failover, new_id, notes_of, resumed_failover
-from .racing import RaceRule, hedging_of, race_rule, usual_accept
-from .replacement_steps import Bringing
-from .restock import Restocks
-from .runlog import RunLog
-from .side_objects import Tidying
-from .stored import readable_text
+from .live_cluster import LiveCluster
+from .replacement.replace_node import Bringing
+from .run import events
+from .run.attempt import Deadlines
+from .run.attempt_actions import AGENT_SECONDS
+from .run.consent import consent_to
+from .run.driver import RunDriver
+from .run.failover import Failover
+from .run.health_check import health_seconds
+from .run.passes import begin_wait
+from .run.race_rule import RaceRule, hedging_of, race_rule, usual_accept
+from .run.run_builder import new_failover, new_id, notes_of, resumed_failover
+from .run.run_log import RunLog
+from .run.stock_wait import LEAST_PAUSE, Patience
+from .run.stock_wakeup import Restocks
+from .spec_storage import readable_text
+from .supervision.desired_state import Leaving
+from .supervision.guard_config import check_budget
+from .supervision.lifecycle import Lifecycle
+from .supervision.other_kernels import Elsewhere
+from .supervision.side_objects import Tidying
 
 log = logging.getLogger("nbprov.engine")
 
@@ -233,7 +233,7 @@ class Engine:
         driver.state = RunState.LAUNCHING
         self.follow(driver)
 
-    def follow(self, driver: RunDriver, first: list[signals.Action] | None = None) -> asyncio.Task[None]:
+    def follow(self, driver: RunDriver, first: list[events.Action] | None = None) -> asyncio.Task[None]:
         """Drive a run in the background. On the engine thread."""
         self.drivers[driver.run_id] = driver
         self._followed = [d for d in self._followed if not d.finished.done()] + [driver]
@@ -247,7 +247,7 @@ class Engine:
             self.live.setdefault(run_id, ready.result())
             self.lifecycle.watch()
 
-    async def _drive(self, driver: RunDriver, first: list[signals.Action] | None) -> None:
+    async def _drive(self, driver: RunDriver, first: list[events.Action] | None) -> None:
         faults = 0
         while True:
             try:
@@ -279,7 +279,7 @@ class Engine:
         driver.tell(f"a fault of nbprov's own ({said}); taken up again in {pause:g} s")
         await asyncio.sleep(pause)
 
-    async def _start_over(self, driver: RunDriver) -> list[signals.Action] | None:
+    async def _start_over(self, driver: RunDriver) -> list[events.Action] | None:
         """What is to be done about a run whose driver stopped, from the ledger; None where somebody else works on it by now."""
         run_id = driver.run_id
         other = self.drivers.get(run_id)

@@ -10,9 +10,9 @@ from nbprov.model.failures import CloudError
 from nbprov.model.launches import Instance, InstanceState
 
 from .async_cloud import AsyncCloud, is_passing
-from .lifecycle import CONFIRM_SECONDS, MOST_WATCH
-from .report import Report
-from .side_objects import words
+from .reconcile_report import Report
+from .supervision.lifecycle import CONFIRM_SECONDS, MOST_WATCH
+from .supervision.side_objects import words
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -16,17 +16,17 @@ from nbprov.model.spec import Spec
 from nbprov.remote.ssh.keys import ClusterKeys, KeyMaterialError
 from nbprov.spec import parse
 
-from .attempt import Attempt
-from .intents import ASKED, TO_STOP, intent_of
 from .ledger import ClusterRow, LaunchRow, RunRow
 from .orphans import LOOK_SECONDS, ORPHAN_SECONDS, end_orphans, tidy
-from .report import Report
-from .second_clock import left_note
-from .signals import Action
+from .reconcile_report import Report
+from .run.attempt import Attempt
+from .run.events import Action
+from .supervision.desired_state import ASKED, TO_STOP, intent_of
+from .supervision.stopped_expiry import left_note
 
 if TYPE_CHECKING:
-    from .driver import RunDriver
     from .engine import Engine
+    from .run.driver import RunDriver
 
 __all__ = ["ORPHAN_SECONDS", "Report", "end_orphans", "reconcile", "tidy"]
 

@@ -25,10 +25,11 @@ from nbprov.clouds.local.provisioner import CAPABILITIES
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.offers import Block, Candidate, Plan
 from nbprov.model.spec import Race, Request, Spec, Wait
-from nbprov.provisioning import holding, replacing_nodes
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.replacement import node_loss
+from nbprov.provisioning.run import partial_gang
+from nbprov.provisioning.run.driver import RunDriver
 from nbprov.spec import parse
 
 LEASE_SECONDS = 0.8
@@ -59,7 +60,7 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
         Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger
     )
     engine.least_pause = 0.05
-    replacing_nodes.FIRST_PAUSE = replacing_nodes.NOT_NOW_PAUSE = 0.3
+    node_loss.FIRST_PAUSE = node_loss.NOT_NOW_PAUSE = 0.3
     engine.replan = lambda spec, blocks: _plan(order, engine, spec, blocks)
     return engine
 
@@ -83,7 +84,7 @@ def _plan(order: dict[str, Any], engine: Engine, spec: Spec | None = None, block
 
 def play(order: dict[str, Any]) -> None:
     """Play the story; returns only where it was not cut."""
-    holding.HOLD_SECONDS = HOLD_SECONDS
+    partial_gang.HOLD_SECONDS = HOLD_SECONDS
     trap = Trap(order["transition"], order["when"], order["nth"], Path(order["mark"]))
     engine = make_engine(order, trap)
     if order["takes_up"]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import Output, TaskInfo
 
 

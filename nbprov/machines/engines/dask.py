@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 
 from .probing import versions_here
 from .roles import BASE_BYTES, Role, bytes_of, gpus, option, private_address, vcpus

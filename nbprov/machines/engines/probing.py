@@ -12,7 +12,7 @@ from importlib.resources import files
 
 from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import Output
 
 from .values import FOLDER, EngineFailed, EngineMissing, Facts

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .probing import RAYS_DASHBOARD, versions_here
 from .roles import Role, bytes_of, gpus, option, private_address, vcpus

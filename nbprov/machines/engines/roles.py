@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .values import EngineFailed
 

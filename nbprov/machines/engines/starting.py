@@ -18,7 +18,7 @@ from nbprov.machines.variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live import LiveCluster, Node, all_of
+from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import dask, ray

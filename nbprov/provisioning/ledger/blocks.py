@@ -6,7 +6,7 @@ import json
 
 from nbprov.model.offers import Block, Candidate
 
-from .codec import from_plain
+from .json_codec import from_plain
 from .leases import Leases
 from .rows import dump
 

@@ -14,7 +14,7 @@ from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import Micros, cost_of
 from nbprov.model.offers import Candidate
 
-from .codec import from_plain
+from .json_codec import from_plain
 from .launches import Launches
 from .rows import ClusterRow, candidate_of, cluster_row, dump, storable
 from .runs import NameTaken

@@ -10,7 +10,7 @@ from pathlib import Path
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.errors import NbprovError
 
-from .store import Store
+from .sqlite_store import Store
 
 LEASE_SECONDS: Seconds = 12.0
 """A kernel that has not renewed its lease for so long counts as dead. Longer than any pause of a healthy kernel, short enough to wait for."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .blocks import Blocks
+from .cluster_names import Names
 from .leases import LEASE_SECONDS
-from .names import Names
-from .probes import Probes
 from .replacements import Replacements
 from .rows import ClusterRow
 from .runs import Runs
 from .side_objects import SideObjects
+from .stock_observations import Probes
 
 __all__ = ["LEASE_SECONDS", "ClusterRow", "Ledger"]
 

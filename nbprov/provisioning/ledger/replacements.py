@@ -14,7 +14,7 @@ from nbprov.model.launches import Instance, InstanceState, Launch, Operation
 from nbprov.model.money import Micros
 
 from .clusters import Clusters
-from .codec import from_plain
+from .json_codec import from_plain
 from .rows import dump
 
 

@@ -15,7 +15,7 @@ from nbprov.model.launches import Launch, Operation
 from nbprov.model.money import Micros
 from nbprov.model.offers import Candidate
 
-from .codec import from_plain, to_plain
+from .json_codec import from_plain, to_plain
 
 
 @dataclass(frozen=True, slots=True)

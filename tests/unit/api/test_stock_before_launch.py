@@ -24,10 +24,10 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import usd
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Level, Pool
-from nbprov.provisioning import signals
-from nbprov.provisioning.driver import RunDriver
-from nbprov.provisioning.enforcing import needs_kernel
-from nbprov.provisioning.outcome import Unavailable
+from nbprov.provisioning.run import events
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.run.unavailable import Unavailable
+from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
 from nbprov.runtime.waiting import wait_for
 
 PLACES = ("IS", "NL", "CZ", "SE", "RO", "NO")
@@ -203,9 +203,9 @@ def test_a_launch_goes_with_what_is_known_and_late_news_still_helps(
 
     post = RunDriver.post
 
-    def posted(driver: RunDriver, event: signals.Event) -> None:
+    def posted(driver: RunDriver, event: events.Event) -> None:
         post(driver, event)
-        if isinstance(event, signals.Replanned):
+        if isinstance(event, events.Replanned):
             heard.set()
 
     monkeypatch.setattr(RunDriver, "post", posted)
@@ -246,9 +246,13 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 
 def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
-    for place in ("nbprov.api.stock.ASKED_AGAIN", "nbprov.market.stock_probe.ASKED_AGAIN", "nbprov.provisioning.ledger.probes.LEAST_HELD"):
+    for place in (
+        "nbprov.api.stock.ASKED_AGAIN",
+        "nbprov.market.stock_probe.ASKED_AGAIN",
+        "nbprov.provisioning.ledger.stock_observations.LEAST_HELD",
+    ):
         monkeypatch.setattr(place, often)
-    monkeypatch.setattr("nbprov.provisioning.ledger.probes.HELD_SHARE", 0.0)
+    monkeypatch.setattr("nbprov.provisioning.ledger.stock_observations.HELD_SHARE", 0.0)
     session.engine.least_pause = often
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session, L40S + "wait: 1h\n").launch()

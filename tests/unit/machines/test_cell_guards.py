@@ -11,7 +11,7 @@ import pytest
 from nbprov.machines import cell_watch
 from nbprov.machines.cell_watch import Watch
 from nbprov.model.money import usd
-from nbprov.provisioning.live import Node
+from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import GuardConfig, GuardState
 from nbprov.remote.errors import SshCode, SshError
 

@@ -387,7 +387,7 @@ def test_no_connection_is_left_open_where_an_agent_cannot_be_started(world: Tunn
         raise OSError("the agent does not start")
 
     with other_kernel(world) as other:
-        monkeypatch.setattr("nbprov.provisioning.live.LiveCluster.start_agents", fails)
+        monkeypatch.setattr("nbprov.provisioning.live_cluster.LiveCluster.start_agents", fails)
         with pytest.raises(OSError, match="does not start"):
             other.cluster("pair").bash("true", timeout=WAIT_SECONDS)
         monkeypatch.undo()

@@ -22,7 +22,7 @@ from nbprov.machines.engines.values import EngineFailed, EngineMissing, EngineVe
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}
 

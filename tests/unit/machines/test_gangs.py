@@ -17,7 +17,7 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines import keep_awake
 from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.ssh.keys import CLIENT_KEY

@@ -17,7 +17,7 @@ from nbprov.model.launches import Launch
 from nbprov.provisioning.engine import LEDGER_FILE
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.ledger.schema import MIGRATIONS
-from nbprov.provisioning.leftovers import has_live_rows
+from nbprov.provisioning.load_check import has_live_rows
 from nbprov.remote.boot.user_data import fills
 from nbprov.remote.ssh.keys import ClusterKeys
 

@@ -17,8 +17,8 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.machines.agents import agent_of
 from nbprov.model.clusters import ClusterState
-from nbprov.provisioning import guards, outputs_hold, watching
-from nbprov.provisioning.guards import NOTHING
+from nbprov.provisioning.supervision import cloud_watcher, guard_config, outputs_grace
+from nbprov.provisioning.supervision.guard_config import NOTHING
 from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.machine
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LEAST_WATCH", 0.1)
-    monkeypatch.setattr(outputs_hold, "HOLD_LOOK", 0.3)
+    monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
+    monkeypatch.setattr(outputs_grace, "HOLD_LOOK", 0.3)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_with_outputs_the_plan_says_who_takes_them(world: TunnelWorld) -> None:
     assert isinstance(run, api.Run)
     (note,) = [note for note in run.view().notes if note.startswith("outputs: ")]
     assert "while none runs the machine waits 10 min" in note
-    assert guards.output_notes(run.spec) == [note]
+    assert guard_config.output_notes(run.spec) == [note]
 
 
 ENDS = ["whole", "partly", "raises", "hangs", "refuses to be cancelled for a while", "is cancelled"]

@@ -17,7 +17,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.api import taking
 from nbprov.model.clusters import ClusterState
-from nbprov.provisioning import watching
+from nbprov.provisioning.supervision import cloud_watcher
 
 pytestmark = pytest.mark.machine
 
@@ -28,7 +28,7 @@ in_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds
 @pytest.fixture
 def up(world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., api.Cluster]:
     """Brings a cluster up that has results."""
-    monkeypatch.setattr(watching, "LEAST_WATCH", 0.1)
+    monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
     def begin(name: str = "dev", rest: str = "") -> api.Cluster:
         run = world.session.provision(SPEC % rest + "\noutputs: [results]", name, folder=str(tmp_path / "nb"))

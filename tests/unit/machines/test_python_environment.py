@@ -15,7 +15,7 @@ from nbprov.machines.python_environment import Made, PythonDiffers, PythonTimeou
 from nbprov.machines.python_files import PythonSource
 from nbprov.machines.steps import SetupFailed, Steps
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote import python_side
 from nbprov.remote.agent.messages import Output, TaskInfo
 from nbprov.remote.uv_side import TOO_LONG

@@ -19,7 +19,7 @@ from nbprov.machines.python_lock import Unreadable, why_stale
 from nbprov.machines.python_there import read_there
 from nbprov.model.python_env import PythonEnvironment
 from nbprov.model.spec import Repository
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 
 PROJECT = """
 [project]

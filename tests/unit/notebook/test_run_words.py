@@ -17,7 +17,7 @@ from nbprov.model.offers import Dropped
 from nbprov.notebook.provisioning import _how_it_settled
 from nbprov.notebook.rendering.prices import consent_words
 from nbprov.notebook.rendering.runs import run_lines
-from nbprov.provisioning.outcome import Unavailable
+from nbprov.provisioning.run.unavailable import Unavailable
 
 VIEW = sample_views.launching_run()
 

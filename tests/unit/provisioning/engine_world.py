@@ -18,9 +18,9 @@ from nbprov.model.clusters import RunState
 from nbprov.model.launches import InstanceState
 from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Spec
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.reconcile import Report, reconcile
+from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse
 

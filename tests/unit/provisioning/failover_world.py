@@ -12,12 +12,9 @@ from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Accepted, Refused
 from nbprov.model.offers import Block, Candidate
-from nbprov.provisioning.attempt import MADE, Attempt
-from nbprov.provisioning.failover import SAME_TRIES, Failover
-from nbprov.provisioning.hedging import Hedging
-from nbprov.provisioning.itinerary import Itinerary
-from nbprov.provisioning.patience import Patience
-from nbprov.provisioning.signals import (
+from nbprov.provisioning.run.attempt import MADE, Attempt
+from nbprov.provisioning.run.candidate_queue import Itinerary
+from nbprov.provisioning.run.events import (
     Abandon,
     Action,
     BeginPass,
@@ -46,6 +43,9 @@ from nbprov.provisioning.signals import (
     Wake,
     Withdrawn,
 )
+from nbprov.provisioning.run.failover import SAME_TRIES, Failover
+from nbprov.provisioning.run.hedging import Hedging
+from nbprov.provisioning.run.stock_wait import Patience
 
 EPOCH = 1_800_000_000.0
 FAIR_STEPS = 2000

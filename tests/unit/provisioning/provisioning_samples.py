@@ -11,8 +11,8 @@ from nbprov.model.money import Micros, usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
 from nbprov.model.spec import Request
-from nbprov.provisioning.attempt import Deadlines
 from nbprov.provisioning.ledger import LaunchRow
+from nbprov.provisioning.run.attempt import Deadlines
 
 TWO_DOLLARS = usd(2)
 DEADLINES = Deadlines(accepted=20.0, booting=60.0, ssh=30.0, agent=30.0)

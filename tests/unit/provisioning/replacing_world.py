@@ -17,8 +17,8 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
 from nbprov.model.places import Place
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
-from nbprov.provisioning.lifecycle import Lifecycle
-from nbprov.provisioning.live import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.supervision.lifecycle import Lifecycle
 from nbprov.runtime.clocks import ManualClock
 
 NODES, TOKEN, RUN = 3, f"{1:032x}", "run-1"

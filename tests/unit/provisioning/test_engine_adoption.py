@@ -13,10 +13,10 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, Operation
 from nbprov.provisioning.async_cloud import AsyncCloud
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import LeaseLost
 from nbprov.provisioning.reconcile import ORPHAN_SECONDS, Report, end_orphans
+from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -165,7 +165,7 @@ def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: E
 
 def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbprov.provisioning.orphans.ORPHAN_SECONDS", 0.0)  # only what is slept for; its age counts as ever
-    monkeypatch.setattr("nbprov.provisioning.side_objects.YOUNG_GRACE", 0.3)
+    monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)

@@ -23,13 +23,13 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 from nbprov.model.spec import Autostop, Guards
 from nbprov.provisioning import engine as engine_module
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.failover import Failover
-from nbprov.provisioning.guards import guard_config, on_shutdown
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live import GuardsOf, LiveCluster
-from nbprov.provisioning.stored import readable_text
+from nbprov.provisioning.live_cluster import GuardsOf, LiveCluster
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.run.failover import Failover
+from nbprov.provisioning.spec_storage import readable_text
+from nbprov.provisioning.supervision.guard_config import guard_config, on_shutdown
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.runtime.waiting import wait_for
 from nbprov.spec import parse

@@ -16,10 +16,10 @@ from nbprov.model.errors import UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, Launch, Operation
 from nbprov.model.money import usd
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import NameTaken
-from nbprov.provisioning.outcome import Unavailable
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.run.unavailable import Unavailable
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine

@@ -16,9 +16,9 @@ from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.money import usd
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Autostop, Guards
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.guards import BUDGET, cluster_notes, guards_known
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.supervision.guard_config import BUDGET, cluster_notes, guards_known
 from nbprov.spec import parse
 
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'

@@ -11,10 +11,10 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NbprovError, UsageError
 from nbprov.model.money import usd
 from nbprov.model.spec import Autostop, Guards
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.guards import guards_known
 from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.supervision.guard_config import guards_known
 from nbprov.spec import parse
 
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'

@@ -15,10 +15,10 @@ from nbprov.clouds.base import Cloud
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.errors import NotFound
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import RunRow
 from nbprov.provisioning.reconcile import Report, end_orphans
+from nbprov.provisioning.run.driver import RunDriver
 
 pytestmark = pytest.mark.machine
 
@@ -159,7 +159,7 @@ def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(world: E
 
 def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbprov.provisioning.orphans.REFUSED_AGAIN", 0.0)
-    monkeypatch.setattr("nbprov.provisioning.side_objects.YOUNG_GRACE", 0.3)
+    monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
     _cluster_left(world)
     engine = world.engine()
     engine.ledger.set_cluster(engine.cluster("dev").cluster_id, ClusterState.ENDED)

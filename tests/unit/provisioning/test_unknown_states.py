@@ -17,10 +17,10 @@ from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, InstanceState
-from nbprov.provisioning import watching
-from nbprov.provisioning.driver import RunDriver
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.lifecycle import CannotForget
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.supervision import cloud_watcher
+from nbprov.provisioning.supervision.lifecycle import CannotForget
 from nbprov.runtime.waiting import wait_for
 
 pytestmark = pytest.mark.machine
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.machine
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LEAST_WATCH", 0.1)
+    monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
 
 def _misty(world: EngineWorld, **changes: Any) -> tuple[Engine, MistyCloud]:
@@ -306,7 +306,7 @@ class Lingering(LocalCloud):
 
 
 def test_what_has_been_ending_for_long_is_asked_to_end_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.provisioning.lifecycle.ASK_AGAIN", 0.5)
+    monkeypatch.setattr("nbprov.provisioning.supervision.lifecycle.ASK_AGAIN", 0.5)
     engine = world.engine(Lingering)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, Lingering)

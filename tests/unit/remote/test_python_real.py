@@ -19,7 +19,7 @@ from nbprov.machines.python_environment import job_script, make_as_the_head, rea
 from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.steps import Steps
 from nbprov.model.python_env import PythonEnvironment
-from nbprov.provisioning.live import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote import python_side, uv_side
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")

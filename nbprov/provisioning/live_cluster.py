@@ -1,0 +1,208 @@
+"""A cluster that can be worked with: its machines, and the open connection and agent of each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import NbprovError
+from nbprov.model.launches import Instance
+from nbprov.model.offers import Candidate
+
+from .gang_setup import tie
+
+if TYPE_CHECKING:
+    from nbprov.remote.agent.client import AgentClient
+    from nbprov.remote.agent.messages import GuardConfig
+    from nbprov.remote.boot.gang_config import Gang
+    from nbprov.remote.ssh.connection import Connection
+    from nbprov.remote.ssh.keys import ClusterKeys
+
+    from .ssh_ingress import Door
+
+
+class NodeMissing(NbprovError):
+    """A machine of the cluster was lost, and no other is in its place yet."""
+
+    code = "node.missing"
+
+
+@dataclass(slots=True)
+class Node:
+    """One machine with its connection and agent; node 0 is the head.
+
+    Attributes
+    ----------
+    folder
+        Where our files lie on it; empty until they are there.
+    missing
+        It was lost, and this is the place that another one gets; `instance` is the lost one.
+    told
+        The guards that this kernel has told its agent; None where it has told none.
+    """
+
+    instance: Instance
+    connection: Connection | None = None
+    agent: AgentClient | None = None
+    folder: str = ""
+    missing: bool = False
+    told: GuardConfig | None = None
+
+    async def close(self) -> None:
+        """Close the connection; the machine and everything on it go on."""
+        if self.agent is not None:
+            await self.agent.close()
+        if self.connection is not None:
+            await self.connection.close()
+        self.agent = self.connection = None
+
+
+@dataclass(slots=True)
+class LiveCluster:
+    """The machines of one launch, head first; one that was lost keeps its place (`Node.missing`), so that a number always means the same node.
+
+    Attributes
+    ----------
+    door
+        What is done about machines that do not answer; None where nothing can be.
+    unheard
+        Nodes whose agents do not hear of all others: while one works, somebody must keep these awake.
+    notes
+        What could not be done for the machines as a gang, in words.
+    variables
+        What setup, run and cells find in their environment beside the usual.
+    """
+
+    run_id: str
+    name: str
+    candidate: Candidate
+    keys: ClusterKeys
+    nodes: list[Node] = field(default_factory=list)
+    door: Door | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    unheard: set[int] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def gang(self) -> Gang:
+        """The machines as those who reach each other, in the order of their ranks."""
+        from nbprov.remote.boot.gang_config import Gang, slots_of
+
+        offer = self.candidate.offer
+        slots = slots_of(offer.accelerator_count, offer.vcpus or 0)
+        missing = frozenset(rank for rank, node in enumerate(self.nodes) if node.missing)
+        return Gang(self.run_id, tuple(node.instance for node in self.nodes), slots, missing)
+
+    @property
+    def head(self) -> Node:
+        """The first node."""
+        return self.nodes[0]
+
+    @property
+    def present(self) -> list[Node]:
+        """The nodes whose machines are there."""
+        return [node for node in self.nodes if not node.missing]
+
+    async def connect(self, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
+        """Open an ssh connection to every node, all at once.
+
+        Parameters
+        ----------
+        boot_grace
+            Seconds for which a machine may show a foreign host key, or refuse ours: its start script may not have come that far.
+
+        Raises
+        ------
+        CloudError
+            With the cause of the first node that cannot be reached in time.
+        """
+        await all_of(*(self.connect_to(node, seconds, boot_grace=boot_grace) for node in self.present))
+
+    async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
+        """Open an ssh connection to one node; as `connect`."""
+        from nbprov.remote.ssh.connection import wait_for_ssh
+
+        at = node.instance
+        node.connection = await wait_for_ssh(
+            at.host, at.port, self.keys, seconds, at.user or None, boot_grace=boot_grace, on_silence=self._knock
+        )
+
+    def _knock(self) -> None:
+        if self.door is not None:
+            self.door.knock()
+
+    async def _reconnect(self, node: Node) -> Connection:
+        """A new connection to a machine whose old one broke, wherever its cloud says that it is now."""
+        from nbprov.remote.errors import SshError
+        from nbprov.remote.ssh.connection import CONNECT_SECONDS, Connection, is_silence
+
+        if self.door is not None:
+            node.instance = self.door.where(node.instance)
+        at = node.instance
+        try:
+            return await Connection.open(at.host, at.port, self.keys, CONNECT_SECONDS, at.user or None)
+        except SshError as error:
+            if is_silence(error):
+                self._knock()
+            raise
+
+    async def start_agents(self, guards: GuardsOf | GuardConfig | None, seconds: Seconds) -> None:
+        """Start the agent of every node, hand it its guards (None leaves those it has), and make the nodes known to each other.
+
+        Parameters
+        ----------
+        guards
+            One configuration for all, or what gives that of a node.
+
+        Raises
+        ------
+        CloudError
+            With the cause of the first node whose agent does not answer in time.
+        """
+        of = guards if callable(guards) else lambda node: guards
+        await all_of(*(self.start_agent(node, of(node), seconds) for node in self.present))
+        await tie(self)
+
+    async def start_agent(self, node: Node, guards: GuardConfig | None, seconds: Seconds) -> None:
+        """Start the agent of one node and hand it its guards."""
+        from nbprov.remote.agent.client import AgentClient
+        from nbprov.remote.agent.messages import AgentConfig
+
+        assert node.connection is not None, "agents are started over an open connection"
+        config = AgentConfig(guards=guards, start_seconds=seconds)
+        node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
+        node.told = guards or node.told
+
+    async def close(self) -> None:
+        """Close every connection; the machines go on."""
+        if self.door is not None:
+            self.door.close()
+        await asyncio.gather(*(node.close() for node in self.nodes))
+
+
+GuardsOf = Callable[[Node], "GuardConfig | None"]
+"""What a node's agent is told."""
+
+
+def check_there(node: Node) -> None:
+    """Raise `NodeMissing` for a node whose machine was lost."""
+    if node.missing:
+        raise NodeMissing(
+            f"node {node.instance.node} was lost, and no other machine is in its place yet",
+            hint="%clusters says what is done about it; name the other nodes, as with --nodes head",
+        )
+
+
+async def all_of(*coroutines: Any) -> None:
+    """Run all at once; where one fails the others are cancelled, and its error is raised."""
+    tasks = [asyncio.create_task(c) for c in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

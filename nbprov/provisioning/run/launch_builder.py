@@ -1,0 +1,91 @@
+"""From a candidate and a spec to the launch that is written down and sent."""
+
+from __future__ import annotations
+
+from nbprov.clouds.base import LOGIN_LABEL, Capabilities
+from nbprov.model.clock import Instant
+from nbprov.model.launches import Launch
+from nbprov.model.offers import Candidate
+from nbprov.model.spec import Expose, Image, Request, Spec
+from nbprov.provisioning.supervision.guard_config import end_command, on_shutdown
+from nbprov.remote.boot.user_data import boot_template
+from nbprov.remote.ssh.keys import ClusterKeys
+
+BEST = "best"
+"""The network tier that is asked for; any other word means the usual one."""
+
+
+def make_launch(
+    token: str,
+    owner: str,
+    run_id: str,
+    name: str,
+    spec: Spec,
+    candidate: Candidate,
+    capabilities: Capabilities,
+    keys: ClusterKeys,
+    *,
+    answer_by: Instant,
+) -> Launch:
+    """Everything one create needs; key material stays in `keys` and is filled in when it is sent."""
+    lifetime, request = spec.guards.max_lifetime, candidate.request
+    return Launch(
+        token=token,
+        owner=owner,
+        run_id=run_id,
+        name=name,
+        candidate=candidate,
+        count=candidate.count,
+        disk_gb=request.disk_gb,
+        image=image_at(request.image, candidate.offer.region),
+        tags={
+            **dict(request.labels),
+            "nbprov-owner": owner,
+            "nbprov-token": token,
+            "nbprov-run": run_id,
+            "nbprov-name": name,
+        },
+        user_data_template=_start_script(request, capabilities),
+        public_key=keys.client_public,
+        ports=public_ports(request.ports, spec.expose),
+        on_shutdown=on_shutdown(spec.guards, capabilities, candidate),
+        terminate_after=lifetime if capabilities.own_timer else None,
+        answer_by=answer_by,
+        disk_tier=request.disk_tier,
+        network_best=request.network_tier == BEST,
+        accelerator_args=request.accelerator_args,
+    )
+
+
+def image_at(image: Image | None, region: str) -> str:
+    """The machine image a spec names for a region, its own before the one for any; empty where none is. A container is none.
+
+    Examples
+    --------
+    >>> image_at(Image(machine=(("", "ami-1"), ("us-east-1", "ami-2"))), "us-east-1")
+    'ami-2'
+    """
+    if image is None:
+        return ""
+    by_region = {where.casefold(): one for where, one in image.machine}
+    return by_region.get(region.casefold(), by_region.get("", ""))
+
+
+def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tuple[int, int], ...]:
+    """Of a request's ports those that the spec opens to the internet, as inclusive ranges; tunnels need none.
+
+    Examples
+    --------
+    >>> public_ports(((8000, 8010), (9000, 9000)), Expose(public=((8005, 8007),)))
+    ((8005, 8007),)
+    """
+    if expose.everything:
+        return ports
+    both = ((max(low, first), min(high, last)) for low, high in ports for first, last in expose.public)
+    return tuple(sorted((low, high) for low, high in both if low <= high))
+
+
+def _start_script(request: Request, capabilities: Capabilities) -> str:
+    """The start script as a template; who logs in is made by it, and may be another than the cloud's usual one on an image of one's own."""
+    login, command = dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login, end_command(capabilities)
+    return boot_template(command, login=login) if login else boot_template(command)

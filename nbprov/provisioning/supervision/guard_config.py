@@ -1,0 +1,209 @@
+"""What the guards of a cluster are told: the spec's wishes in the agent's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from nbprov.clouds.base import Capabilities
+from nbprov.model.clock import Instant, Seconds, iso, short_duration
+from nbprov.model.clusters import ClusterState
+from nbprov.model.errors import UsageError
+from nbprov.model.launches import OnShutdown
+from nbprov.model.money import MICROS_PER_USD, SECONDS_PER_HOUR, Micros, format_usd
+from nbprov.model.offers import Candidate
+from nbprov.model.places import Market
+from nbprov.model.spec import Autostop, Guards, Spec
+from nbprov.provisioning.ledger import ClusterRow, Ledger
+from nbprov.remote.agent.messages import HOLD_SECONDS, GuardConfig
+
+from .outages import silence_notes
+
+LEAST_BUDGET_SECONDS: Seconds = 600.0
+"""A budget that buys less than this of the first candidate is refused: the machine would be ended before it is of use."""
+
+
+STOP, DOWN = "stop", "down"
+
+NODE = "node"
+"""The event of a machine that was lost, or replaced, or is not."""
+
+BUDGET = "budget"
+"""The event of a share of the budget that is spent."""
+
+
+NOTHING = ":"
+"""What a machine does when a guard is due and its end would not end its bill: it says so, and a kernel ends it through the cloud."""
+
+
+def end_command(capabilities: Capabilities) -> str:
+    """The shell command with which a machine ends its own bill; one that does nothing where that cannot be."""
+    return capabilities.poweroff if capabilities.poweroff_ends_bill else NOTHING
+
+
+def can_stop(capabilities: Capabilities, candidate: Candidate) -> bool:
+    """Whether a machine may be stopped rather than ended: a stopped spot machine may never come back."""
+    return capabilities.stop and candidate.offer.market is not Market.SPOT
+
+
+def on_shutdown(guards: Guards, capabilities: Capabilities, candidate: Candidate) -> OnShutdown:
+    """What the cloud shall do when the machine powers itself off: the spec's `down: false` keeps the disk, where that can be."""
+    by_idleness = guards.autostop is not None and not guards.autostop.down
+    # Where the cloud alone decides, what ends by idleness must not stay as a disk on the bill for the budget's sake.
+    by_budget = guards.autostop is None and guards.budget is not None and guards.at_limit == STOP
+    keeps = (by_idleness or by_budget) and can_stop(capabilities, candidate)
+    return OnShutdown.STOP if keeps else OnShutdown.TERMINATE
+
+
+def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> None:
+    """Refuse a budget of which next to nothing can be bought.
+
+    Parameters
+    ----------
+    spent
+        What failed attempts of the run have cost already.
+
+    Raises
+    ------
+    UsageError
+        Naming what the budget buys and the least that makes sense.
+    """
+    if guards.budget is None or candidate.hourly <= 0:
+        return
+    seconds = max(0, guards.budget - spent) * SECONDS_PER_HOUR / candidate.hourly
+    if seconds < LEAST_BUDGET_SECONDS:
+        least = spent + int(candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR)
+        rest = f", {format_usd(spent)} of it spent," if spent else ""
+        minutes = round(seconds / 60)
+        raise UsageError(
+            f"a budget of {format_usd(guards.budget)}{rest} buys {minutes} minute{'' if minutes == 1 else 's'} of {candidate.offer.instance_type}"
+            f" at {format_usd(candidate.hourly)}/h",
+            hint=f"raise it to {format_usd(max(least, MICROS_PER_USD // 100))} or more, or cap the price with max_price",
+            code="budget.too-small",
+        )
+
+
+def guard_config(
+    guards: Guards, capabilities: Capabilities, candidate: Candidate, *, spent: Micros = 0, hold: Seconds = 0.0
+) -> GuardConfig:
+    """What the agent of every node is told. The budget counts the whole cluster's price on each; what cannot be stopped is ended.
+
+    `hold` is how long outputs are waited for (`hold_of`).
+    """
+    if not can_stop(capabilities, candidate):
+        autostop = None if guards.autostop is None else replace(guards.autostop, down=True)
+        guards = replace(guards, autostop=autostop, at_limit=DOWN)
+    return GuardConfig.of(guards, poweroff=end_command(capabilities), hourly=candidate.hourly, spent=spent, hold=hold)
+
+
+def hold_of(spec: Spec) -> Seconds:
+    """How long machines of a spec wait, at their end, for their outputs to be taken."""
+    return HOLD_SECONDS if spec.outputs else 0.0
+
+
+def hold_known(ledger: Ledger, run_id: str) -> Seconds:
+    """As `hold_of`, by what the cluster's agents were told last."""
+    known = ledger.guard(run_id)
+    return float(known[0].get("outputs", {}).get("hold_seconds", 0.0)) if known is not None else 0.0
+
+
+def of_node(config: GuardConfig, ledger: Ledger, run_id: str, token: str, node: int) -> GuardConfig:
+    """What one node is told: of a machine that replaced a lost one, the rest of lifetime and budget."""
+    launch = next((row for row in ledger.launches(run_id) if row.token == token), None)
+    late = ledger.late_nodes(token, launch.created).get(node) if launch is not None else None
+    return config if late is None else config.later(*late)
+
+
+def output_notes(spec: Spec) -> list[str]:
+    """When outputs come, and what has to run for that."""
+    if not spec.outputs:
+        return []
+    return [
+        f"outputs: pulled before the machine ends, by a kernel with nbprov; while none runs the machine waits {short_duration(HOLD_SECONDS)}"
+        " for one at its end, and then they go with it. Use down: false, or copy to a bucket, where that is too short"
+    ]
+
+
+def kept(config: GuardConfig, guards: Guards) -> dict[str, Any]:
+    """What the ledger keeps of a cluster's guards: what its agents were told, and what nbprov itself watches."""
+    watched: dict[str, Any] = {"warn": list(guards.warn)} if guards.warn and guards.budget is not None else {}
+    if guards.autostop is not None and guards.autostop.down_after is not None and not guards.autostop.down:
+        watched["down_after"] = guards.autostop.down_after
+    return config.to_json() | watched
+
+
+def guards_from(config: Mapping[str, Any]) -> Guards:
+    """The guards that `kept` wrote down."""
+    idle = config.get("idle_seconds")
+    budget = config.get("budget", {})
+    autostop = Autostop(
+        idle or 0.0,
+        down=config.get("mode") == "terminate",
+        wait_for=config.get("wait_for", "jobs_and_ssh"),
+        hook=config.get("hook", ""),
+        hook_timeout=config.get("hook_timeout", 3600.0),
+        down_after=config.get("down_after"),
+    )
+    return Guards(
+        autostop=None if idle is None else autostop,
+        max_lifetime=config.get("max_lifetime_seconds"),
+        budget=budget.get("limit_micros"),
+        is_default=False,
+        warn=tuple(config.get("warn", ())),
+        at_limit=STOP if budget.get("mode") == "stop" else DOWN,
+    )
+
+
+def guards_known(ledger: Ledger, run_id: str) -> Guards | None:
+    """The guards that a cluster has by the ledger; None where nothing was told to its agents yet."""
+    known = ledger.guard(run_id)
+    return guards_from(known[0]) if known is not None and "poweroff" in known[0] else None
+
+
+def budget_words(guards: Guards, spent: Micros) -> list[str]:
+    """A line for each share of the budget that was to be warned of and is spent."""
+    if guards.budget is None:
+        return []
+    total = format_usd(guards.budget)
+    return [f"budget: {share:.0%} of {total} spent ({format_usd(spent)})" for share in guards.warn if spent >= share * guards.budget]
+
+
+def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
+    """When a stopped cluster is to be ended; None where it may stay. Counted from when nbprov saw that it had stopped."""
+    autostop = guards.autostop
+    if row.state is not ClusterState.STOPPED or row.confirmed is None or autostop is None or autostop.down_after is None:
+        return None
+    return row.confirmed + autostop.down_after
+
+
+def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
+    """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
+    said = [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET] if guards.warn else []
+    due = stopped_until(guards, row)
+    if due is not None:
+        said.append(f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill")
+    return (*said, *missing_notes(ledger, row), *silence_notes(ledger, row))
+
+
+def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
+    """What is to be said of a cluster that lacks a machine: how many work, and what is done about it."""
+    count, there = row.candidate.count, len(ledger.ids_of(row.token))
+    if not 0 < there < count or row.state is ClusterState.ENDED:
+        return ()
+    latest = next((text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), "")
+    return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
+
+
+def guard_notes(guards: Guards) -> list[str]:
+    """What nbprov itself watches, and so only while it runs."""
+    said = []
+    if guards.budget is not None and guards.warn:
+        said.append(f"budget: warns at {', '.join(f'{share:.0%}' for share in guards.warn)}, while a kernel with nbprov runs")
+    autostop = guards.autostop
+    if autostop is not None and autostop.down_after is not None and not autostop.down:
+        said.append(
+            f"down_after: once stopped it is ended after {short_duration(autostop.down_after)}, by a kernel with nbprov;"
+            " while none runs it stays stopped, and its disk on the bill"
+        )
+    return said

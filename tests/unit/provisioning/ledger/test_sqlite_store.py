@@ -1,0 +1,307 @@
+"""The ledger's file: migrations, newer and foreign files, durability, several processes, network file systems, nothing secret in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+from provisioning_samples import candidate, instance, launch_row
+
+from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, Failure
+from nbprov.model.launches import Operation
+from nbprov.provisioning.ledger import Ledger, sqlite_store
+from nbprov.provisioning.ledger.schema import MIGRATIONS
+from nbprov.provisioning.load_check import has_live_rows
+from nbprov.runtime.clocks import ManualClock, SystemClock
+
+HERE = Path(__file__).parents[1]
+
+
+def _open(path: Path, holder: str = "kernel-1") -> Ledger:
+    return Ledger(path, ManualClock(), holder)
+
+
+def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
+    ledger.open_run(run_id, name, "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING)
+
+
+def test_a_new_file_has_the_newest_schema_an_owner_and_belongs_to_its_user(tmp_path: Path) -> None:
+    path = tmp_path / "home" / "ledger.sqlite3"
+    ledger = _open(path)
+    assert len(ledger.owner) == 16
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    ledger.close()
+    again = _open(path)
+    assert again.owner == ledger.owner
+    again.close()
+
+
+def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    old = _open(path)
+    _run(old)
+    old.close()
+    newer = (*MIGRATIONS, "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE extra (a TEXT); -- a; b\n")
+    monkeypatch.setattr(sqlite_store, "MIGRATIONS", newer)
+    new = _open(path)
+    assert new.store.rows("SELECT colour FROM runs")[0][0] == "blue; green"
+    assert new.store.rows("SELECT * FROM extra") == []
+    assert new.run("run-1") is not None
+    assert new.owner == old.owner
+    new.close()
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    _open(path).close()
+    with monkeypatch.context() as patched:
+        patched.setattr(sqlite_store, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE half (a TEXT);\nCREATE TABLE runs (a TEXT);\n"))
+        with pytest.raises(LedgerError):
+            _open(path)
+    ledger = _open(path)
+    assert ledger.store.rows("SELECT name FROM sqlite_master WHERE name = 'half'") == []
+    ledger.close()
+
+
+def test_a_newer_file_is_refused_politely_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    _open(path).close()
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(LedgerError) as caught:
+        _open(path)
+    assert "newer nbprov (schema 99" in caught.value.message
+    assert "upgrade nbprov" in caught.value.hint
+    assert sqlite3.connect(path).execute("PRAGMA user_version").fetchone()[0] == 99
+
+
+def test_a_file_that_is_no_ledger_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    path.write_bytes(b"this is a text of no meaning to anybody, and long enough to look at" * 40)
+    with pytest.raises(LedgerError, match="cannot be read"):
+        _open(path)
+    assert has_live_rows(path), "unreadable is not empty"
+
+
+def test_live_rows_are_told_without_opening_the_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "a #1 ? 50%" / "ledger.sqlite3"
+    assert not has_live_rows(path)
+    ledger = _open(path)
+    assert not has_live_rows(path)
+    _run(ledger)
+    assert has_live_rows(path)
+    ledger.set_run("run-1", RunState.FAILED)
+    assert not has_live_rows(path)
+    ledger.close()
+
+
+def test_on_a_network_file_system_the_journal_is_deleted_and_a_warning_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_store, "file_system", lambda path: "nfs4")
+    ledger = _open(tmp_path / "ledger.sqlite3")
+    assert ledger.store.row("PRAGMA journal_mode")[0] == "delete"  # type: ignore[index]
+    assert "network file system" in ledger.store.warning
+    _run(ledger)
+    assert not (tmp_path / "ledger.sqlite3-wal").exists()
+    ledger.close()
+
+
+def test_elsewhere_every_commit_is_forced_to_disk(ledger: Ledger) -> None:
+    assert ledger.store.row("PRAGMA journal_mode")[0] == "wal"  # type: ignore[index]
+    assert ledger.store.row("PRAGMA synchronous")[0] == 2  # type: ignore[index]
+    assert ledger.store.warning == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts are read from /proc")
+def test_the_file_system_of_a_path_is_that_of_the_longest_mount() -> None:
+    assert sqlite_store.file_system(Path("/proc/self")) == "proc"
+    assert sqlite_store.file_system(Path("/")) != ""
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, {here!r})
+from nbprov.model.clusters import RunState
+from nbprov.model.launches import Operation
+from nbprov.provisioning.ledger import Ledger
+from nbprov.runtime.clocks import SystemClock
+from provisioning_samples import candidate, launch_row
+
+ledger = Ledger(Path({path!r}), SystemClock(), "doomed", 0.5)
+steps = [
+    lambda: ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING),
+    lambda: ledger.intend(launch_row("t1", candidate())),
+    lambda: ledger.sent("t1", Operation("aws", "t1", "op-1")),
+    lambda: ledger.accepted("t1", ("i-1",)),
+    lambda: ledger.hand_over("run-1", "dev", "run-1", "t1", candidate()),
+]
+for step in steps[: {steps}]:
+    step()
+with ledger.together():
+    ledger.note("run-1", "test", "never committed")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+@pytest.mark.parametrize("steps", range(1, 6))
+def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(tmp_path: Path, steps: int) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    code = KILLED.format(here=str(HERE), path=str(path), steps=steps)
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr
+    ledger = Ledger(path, SystemClock(), "next")
+    run = ledger.run("run-1")
+    assert run is not None
+    assert run.state is (RunState.READY if steps == 5 else RunState.LAUNCHING)
+    launches = ledger.launches("run-1")
+    assert [row.state for row in launches] == [
+        *{2: [AttemptState.INTENT], 3: [AttemptState.SENT], 4: [AttemptState.ACCEPTED], 5: [AttemptState.READY]}.get(steps, [])
+    ]
+    assert ledger.events("run-1") == []
+    if steps >= 4:
+        assert launches[0].ids == ("i-1",)
+        assert launches[0].operation == Operation("aws", "t1", "op-1")
+    assert (ledger.cluster("dev") is not None) == (steps == 5)
+    assert has_live_rows(path)
+    ledger.close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from nbprov.model.clusters import RunState
+from nbprov.provisioning.ledger import Ledger, NameTaken
+from nbprov.runtime.clocks import SystemClock
+
+path, me = Path(sys.argv[1]), sys.argv[2]
+ledger = Ledger(path, SystemClock(), me)
+taken = 0
+for i in range(40):
+    try:
+        ledger.open_run(f"{me}-{i}", f"name-{i}", "", folder="", race=1, consent=0, state=RunState.LAUNCHING)
+    except NameTaken:
+        taken += 1
+        continue
+    ledger.note(f"{me}-{i}", "test", "mine")
+print(taken)
+"""
+
+
+def test_two_processes_write_at_once_and_each_name_is_given_once(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    children = [
+        subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(path), me], stdout=subprocess.PIPE, text=True)
+        for me in ("left", "right")
+    ]
+    taken = [int(child.communicate()[0]) for child in children]
+    assert [child.returncode for child in children] == [0, 0]
+    ledger = _open(path)
+    assert len(ledger.runs(limit=1000)) == 40
+    assert sum(taken) == 40
+    assert len({row.name for row in ledger.runs(limit=1000)}) == 40
+    ledger.close()
+
+
+def test_another_kernel_that_holds_the_file_too_long_is_named(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = sqlite3.connect(ledger.store.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ledger.store._connection.execute("PRAGMA busy_timeout = 20")
+    with pytest.raises(LedgerError, match="locked"):
+        _run(ledger)
+    other.execute("ROLLBACK")
+    other.close()
+    _run(ledger)
+    assert ledger.run("run-1") is not None
+
+
+def test_a_change_that_fails_half_way_leaves_no_trace(ledger: Ledger) -> None:
+    _run(ledger)
+
+    def half() -> None:
+        with ledger.together():
+            ledger.note("run-1", "test", "outer")
+            with ledger.together():
+                ledger.note("run-1", "test", "inner")
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+    assert ledger.events("run-1") == []
+    ledger.note("run-1", "test", "after")
+    assert [text for _, _, text in ledger.events("run-1")] == ["after"]
+
+
+def test_no_key_material_reaches_the_file(ledger: Ledger) -> None:
+    _run(ledger)
+    row = launch_row("t1", candidate())
+    assert "CANARY-4711" in row.launch.user_data()
+    ledger.intend(row)
+    ledger.intend_again("t1", row.launch)
+    ledger.sent("t1", Operation("aws", "t1", "op-1"))
+    ledger.accepted("t1", ("i-1",))
+    ledger.seen([instance("t1")])
+    ledger.close()
+    for file in ledger.store.path.parent.iterdir():
+        assert b"CANARY-4711" not in file.read_bytes(), file
+
+
+def test_half_a_surrogate_pair_in_a_message_is_no_reason_to_stop(ledger: Ledger) -> None:
+    _run(ledger)
+    ledger.intend(launch_row("t1", candidate()))
+    broken = b"no \xff stock".decode("utf-8", "surrogateescape")
+    ledger.failed("t1", Failure(Cause.CAPACITY, broken), AttemptState.REFUSED)
+    ledger.note("run-1", "test", broken)
+    ledger.set_run("run-1", RunState.FAILED, broken, broken)
+    failure = ledger.launches("run-1")[0].failure
+    assert failure is not None
+    assert failure.message == broken
+    assert ledger.events("run-1")[0][2] == "no ? stock"
+
+
+def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
+    """A commit that wrote something is an fsync; from the intent to the answer there are three."""
+    _run(ledger)
+    commits: list[int] = []
+    connection = ledger.store._connection
+
+    def trace(statement: str) -> None:
+        if statement == "COMMIT":
+            commits.append(connection.total_changes)
+
+    connection.set_trace_callback(trace)
+    before = connection.total_changes
+    with ledger.together():
+        ledger.intend(launch_row("t1", candidate()))
+        ledger.note("run-1", "attempt", "asked", "t1")
+    ledger.sent("t1", Operation("aws", "t1", "op-1"))
+    with ledger.together():
+        ledger.failed("t1", Failure(Cause.CAPACITY, "none"), AttemptState.REFUSED)
+        ledger.note("run-1", "attempt", "refused", "t1")
+    with ledger.together():
+        pass
+    connection.set_trace_callback(None)
+    written = [after for after, earlier in zip(commits, [before, *commits], strict=False) if after != earlier]
+    assert len(written) == 3
+
+
+def test_the_folder_of_a_process_umask_matters_not(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        ledger = _open(tmp_path / "open" / "ledger.sqlite3")
+        _run(ledger)
+        for file in ledger.store.path.parent.iterdir():
+            assert file.stat().st_mode & 0o077 == 0, file
+        ledger.close()
+    finally:
+        os.umask(before)

@@ -1,0 +1,278 @@
+"""What clouds say of their stock: kept within bounds, read back, and what it does to blocks and to runs that wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from engine_world import EngineWorld
+from provisioning_samples import candidate, launch_row
+
+from nbprov.market import Chances
+from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.errors import LedgerError
+from nbprov.model.failures import Cause, Failure, Scope
+from nbprov.model.offers import Block, block_for
+from nbprov.model.stock import Level, Pool, Stock
+from nbprov.provisioning.engine import Engine
+from nbprov.provisioning.ledger import Ledger, sqlite_store
+from nbprov.provisioning.ledger import stock_observations as module
+from nbprov.provisioning.ledger.launches import OBSERVATIONS_READ
+from nbprov.provisioning.ledger.schema import MIGRATIONS
+from nbprov.provisioning.ledger.stock_observations import LEAST_HELD, PROBES_KEPT_SECONDS
+from nbprov.provisioning.run.driver import RunDriver
+from nbprov.provisioning.run.stock_wait import Patience
+from nbprov.runtime.clocks import ManualClock
+
+EAST = Pool.of(candidate().offer)
+SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'
+
+
+def _stock(ledger: Ledger, level: Level, pool: Pool = EAST, *, ago: float = 0.0) -> Stock:
+    return Stock(ledger.clock.now() - ago, pool, level)
+
+
+def _kept(ledger: Ledger) -> int:
+    row = ledger.store.row("SELECT count(*) FROM observations WHERE kind = 'probe'")
+    assert row is not None
+    return int(row[0])
+
+
+# ---------------------------------------------------------------- what is kept
+
+
+def test_the_last_word_of_each_pool_is_read_back(ledger: Ledger, clock: ManualClock) -> None:
+    west = EAST._replace(region="west")
+    ledger.record_probes([_stock(ledger, Level.NONE), _stock(ledger, Level.HIGH, west)], "me")
+    clock.advance(60)
+    ledger.record_probes([_stock(ledger, Level.LOW)], "me")
+    assert ledger.probes(0.0) == [Stock(clock.now() - 60, west, Level.HIGH), Stock(clock.now(), EAST, Level.LOW)]
+    assert ledger.probes(clock.now()) == [Stock(clock.now(), EAST, Level.LOW)]
+    assert _kept(ledger) == 3, "every probe is an observation"
+
+
+def test_a_wide_pool_stays_wide(ledger: Ledger) -> None:
+    wide = Pool("runpod", "EU-RO-1", "", "L40S", "")
+    ledger.record_probes([_stock(ledger, Level.MEDIUM, wide)])
+    assert [s.pool for s in ledger.probes(0.0)] == [wide]
+
+
+def test_probes_older_than_a_week_are_forgotten(ledger: Ledger, clock: ManualClock) -> None:
+    ledger.record_probes([_stock(ledger, Level.NONE)])
+    clock.advance(PROBES_KEPT_SECONDS + 1)
+    ledger.record_probes([_stock(ledger, Level.HIGH, EAST._replace(zone="b"))])
+    assert _kept(ledger) == 1
+
+
+def test_of_very_many_the_latest_are_kept(ledger: Ledger, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PROBES_KEPT", 10)
+    for n in range(30):
+        ledger.record_probes([_stock(ledger, Level.LOW, EAST._replace(zone=f"z{n}"))])
+        clock.advance(1)
+        assert _kept(ledger) <= 10
+    assert {s.pool.zone for s in ledger.probes(0.0)} == {f"z{n}" for n in range(20, 30)}
+
+
+def test_probes_push_no_attempt_out_of_what_a_plan_reads(ledger: Ledger) -> None:
+    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.intend(launch_row("t1", candidate()))
+    ledger.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
+    pools = [EAST._replace(zone=f"z{n}") for n in range(OBSERVATIONS_READ + 1)]
+    ledger.record_probes([_stock(ledger, Level.LOW, pool) for pool in pools])
+    assert [seen.outcome for seen in ledger.observations(0.0)] == ["capacity"]
+
+
+def test_a_probe_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None:
+    ledger.record_probes([_stock(ledger, Level.NONE)])
+    now = clock.now()
+    assert Chances(stock=ledger.probes(now - 300), now=now).success(EAST) < Chances(now=now).success(EAST)
+
+
+# ---------------------------------------------------------------- blocks that a later word ends
+
+
+def _blocked(ledger: Ledger, cause: Cause = Cause.CAPACITY, *, count: int = 1, scope: Scope | None = None) -> Block:
+    block = block_for(candidate(count=count), Failure(cause, "no", scope=scope), ledger.clock.now())
+    assert block is not None
+    ledger.remember(block)
+    return block
+
+
+@pytest.mark.parametrize("cause", [Cause.CAPACITY, Cause.SPOT])
+def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(ledger: Ledger, clock: ManualClock, cause: Cause) -> None:
+    block = _blocked(ledger, cause)
+    clock.advance(120)
+    assert ledger.restocked([_stock(ledger, Level.LOW)]) == 1
+    assert ledger.blocks() == []
+    assert ledger.repeats(block) == 1, "so the next one holds for longer"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        lambda ledger: _stock(ledger, Level.NONE),
+        lambda ledger: _stock(ledger, Level.HIGH, ago=120 - LEAST_HELD + 1),
+        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(zone="another")),
+        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(market="spot")),
+        lambda ledger: _stock(ledger, Level.HIGH, EAST._replace(cloud="gcp")),
+    ],
+    ids=["none", "said too soon after", "another zone", "another market", "another cloud"],
+)
+def test_what_does_not_contradict_a_block_leaves_it(ledger: Ledger, clock: ManualClock, said: Callable[[Ledger], Stock]) -> None:
+    _blocked(ledger)
+    clock.advance(120)
+    assert ledger.restocked([said(ledger)]) == 0
+    assert len(ledger.blocks()) == 1
+
+
+@pytest.mark.parametrize("cause", [Cause.QUOTA, Cause.UNHEALTHY, Cause.NOT_OFFERED, Cause.CREDENTIALS])
+def test_stock_says_nothing_of_other_causes(ledger: Ledger, clock: ManualClock, cause: Cause) -> None:
+    _blocked(ledger, cause)
+    clock.advance(120)
+    assert ledger.restocked([_stock(ledger, Level.HIGH)]) == 0
+
+
+def test_a_word_for_one_machine_says_nothing_of_four(ledger: Ledger, clock: ManualClock) -> None:
+    _blocked(ledger, count=4)
+    clock.advance(120)
+    assert ledger.restocked([_stock(ledger, Level.HIGH)], 1) == 0
+    assert ledger.restocked([_stock(ledger, Level.HIGH)], 4) == 1
+
+
+def test_a_word_of_a_whole_region_is_one_of_its_zones(ledger: Ledger, clock: ManualClock) -> None:
+    _blocked(ledger)
+    clock.advance(120)
+    assert ledger.restocked([_stock(ledger, Level.HIGH, EAST._replace(zone=""))]) == 1
+
+
+def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(ledger: Ledger, clock: ManualClock) -> None:
+    pauses = []
+    for repeats in range(5):
+        block = block_for(candidate(), Failure(Cause.CAPACITY, "no"), clock.now(), repeats=repeats)
+        assert block is not None
+        ledger.remember(block)
+        waited = 0
+        while not ledger.restocked([_stock(ledger, Level.HIGH)]):
+            clock.advance(10)
+            waited += 10
+        pauses.append(waited)
+    assert pauses == [30, 60, 120, 240, 300]
+
+
+# ---------------------------------------------------------------- runs that wait
+
+
+def test_a_wait_hurries_but_never_below_its_least_pause() -> None:
+    patience = Patience(until=1e6, least_pause=30.0)
+    patience.hurry(0.0)
+    assert not patience.is_waiting
+    patience.meet(Block(cloud="c", cause=Cause.CAPACITY, expires=900.0))
+    patience.rest(100.0)
+    assert patience.next_pass == 900.0
+    patience.hurry(110.0)
+    assert patience.next_pass == 130.0
+    patience.hurry(400.0)
+    assert patience.next_pass == 130.0
+
+
+def _waiting(world: EngineWorld) -> tuple[Engine, RunDriver]:
+    engine = world.engine()
+    engine.least_pause = 0.05
+    world.market(SOLD_OUT)
+    driver = world.launch(engine, world.prepare(engine, text="wait: 1h"))
+    world.until(lambda: driver.state is RunState.WAITING, "the wait")
+    return engine, driver
+
+
+def _pools(driver: RunDriver) -> list[Pool]:
+    return [Pool.of(a.candidate.offer) for a in driver.attempts()]
+
+
+@pytest.mark.machine
+def test_a_word_of_stock_wakes_a_run_that_waits_for_it(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, driver = _waiting(world)
+    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    world.market()
+    there = _pools(driver)[1]
+    engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
+    assert world.finish(driver) is RunState.READY
+    assert Pool.of(driver.attempts()[-1].candidate.offer) == there, "the others are blocked still"
+    assert [s.pool for s in engine.ledger.probes(0.0)] == [there]
+
+
+@pytest.mark.machine
+def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, driver = _waiting(world)
+    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    told: list[int] = []
+    monkeypatch.setattr(engine, "drivers", _Counted(engine.drivers, told))
+    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test")
+    engine.stock_seen([Stock(engine.clock.now(), Pool("other", "x", "", "big", ""), Level.HIGH)], "test")
+    assert told == []
+    assert driver.state is RunState.WAITING
+
+
+class _Counted(dict[str, RunDriver]):
+    """Drivers that note when somebody wants to wake them."""
+
+    def __init__(self, drivers: dict[str, RunDriver], told: list[int]) -> None:
+        super().__init__(drivers)
+        self._told = told
+
+    def values(self):  # type: ignore[no-untyped-def]
+        self._told.append(1)
+        return super().values()
+
+
+@pytest.mark.machine
+@pytest.mark.parametrize(("kind", "wakes"), [("small", True), ("big", False)])
+def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(world: EngineWorld, kind: str, wakes: bool) -> None:
+    engine, driver = _waiting(world)
+    patience = driver.machine.patience
+    assert patience.next_pass is not None
+    far = patience.next_pass
+    elsewhere = replace(driver.attempts()[0].candidate.offer, zone="elsewhere", instance_type=kind)
+    pool = Pool.of(elsewhere)
+    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)], "test")
+    engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)], "test")
+    world.do(engine, asyncio.sleep(0))  # what was handed to the engine's thread before is done then
+    world.until(driver._events.empty, "what it was told is taken in")
+    if wakes:
+        world.until(lambda: patience.passes > 1, "a further pass")
+    else:
+        assert (patience.passes, patience.next_pass) == (1, far)
+
+
+@pytest.mark.machine
+def test_a_ledger_that_cannot_be_written_stops_no_probe(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, driver = _waiting(world)
+
+    def full(*_: object) -> None:
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(engine.ledger, "record_probes", full)
+    pool = _pools(driver)[0]
+    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE)])
+    engine.stock_seen([Stock(engine.clock.now(), pool, Level.HIGH)])
+    world.until(lambda: driver.machine.patience.passes > 1, "it is woken all the same")
+
+
+def test_a_ledger_of_the_last_release_is_brought_up_to_date(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "ledger.sqlite3"
+    with monkeypatch.context() as old:
+        old.setattr(sqlite_store, "MIGRATIONS", MIGRATIONS[:2])
+        made = Ledger(path, clock, "old")
+        with made.store.transaction() as db:
+            db.execute("INSERT INTO side_objects VALUES ('aws', 'east', 'volume', 'vol-1', 't1', 0, 'there', 5.0)")
+        made.close()
+    ledger = Ledger(path, clock, "new")
+    (row,) = ledger.side_objects()
+    assert (row.object.id, row.since, row.seen, row.reason) == ("vol-1", 0.0, 5.0, "")
+    query = "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0 ORDER BY at DESC, id DESC LIMIT 5"
+    assert "observations_attempts" in str([tuple(row) for row in ledger.store.rows(query)])
+    ledger.close()
