@@ -17,7 +17,7 @@ _CODE = """
 import asyncio, json, sys, time
 
 import nbprov
-from nbprov.machines.cells import bash_cell, python_cell
+from nbprov.machines.cells.cells import bash_cell, python_cell
 
 takes, warm_up = map(int, sys.argv[1:])
 run = nbprov.provision("resources: {accelerators: A100, infra: local}", "bench")

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbprov.machines.python_files import PythonSource, read_source
+from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Guards, Spec
@@ -91,7 +91,7 @@ class SettingUp(Done):
         super().__init__(session.engine.thread.call(work), f"setting {row.name} up")
 
     async def _bring_up(self, row: ClusterRow, spec: Spec, given: Given, folder: str) -> None:
-        from nbprov.machines.bringup import bring_up
+        from nbprov.machines.setup.cluster_setup import bring_up
 
         engine = self._session.engine
         try:

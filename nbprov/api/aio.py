@@ -26,7 +26,7 @@ from .cluster import Cluster
 from .session import Session
 
 if TYPE_CHECKING:
-    from nbprov.machines.cells import CellResult, OnOutput
+    from nbprov.machines.cells.cells import CellResult, OnOutput
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -91,14 +91,14 @@ wait_job = _cluster_verb(Cluster.wait_job)
 
 async def cell(name: str, code: str, *, on_output: OnOutput = None, nodes: str = "head") -> CellResult:
     """Run Python on the cluster `name`; see `Cluster.cell`. Cancelling the await interrupts the remote cell."""
-    from nbprov.machines.cells import python_cell
+    from nbprov.machines.cells.cells import python_cell
 
     return await _remote(name, lambda live: python_cell(live, code, nodes=nodes, on_output=on_output))
 
 
 async def bash(name: str, command: str, *, on_output: OnOutput = None, nodes: str = "head") -> CellResult:
     """Run a shell script on the cluster `name`; see `Cluster.bash`. Cancelling the await ends the script."""
-    from nbprov.machines.cells import bash_cell
+    from nbprov.machines.cells.cells import bash_cell
 
     return await _remote(name, lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output))
 

@@ -132,7 +132,7 @@ class Carrying(ABC):
         progress: Callable[[int], None],
         timeout: Seconds | None,
     ) -> Synced:
-        from nbprov.machines.folders import place_there, sync_folder
+        from nbprov.machines.files.folder_sync import place_there, sync_folder
         from nbprov.remote.sync.sync import Wanted
 
         # Made absolute here: the engine's thread knows no other current folder, but time passes.

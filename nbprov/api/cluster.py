@@ -21,7 +21,7 @@ from .reaching import Reachable
 from .working import Working
 
 if TYPE_CHECKING:
-    from nbprov.machines.cells import CellResult
+    from nbprov.machines.cells.cells import CellResult
     from nbprov.model.spec import Spec
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -160,7 +160,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         Interrupted
             On Ctrl-C; the remote cell is interrupted too.
         """
-        from nbprov.machines.cells import python_cell
+        from nbprov.machines.cells.cells import python_cell
 
         return self._call(lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout)
 
@@ -181,7 +181,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         Interrupted
             On Ctrl-C; the script is ended too.
         """
-        from nbprov.machines.cells import bash_cell
+        from nbprov.machines.cells.cells import bash_cell
 
         return self._call(lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
 
@@ -199,7 +199,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
 
     def guards(self) -> AgentStatus:
         """What the guard on the head reports: idle seconds, what it will do and when."""
-        from nbprov.machines.guarding import guard_status
+        from nbprov.machines.guard_status import guard_status
 
         return self._call(lambda live: guard_status(live, self._session.engine.ledger))
 

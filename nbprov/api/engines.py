@@ -19,10 +19,10 @@ from .reaching import Reaching
 if TYPE_CHECKING:
     from distributed import Client
 
+    from nbprov.machines.engines.engine_state import Running
     from nbprov.machines.engines.ray import Connection
-    from nbprov.machines.engines.starting import Values
-    from nbprov.machines.engines.values import Running
-    from nbprov.machines.tunnels import Kept
+    from nbprov.machines.engines.startup import Values
+    from nbprov.machines.tunnels.tunnels import Kept
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
 
@@ -72,7 +72,7 @@ class Engined(Reaching):
         spec, _ = self.asked.get(run_id) or (self.spec_of(run_id), "")
         found, lacking = found_again(spec)
         if lacking:
-            from nbprov.machines.engines.values import EngineFailed
+            from nbprov.machines.engines.engine_state import EngineFailed
 
             raise EngineFailed(
                 f"this kernel does not know {', '.join(lacking)}, which the engine is to be started with",
@@ -84,7 +84,7 @@ class Engined(Reaching):
 
     async def engine_up(self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
-        from nbprov.machines.engines.starting import ensure_engine
+        from nbprov.machines.engines.startup import ensure_engine
 
         running = await ensure_engine(live, engine, values, report)
         await self.open_dashboard(live, running)
@@ -98,7 +98,7 @@ class Engined(Reaching):
         if engine is None or engine.kind != "ray":
             self._plain.add(live.run_id)
             return
-        from nbprov.machines.engines.starting import variables_of
+        from nbprov.machines.engines.startup import variables_of
 
         try:
             live.variables = await variables_of(live, engine)
@@ -107,7 +107,7 @@ class Engined(Reaching):
 
     async def open_dashboard(self, live: LiveCluster, running: Running) -> Kept | None:
         """The tunnel to an engine's dashboard; None where it has none. Never raises."""
-        from nbprov.machines.engines.starting import services
+        from nbprov.machines.engines.startup import services
 
         self._engine_words[live.run_id] = running.remarks
         port, service = running.ports.get("dashboard", 0), services(running.kind).get("dashboard")
@@ -250,7 +250,7 @@ class EngineClients:
             return known.context
 
     def _up(self: Cluster, kind: str) -> Running:  # type: ignore[misc]
-        from nbprov.machines.engines.values import NoEngine
+        from nbprov.machines.engines.engine_state import NoEngine
 
         session, run_id = self._session, self._row().run_id
         engine = session.spec_of(run_id).engine
@@ -263,7 +263,7 @@ class EngineClients:
 
     def _reach(self: Cluster, running: Running, port: str) -> tuple[Kept, Kept | None, Any]:  # type: ignore[misc]
         """The tunnels to a port of the engine and to its dashboard, and the folder of the cluster's keys."""
-        from nbprov.machines.engines.starting import services
+        from nbprov.machines.engines.startup import services
 
         session, engine = self._session, self._session.engine
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nbprov.machines.local_sources import check_sources
-from nbprov.machines.python_files import PythonSource, read_source
+from nbprov.machines.files.source_checks import check_sources
+from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Secret, Spec
 

@@ -10,7 +10,7 @@ from nbprov.runtime.waiting import wait_for
 from .errors import readably
 
 if TYPE_CHECKING:
-    from nbprov.machines.outputs import Taking
+    from nbprov.machines.files.outputs import Taking
     from nbprov.provisioning.ledger import ClusterRow
 
     from .cluster import Cluster
@@ -56,7 +56,7 @@ def begin_pull(session: Session, row: ClusterRow) -> Any:
         raise UsageError(f"the spec of {row.name} names no outputs", hint="add outputs: [results] to the cell, and run it again")
 
     async def pulled() -> Taking:
-        from nbprov.machines.outputs import OutputsNotPulled
+        from nbprov.machines.files.outputs import OutputsNotPulled
 
         taking = await session.takings.take(row)
         if not taking.is_whole:

@@ -21,9 +21,9 @@ from .errors import readable, readably
 from .reaching import Reaching
 
 if TYPE_CHECKING:
-    from nbprov.machines.job_keeper import JobKeeper
-    from nbprov.machines.job_logs import Log
-    from nbprov.machines.jobs import Job
+    from nbprov.machines.jobs.jobs import Job
+    from nbprov.machines.jobs.logs import Log
+    from nbprov.machines.jobs.monitor import JobKeeper
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -57,7 +57,7 @@ class JobDesk(Reaching):
     def _keeper_of(self, engine: Engine) -> JobKeeper:
         with self._desk:
             if self._keeper is None or self._keeper[0] is not engine:
-                from nbprov.machines.job_keeper import JobKeeper
+                from nbprov.machines.jobs.monitor import JobKeeper
 
                 self._keeper = (engine, JobKeeper(engine, self.hide_secrets))
                 engine.thread.soon(self._keeper[1].begin)
@@ -120,7 +120,7 @@ class JobDesk(Reaching):
 
     def jobs_of(self, row: ClusterRow) -> list[Job]:
         """The jobs of a cluster: of its machines where they run, and what is kept of those that they forgot."""
-        from nbprov.machines.jobs import list_jobs
+        from nbprov.machines.jobs.jobs import list_jobs
 
         store = self.keeper.store
         if row.state not in _UP:
@@ -134,7 +134,7 @@ class JobDesk(Reaching):
 
     def all_jobs(self) -> list[tuple[str, list[Job], str]]:
         """Of each live cluster its name, its jobs, and why they are those kept here where its machine did not answer."""
-        from nbprov.machines.jobs import list_jobs
+        from nbprov.machines.jobs.jobs import list_jobs
 
         rows = self.engine.ledger.clusters(live_only=True)
 
@@ -163,8 +163,8 @@ class JobDesk(Reaching):
         NotFound
             If there is no such job, or nothing of it is kept.
         """
-        from nbprov.machines.job_logs import LOG_BYTES, Log, read_log, tail_of
-        from nbprov.machines.jobs import list_jobs, named, no_job
+        from nbprov.machines.jobs.jobs import list_jobs, named, no_job
+        from nbprov.machines.jobs.logs import LOG_BYTES, Log, read_log, tail_of
 
         store, size = self.keeper.store, size or LOG_BYTES
 
@@ -185,8 +185,8 @@ class JobDesk(Reaching):
 
     async def followed(self, live: LiveCluster, job: str, *, node: int, lines: int) -> AsyncIterator[str]:
         """The end of a job's log and what comes, piece by piece, to its end; on the engine's thread."""
-        from nbprov.machines.job_logs import follow_log
-        from nbprov.machines.jobs import find_job
+        from nbprov.machines.jobs.jobs import find_job
+        from nbprov.machines.jobs.logs import follow_log
         from nbprov.machines.masking import masked
 
         async for text in masked(follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden):
@@ -220,7 +220,7 @@ class JobDesk(Reaching):
 
     async def end_of(self, row: ClusterRow, job: Job) -> Job:
         """Wait for the end of a job; `lost` where its machine ended first."""
-        from nbprov.machines.jobs import job_end, named
+        from nbprov.machines.jobs.jobs import job_end, named
 
         try:
             ended = await job_end(await self.engine.attach(row.name), job)

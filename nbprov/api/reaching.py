@@ -24,7 +24,7 @@ from .taking import Takings
 
 if TYPE_CHECKING:
     from nbprov.machines.ssh_config import SshConfig
-    from nbprov.machines.tunnels import Kept, Tunnels, TunnelView
+    from nbprov.machines.tunnels.tunnels import Kept, Tunnels, TunnelView
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.live_cluster import LiveCluster
 
@@ -150,7 +150,7 @@ class Reaching(Planner):
         with self._reaching:
             if self._tunnels is None:
                 # What carries them takes its time to load, and a table of prices needs none of it.
-                from nbprov.machines.tunnels import Tunnels
+                from nbprov.machines.tunnels.tunnels import Tunnels
 
                 self._tunnels = Tunnels(engine)
             return self._tunnels
@@ -198,19 +198,19 @@ class Reaching(Planner):
 
     async def open_ports(self, live: LiveCluster, expose: Expose) -> list[str]:
         """Open the tunnels that a spec's `ports` ask for; what was not opened, a line each. Never raises."""
-        from nbprov.machines.spec_ports import open_ports
+        from nbprov.machines.tunnels.spec_ports import open_ports
 
         return await open_ports(self.tunnelling, live, expose)
 
     def tunnel_words(self, cluster_id: str) -> list[str]:
         """The tunnels of a cluster, a line each. Any thread."""
-        from nbprov.machines.tunnels import in_words
+        from nbprov.machines.tunnels.tunnels import in_words
 
         return in_words([view for view in self.tunnelling.views() if view.cluster_id == cluster_id])
 
     def public_words(self, cluster: ClusterView, expose: Expose) -> list[str]:
         """Where the ports are reached that a spec opens to the internet, a line each. Any thread."""
-        from nbprov.machines.spec_ports import public_words
+        from nbprov.machines.tunnels.spec_ports import public_words
 
         return public_words(cluster, expose)
 

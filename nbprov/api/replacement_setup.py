@@ -47,7 +47,7 @@ class Bringer:
 
     async def bring(self, live: LiveCluster, node: Node) -> None:
         """Set a node up. Raises where a step fails."""
-        from nbprov.machines.replaced_node import set_up_node
+        from nbprov.machines.setup.node_setup import set_up_node
 
         session, run_id = self._session, live.run_id
         (spec, folder), values = self._spec(run_id), self._values(run_id)

@@ -195,7 +195,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     async def _bring_up(self) -> None:
         try:
-            from nbprov.machines.bringup import bring_up
+            from nbprov.machines.setup.cluster_setup import bring_up
 
             live = await asyncio.wrap_future(self._driver.ready)
             engine = self._session.engine

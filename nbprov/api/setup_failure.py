@@ -15,7 +15,7 @@ from .books import is_simulated
 from .errors import readable
 
 if TYPE_CHECKING:
-    from nbprov.machines.steps import Report
+    from nbprov.machines.setup.setup_jobs import Report
 
     from .session import Session
 

@@ -19,7 +19,7 @@ from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_
 from .errors import readable
 
 if TYPE_CHECKING:
-    from nbprov.machines.outputs import Taking
+    from nbprov.machines.files.outputs import Taking
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -84,7 +84,7 @@ class Takings:
 
         task, now = self._tasks.get(row.cluster_id), self._views.get(row.cluster_id)
         if task is not None and not task.done() and now is not None:
-            from nbprov.machines.folders import size_words
+            from nbprov.machines.files.folder_sync import size_words
 
             return [f"outputs: being pulled, {size_words(now.sent)} so far"]
         if self.are_left(row):
@@ -111,8 +111,8 @@ class Takings:
         return await asyncio.shield(task)
 
     async def _take(self, row: ClusterRow) -> Taking:
-        from nbprov.machines.answers import Answers
-        from nbprov.machines.outputs import Taking, pull_outputs
+        from nbprov.machines.files.outputs import Taking, pull_outputs
+        from nbprov.machines.liveness import Answers
 
         engine = self._engine
         taking = self._views[row.cluster_id] = Taking(row.name)
@@ -247,7 +247,7 @@ class Takings:
         UsedAgain
             If somebody uses it again meanwhile.
         """
-        from nbprov.machines.outputs import OutputsNotPulled
+        from nbprov.machines.files.outputs import OutputsNotPulled
 
         try:
             if not outputs:
@@ -272,7 +272,7 @@ class Takings:
 
     async def before_down(self, row: ClusterRow) -> None:
         """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
-        from nbprov.machines.outputs import OutputsNotPulled
+        from nbprov.machines.files.outputs import OutputsNotPulled
 
         if not self.wanted(row.run_id):
             return
@@ -303,7 +303,7 @@ class Takings:
         return False
 
     async def _before_down(self, row: ClusterRow) -> None:
-        from nbprov.machines.outputs import OutputsNotPulled
+        from nbprov.machines.files.outputs import OutputsNotPulled
 
         task_words = "its end goes on without them"
         try:
@@ -401,7 +401,7 @@ def _ways(name: str) -> str:
 
 
 def _kept(row: ClusterRow, why: str) -> NbprovError:
-    from nbprov.machines.outputs import OutputsNotPulled
+    from nbprov.machines.files.outputs import OutputsNotPulled
 
     return OutputsNotPulled(f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}", hint=_ways(row.name))
 

@@ -13,7 +13,7 @@ from nbprov.runtime.waiting import Waitable, wait_for
 from .errors import readably
 
 if TYPE_CHECKING:
-    from nbprov.machines.jobs import Job
+    from nbprov.machines.jobs.jobs import Job
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
@@ -124,7 +124,7 @@ class Working:
         NotFound
             If it comes after a job that there is not.
         """
-        from nbprov.machines.job_submitting import JobRequest, submit_job
+        from nbprov.machines.jobs.submit import JobRequest, submit_job
 
         row, session = self._row(), self._session
         env = dict(env or {})
@@ -183,7 +183,7 @@ class Working:
 
     def cancel_jobs(self: Cluster, jobs: Sequence[str] | None = None) -> list[str]:  # type: ignore[misc]
         """Ask jobs to end; by default all that wait or run. Ids of those that had not ended."""
-        from nbprov.machines.jobs import cancel_jobs
+        from nbprov.machines.jobs.jobs import cancel_jobs
 
         self._row()
         asked = self._session.attached(self.name, lambda live: cancel_jobs(live, jobs))
@@ -198,7 +198,7 @@ class Working:
         NotFound
             If there is none, naming those there are.
         """
-        from nbprov.machines.jobs import named, no_job
+        from nbprov.machines.jobs.jobs import named, no_job
 
         jobs = self.jobs()
         found = named(jobs, name)

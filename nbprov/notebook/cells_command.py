@@ -50,7 +50,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     NotFound
         If there is no such cluster or cell.
     """
-    from nbprov.machines.past_cells import find_cell, interrupt_cell, list_cells
+    from nbprov.machines.cells.history import find_cell, interrupt_cell, list_cells
 
     here, name, node = session(), arguments.name, arguments.node
     if not arguments.cell:
@@ -90,7 +90,7 @@ def _list(name: str, cells: list[Any]) -> None:
 
 
 def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> None:
-    from nbprov.machines.past_cells import replay
+    from nbprov.machines.cells.history import replay
 
     outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     future = session().start_remote(name, lambda live: replay(live, found.id, node, on_output=outputs.put, to_the_end=to_the_end))
@@ -104,7 +104,7 @@ def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> 
 
 
 def _save(name: str, id: str, node: int, path: Path) -> None:
-    from nbprov.machines.past_cells import kept_text
+    from nbprov.machines.cells.history import kept_text
 
     text = session().wait_remote(name, lambda live: kept_text(live, id, node))
     write_kept(path, text)

@@ -214,7 +214,7 @@ def _watch_arguments(parser: MagicParser) -> None:
 
 
 def _autostop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
-    from nbprov.machines.guarding import guard_lines
+    from nbprov.machines.guard_status import guard_lines
 
     for line in guard_lines(session().cluster(arguments.name).guards()):
         print(line)

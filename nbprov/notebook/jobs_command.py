@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nbprov.api import session
-from nbprov.machines.job_words import end_words, exit_words, gpu_words, state_words
+from nbprov.machines.jobs.format import end_words, exit_words, gpu_words, state_words
 from nbprov.model.clock import short_duration
 from nbprov.model.errors import UsageError
 
@@ -19,7 +19,7 @@ from .rendering.sheet import Sheet
 from .rendering.tables import Column
 
 if TYPE_CHECKING:
-    from nbprov.machines.jobs import Job
+    from nbprov.machines.jobs.jobs import Job
 
 ACTIONS = ("submit", "wait", "cancel")
 

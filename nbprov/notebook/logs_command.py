@@ -62,7 +62,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C while following; the job goes on.
     """
-    from nbprov.machines.job_logs import SHOWN_BYTES, SHOWN_LINES
+    from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES
 
     here = session()
     row = here.row_of(arguments.name)
@@ -103,8 +103,8 @@ def _follow(arguments: argparse.Namespace, lines: int) -> None:
     showing = _Showing(pieces, arguments)
 
     async def pump(live: LiveCluster) -> str:
-        from nbprov.machines.job_words import end_words
-        from nbprov.machines.jobs import find_job
+        from nbprov.machines.jobs.format import end_words
+        from nbprov.machines.jobs.jobs import find_job
 
         async for text in here.followed(live, arguments.job, node=arguments.node, lines=lines):
             pieces.put(text)
@@ -146,7 +146,7 @@ class _Showing:
                 came.append(self._pieces.get_nowait())
         if not came:
             return
-        from nbprov.machines.job_logs import SHOWN_BYTES, SHOWN_LINES, tail_of
+        from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES, tail_of
 
         # The first are the last lines of what was there, which are all wanted.
         limits = (LINES_A_WRITE, BYTES_A_WRITE) if self._shown else (SHOWN_LINES, SHOWN_BYTES)

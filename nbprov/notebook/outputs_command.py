@@ -16,7 +16,7 @@ from .progress import PAUSE, SHOWN_FROM
 from .shown import Line, say
 
 if TYPE_CHECKING:
-    from nbprov.machines.outputs import Taking
+    from nbprov.machines.files.outputs import Taking
 
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""

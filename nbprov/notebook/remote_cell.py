@@ -64,7 +64,7 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
 
 
 def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, Any]) -> None:
-    from nbprov.machines.cells import Underway, bash_cell, python_cell
+    from nbprov.machines.cells.cells import Underway, bash_cell, python_cell
 
     from .cells_command import remember
 

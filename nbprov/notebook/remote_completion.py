@@ -57,8 +57,8 @@ def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None
     detail
         0 for the signature and the docstring, 1 for the source too.
     """
-    from nbprov.machines.foreign_output import safe_page
-    from nbprov.machines.foreign_text import clean_text
+    from nbprov.machines.sanitize.display_data import safe_page
+    from nbprov.machines.sanitize.text import clean_text
 
     begun = _ON.match(code)
     if begun is None or not begun.end() <= cursor <= len(code):
@@ -111,7 +111,7 @@ def _agent(name: str) -> Any:
 
 
 def _fitting(found: dict[str, Any], body: str, cursor: int) -> tuple[str, list[str]]:
-    from nbprov.machines.foreign_text import clean_text
+    from nbprov.machines.sanitize.text import clean_text
 
     start, end, matches = found.get("cursor_start"), found.get("cursor_end"), found.get("matches")
     if type(start) is not int or type(end) is not int or not isinstance(matches, list) or not 0 <= start <= cursor <= end <= len(body):

@@ -77,7 +77,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C; whole files have arrived.
     """
-    from nbprov.machines.folders import ended, place_there, summary, sync_folder
+    from nbprov.machines.files.folder_sync import ended, place_there, summary, sync_folder
     from nbprov.remote.sync.plan import Direction
     from nbprov.remote.sync.sync import Wanted
 

@@ -74,7 +74,7 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
     Interrupted
         On Ctrl-C.
     """
-    from nbprov.machines import travel
+    from nbprov.machines.variables import transfer
 
     which = ", ".join(names)
     progress = Progress(f"packing {which}", after=SHOWN_AFTER)
@@ -83,13 +83,13 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
         data = packed(namespace, names, name, lambda size: progress.at(size) if steps.is_due() else None)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; nothing was sent to {name}, and the cell was not run") from None
-    copying = travel.Copying()
+    copying = transfer.Copying()
     told = _carried(
         name,
         copying,
         progress,
         which,
-        lambda live, hear: travel.send(live, data, names, copying, hear),
+        lambda live, hear: transfer.send(live, data, names, copying, hear),
         f"the cell was not run on {name}",
     )
     if "no" in told:
@@ -111,13 +111,13 @@ def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trus
     Interrupted
         On Ctrl-C.
     """
-    from nbprov.machines import travel
+    from nbprov.machines.variables import transfer
 
-    which, copying = ", ".join(names), travel.Copying()
+    which, copying = ", ".join(names), transfer.Copying()
     progress = Progress(f"fetching {which}", after=SHOWN_AFTER)
     now = f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again"
     told, parts = _carried(
-        name, copying, progress, which, lambda live, hear: travel.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear), now
+        name, copying, progress, which, lambda live, hear: transfer.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear), now
     )
     if "no" in told:
         raise not_sent(told, name, "here", MOST_BYTES)
@@ -131,7 +131,7 @@ def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trus
 
 def _unpacked(name: str, part: bytes, where: str, progress: Progress, *, is_trusted: bool) -> Any:
     """A variable built from plain data; a machine that is trusted may say what is run instead."""
-    from nbprov.machines.plain_values import NotPlain, plain_value
+    from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
 
     steps = _Steps()
     try:

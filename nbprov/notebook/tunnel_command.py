@@ -9,8 +9,8 @@ from typing import Any
 
 from nbprov.api import session
 from nbprov.api.reaching import Tunnel
-from nbprov.machines.folders import size_words
-from nbprov.machines.tunnels import TunnelView, in_words
+from nbprov.machines.files.folder_sync import size_words
+from nbprov.machines.tunnels.tunnels import TunnelView, in_words
 from nbprov.model.errors import UsageError
 
 from .arguments import MagicParser

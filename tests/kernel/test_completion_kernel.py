@@ -118,7 +118,7 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
 def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None:
     (home,) = (shared_cluster.home / "local" / "i").glob("*/home")
     code = "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)"
-    run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.python_cell(live, {code!r}))"
+    run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.cells.python_cell(live, {code!r}))"
     shared_cluster.run(f"import collections, nbprov\nhere_alone = collections.OrderedDict()\nbusy = {run}")
     running = "nbprov.session().wait_remote('dev', lambda live: live.head.agent.tasks())[-1].state"
     shared_cluster.until(lambda: shared_cluster.value(running) == "running", "the cell to run")

@@ -50,7 +50,7 @@ def test_a_launch_that_was_being_cancelled_is_ended(home, kernel: Kernel) -> Non
 
 HANGS = """
 import asyncio, nbprov
-from nbprov.machines.job_keeper import JobKeeper
+from nbprov.machines.jobs.monitor import JobKeeper
 async def hangs(self, row):
     open(f"{row.name}-hangs", "w").close()
     await asyncio.sleep(3600)

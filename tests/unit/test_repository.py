@@ -55,9 +55,9 @@ def test_import_of_the_package_stays_light() -> None:
 
 
 def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_path: Path) -> None:
-    later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels"}
+    later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels.tunnels"}
     later |= {
-        "nbprov.machines.cells",
+        "nbprov.machines.cells.cells",
         "nbprov.remote.ssh.connection",
         "nbprov.remote.agent.client",
         "nbprov.clouds.local.daemon.machine_lifecycle",

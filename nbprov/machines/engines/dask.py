@@ -13,9 +13,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live_cluster import LiveCluster
 
-from .probing import versions_here
-from .roles import BASE_BYTES, Role, bytes_of, gpus, option, private_address, vcpus
-from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
+from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
+from .installation import versions_here
+from .process_specs import BASE_BYTES, Role, bytes_of, gpus, option, private_address, vcpus
 
 if TYPE_CHECKING:
     from distributed import Client

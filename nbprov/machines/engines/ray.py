@@ -15,10 +15,10 @@ from typing import Any
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
-from .probing import RAYS_DASHBOARD, versions_here
-from .roles import Role, bytes_of, gpus, option, private_address, vcpus
+from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
+from .installation import RAYS_DASHBOARD, versions_here
+from .process_specs import Role, bytes_of, gpus, option, private_address, vcpus
 from .secret_file import secret_file
-from .values import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
 
 log = logging.getLogger("nbprov.machines")
 

@@ -16,7 +16,7 @@ from nbprov.api.replacing import NotReplaced
 from nbprov.api.restart import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.agents import agent_of
-from nbprov.machines.cells import python_cell
+from nbprov.machines.cells.cells import python_cell
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from index_double import wheel
 
-from nbprov.machines.engines import beside, probing
+from nbprov.machines.engines import beside, installation
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
@@ -50,7 +50,7 @@ class Home:
 
     def install(self, *wanted: str, code: int = 0) -> str:
         """What a machine does that has no such engine."""
-        return self.call("bash", "-c", probing.install_script(str(self.place / "bin" / "python3"), wanted), code=code)
+        return self.call("bash", "-c", installation.install_script(str(self.place / "bin" / "python3"), wanted), code=code)
 
     def engine(self, code: str) -> str:
         """What the engine's interpreter says."""
@@ -96,8 +96,8 @@ def test_the_look_takes_what_is_beside_python_and_nothing_that_is_older_than_it(
     (stale / "METADATA").write_text("Metadata-Version: 2.1\nName: distributed\nVersion: 1\n")
 
     def found() -> dict[str, str]:
-        lines = home.call("bash", "-c", probing.look_script("dask")).splitlines()
-        every = [json.loads(line.removeprefix(probing.MARK)) for line in lines]
+        lines = home.call("bash", "-c", installation.look_script("dask")).splitlines()
+        every = [json.loads(line.removeprefix(installation.MARK)) for line in lines]
         return {said["program"]: said["packages"].get("distributed", "") for said in every}
 
     # By their real paths: the link may lead elsewhere when the process is started again.
@@ -112,8 +112,8 @@ def test_the_look_takes_what_is_beside_python_and_nothing_that_is_older_than_it(
 
 def test_an_engine_is_elsewhere_once_python_is_another_one_or_made_anew(home: Home) -> None:
     def elsewhere() -> bool:
-        lines = home.call("sh", "-c", probing.whereabouts_script(["dask-scheduler", "none"])).splitlines()
-        return probing.says_elsewhere(lines)
+        lines = home.call("sh", "-c", installation.whereabouts_script(["dask-scheduler", "none"])).splitlines()
+        return installation.says_elsewhere(lines)
 
     assert not elsewhere()
     state, request = home.folder / ".nbprov" / "engine" / "dask-scheduler.json", home.place / "request.json"

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.machines.engines.values import PORTS_MARK, UP_MARK
+from nbprov.machines.engines.engine_state import PORTS_MARK, UP_MARK
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="keepers find processes in /proc")
 

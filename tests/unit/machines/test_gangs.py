@@ -14,7 +14,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.machines import keep_awake
+from nbprov.machines import idle_inhibitor
 from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.live_cluster import LiveCluster
@@ -199,7 +199,7 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(world: Tun
         raise AgentError("this agent does not know 'gang'", code="agent.unknown-op")
 
     monkeypatch.setattr("nbprov.remote.agent.client.AgentClient.join_gang", deaf)
-    monkeypatch.setattr(keep_awake, "TOUCH_EVERY", 0.2)
+    monkeypatch.setattr(idle_inhibitor, "TOUCH_EVERY", 0.2)
     pair = world.up("pair", rest="\nnum_nodes: 2")
     live = _live(world)
     assert live.unheard == {0, 1}

@@ -12,7 +12,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.api import taking
-from nbprov.machines.outputs import OutputsNotPulled
+from nbprov.machines.files.outputs import OutputsNotPulled
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 
@@ -265,7 +265,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(world: TunnelWorld, notebook
 
 
 def test_what_somebody_else_ends_meanwhile_is_not_called_kept(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     cluster = up("[results]")
     engine = world.session.engine
@@ -286,7 +286,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
 ) -> None:
     import asyncio
 
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
@@ -331,7 +331,7 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
 def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
@@ -353,7 +353,7 @@ def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: p
 def test_a_pull_that_brings_nothing_is_given_up(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
     import asyncio
 
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     cluster = up("[results]")
 

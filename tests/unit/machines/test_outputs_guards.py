@@ -59,7 +59,7 @@ def trip(world: TunnelWorld, **changes: Any) -> None:
 
 def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pull ends any more."""
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     async def hangs(*given: Any, **more: Any) -> Any:
         await asyncio.sleep(3600)

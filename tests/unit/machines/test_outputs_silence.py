@@ -75,7 +75,7 @@ def frozen(world: TunnelWorld) -> Iterator[None]:
 def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose_end_is_gone_on_with(
     world: TunnelWorld, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
 
     dev, other = up(), up("other")
     monkeypatch.setattr(taking, "REACH_SECONDS", 4.0)
@@ -105,7 +105,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
 def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_this_computer_is_offline_ends_nothing(
     world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import nbprov.machines.outputs as outputs
+    import nbprov.machines.files.outputs as outputs
     from nbprov.model.failures import Cause, CloudError, Failure
 
     dev = up()

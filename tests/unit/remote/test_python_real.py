@@ -15,9 +15,9 @@ import pytest
 from index_double import Index, serving
 from shell_machine import shell_node
 
-from nbprov.machines.python_environment import job_script, make_as_the_head, read_made, see_python, start_python
-from nbprov.machines.python_files import PythonFiles, PythonSource, read_source
-from nbprov.machines.steps import Steps
+from nbprov.machines.python.environment import job_script, make_as_the_head, read_made, see_python, start_python
+from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
+from nbprov.machines.setup.setup_jobs import Steps
 from nbprov.model.python_env import PythonEnvironment
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote import python_side, uv_side

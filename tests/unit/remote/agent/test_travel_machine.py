@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from cutting_proxy import CuttingProxy, cutting_proxy
 
-from nbprov.machines import travel
-from nbprov.machines.cells import Underway, python_cell
+from nbprov.machines.cells.cells import Underway, python_cell
 from nbprov.machines.packing_there import pack
-from nbprov.machines.plain_values import plain_value
-from nbprov.machines.travel import Copying, Torn
+from nbprov.machines.variables import transfer
+from nbprov.machines.variables.restricted_unpickler import plain_value
+from nbprov.machines.variables.transfer import Copying, Torn
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
@@ -100,18 +100,18 @@ def boxes(machine: Any) -> list[Path]:
 async def test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole(
     shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(travel, "FIRST_PIECE", 64 * 1024)
-    monkeypatch.setattr(travel, "LARGEST_PIECE", 64 * 1024)
+    monkeypatch.setattr(transfer, "FIRST_PIECE", 64 * 1024)
+    monkeypatch.setattr(transfer, "LARGEST_PIECE", 64 * 1024)
     async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
         async with cuts(proxy, "heard"):
-            assert await travel.send(live, packed(once=Once(), noise=NOISE), ["once", "noise"], Copying(), None) == {}
+            assert await transfer.send(live, packed(once=Once(), noise=NOISE), ["once", "noise"], Copying(), None) == {}
         assert proxy.cuts >= 2
         await python_cell(live, "back = {'noise': noise[::-1]}")
         copying = Copying()
         proxy.cut()
         there = proxy.cuts
         async with cuts(proxy, "said"):
-            told, (part,) = await travel.fetch(live, ["back"], MOST, True, copying, None)
+            told, (part,) = await transfer.fetch(live, ["back"], MOST, True, copying, None)
         assert proxy.cuts - there >= 2
         assert told == {"sizes": [len(part)]}
         assert copying.done == copying.total == len(part)
@@ -126,9 +126,9 @@ test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole.seconds = 2
 async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
     shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(travel, "FIRST_PIECE", 16 * 1024)
-    monkeypatch.setattr(travel, "LARGEST_PIECE", 16 * 1024)
-    monkeypatch.setattr(travel, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(transfer, "FIRST_PIECE", 16 * 1024)
+    monkeypatch.setattr(transfer, "LARGEST_PIECE", 16 * 1024)
+    monkeypatch.setattr(transfer, "LOOK_SECONDS", 0.02)
     async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
         copying, heard = Copying(), ""
 
@@ -136,7 +136,7 @@ async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
             nonlocal heard
             heard += message["content"].get("text", "")
 
-        task = asyncio.create_task(travel.send(live, packed(noise=NOISE), ["noise"], copying, hear))
+        task = asyncio.create_task(transfer.send(live, packed(noise=NOISE), ["noise"], copying, hear))
         await until(lambda: copying.done > 0, "the copy is under way")
         proxy.go_down()
         await until(lambda: "nbprov: the line to dev is down; the copy goes on once it is back" in heard, "that is said")
@@ -146,22 +146,22 @@ async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
 
 
 async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(travel, "FIRST_PIECE", 16 * 1024)
-    monkeypatch.setattr(travel, "LARGEST_PIECE", 16 * 1024)
+    monkeypatch.setattr(transfer, "FIRST_PIECE", 16 * 1024)
+    monkeypatch.setattr(transfer, "LARGEST_PIECE", 16 * 1024)
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         await python_cell(live, f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5")
         before = await value(live, NAMES)
         ends = [
-            ("fetched", travel.fetch(live, ["small"], MOST, True, Copying(), None)),
-            ("no pickle", travel.fetch(live, ["small", "lock"], MOST, False, Copying(), None)),
-            ("too much", travel.fetch(live, ["wide"], 1_000_000, True, Copying(), None)),
-            ("torn", travel.send(live, b"no pickle", ["gone"], Copying(), None)),
+            ("fetched", transfer.fetch(live, ["small"], MOST, True, Copying(), None)),
+            ("no pickle", transfer.fetch(live, ["small", "lock"], MOST, False, Copying(), None)),
+            ("too much", transfer.fetch(live, ["wide"], 1_000_000, True, Copying(), None)),
+            ("torn", transfer.send(live, b"no pickle", ["gone"], Copying(), None)),
         ]
         for what, copy in ends:
             await copy
             await until(lambda: boxes(shared_machine) == [], what)
         copying = Copying()
-        task = asyncio.create_task(travel.send(live, bytes(8_000_000), ["gone"], copying, None))
+        task = asyncio.create_task(transfer.send(live, bytes(8_000_000), ["gone"], copying, None))
         await until(lambda: copying.done > 0, "the copy is under way")
         assert boxes(shared_machine)
         task.cancel()
@@ -187,7 +187,7 @@ slow = Slow()
 async def test_an_interrupt_ends_the_packing_there(shared_machine: Any, until: Any) -> None:
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         await python_cell(live, SLOW)
-        task = asyncio.create_task(travel.fetch(live, ["slow"], MOST, False, Copying(), None))
+        task = asyncio.create_task(transfer.fetch(live, ["slow"], MOST, False, Copying(), None))
         await until(lambda: (shared_machine.home / "packing").exists(), "it packs")
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -203,8 +203,8 @@ async def test_copies_leave_next_to_nothing_in_the_journal(shared_machine: Any) 
         underway = Underway()
         await python_cell(live, "big = bytes(4_000_000)", underway=underway)
         before = journals(shared_machine)
-        await travel.fetch(live, ["big"], MOST, True, Copying(), None)
-        await travel.send(live, packed(noise=NOISE), ["noise"], Copying(), None)
+        await transfer.fetch(live, ["big"], MOST, True, Copying(), None)
+        await transfer.send(live, packed(noise=NOISE), ["noise"], Copying(), None)
         assert journals(shared_machine) - before < 100_000
         assert underway.id in [task.id for task in await agent.tasks()]
 
@@ -221,7 +221,7 @@ async def test_a_machine_that_takes_nothing_is_given_up(shared_machine: Any, mon
 
         monkeypatch.setattr(AgentClient, "put", lossy)
         with pytest.raises(Torn, match="loses what is sent"):
-            await travel.send(live, bytes(1000), ["x"], Copying(), None)
+            await transfer.send(live, bytes(1000), ["x"], Copying(), None)
 
 
 GIANT = """

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.folders import ended, place_there, summary
+from nbprov.machines.files.folder_sync import ended, place_there, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.sync_command import split_path
 from nbprov.remote.sync.client import PROGRAM

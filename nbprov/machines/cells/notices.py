@@ -1,0 +1,114 @@
+"""What is said about a cell while it goes on: its line is down, it waits behind another, a guard comes near, its variables are gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from nbprov.model.clock import Seconds, short_duration
+from nbprov.model.errors import NbprovError
+from nbprov.model.failures import CloudError
+from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.remote.agent.client import AgentClient, Following
+
+from .output import Budget, Gathered
+
+LOOK_SECONDS: Seconds = 1.0
+"""Between two looks at a cell that says nothing, and how long a line may be down before that is told."""
+
+GUARDS_SECONDS: Seconds = 60.0
+"""Between two looks at the guards of a machine on which a cell runs."""
+
+NEAR_SECONDS: Seconds = 600.0
+"""A guard that comes due within this is told of: time to save what there is."""
+
+STATUS_SECONDS: Seconds = 20.0
+"""How long an agent may take to say what its guards leave: it answers from memory."""
+
+_born: dict[tuple[str, int], str] = {}
+"""The kernel that this process's last cell met on each node: another one has none of the variables."""
+
+
+class Watch:
+    """Looks after one cell on one node."""
+
+    def __init__(self, live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> None:
+        self._live, self._node, self._agent, self._id = live, node, agent, id
+        self._gathered, self._budget = gathered, budget
+        self._is_started = False
+        self._warned: set[str] = set()
+
+    def began(self, following: Following) -> None:
+        """It was taken by the agent: say so if the kernel it met is not the one of the cell before."""
+        self._is_started = True
+        if following.born is None:
+            return
+        key = (self._live.run_id, self._node.instance.node)
+        before, _born[key] = _born.get(key, ""), following.born
+        if before and before != following.born and not following.kernel_ended:
+            self._budget.note(f"the kernel on {self._where} was started anew since the last cell; its variables are gone")
+
+    @property
+    def _where(self) -> str:
+        return self._live.name if len(self._live.nodes) == 1 else f"node {self._node.instance.node} of {self._live.name}"
+
+    async def look(self) -> None:
+        """Look now and then until cancelled."""
+        is_down = is_waiting = False
+        looks, each = 0, max(1, round(GUARDS_SECONDS / LOOK_SECONDS))
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if looks % each == 0 and self._agent.is_linked and self._cuts_off:
+                await self._tell_of_guards()
+            looks += 1
+            if self._agent.is_linked == is_down:
+                is_down = not is_down
+                goes_on = (
+                    "the cell goes on there, and nothing of its output is lost" if self._is_started else "the cell begins once it is back"
+                )
+                self._budget.note(f"the line to {self._where} is down; {goes_on}" if is_down else f"the line to {self._where} is back")
+            if self._is_started and not (is_down or is_waiting or self._gathered.has_begun):
+                is_waiting = await self._tell_of_queue()
+
+    @property
+    def _cuts_off(self) -> frozenset[str]:
+        """The guards that end the machine though a cell runs there."""
+        told = self._node.told
+        if told is None:
+            return frozenset()
+        limits = {"lifetime": told.max_lifetime_seconds, "budget": told.limit}
+        idle = told.idle_seconds if told.wait_for == "none" else None  # else a cell that runs is what it waits for
+        return frozenset(name for name, limit in (*limits.items(), ("idle", idle)) if limit is not None)
+
+    async def _tell_of_guards(self) -> None:
+        try:
+            async with asyncio.timeout(STATUS_SECONDS):
+                guards = (await self._agent.status()).guards
+        except (CloudError, NbprovError, TimeoutError):
+            return  # asked again in a while
+        for guard in guards:
+            if guard.guard in self._cuts_off - self._warned and guard.left is not None and guard.left <= NEAR_SECONDS:
+                self._warned.add(guard.guard)
+                verb, left = "stopped" if guard.mode == "stop" else "ended", short_duration(max(0.0, guard.left))
+                self._budget.note(f"{self._where} is to be {verb} in {left} ({guard.guard}), and a cell that still runs then is cut off")
+
+    async def _tell_of_queue(self) -> bool:
+        try:
+            if (await self._agent.task(self._id)).state != "queued":
+                return False
+        except NbprovError:
+            return False  # the cell's own wait says what is wrong
+        self._budget.note(f"{self._where} is busy with another cell; this one waits for it (%nbprov cells {self._live.name} lists them)")
+        return True
+
+
+@asynccontextmanager
+async def watching(live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> AsyncIterator[Watch]:
+    """Look after a cell for as long as it is waited for."""
+    watch = Watch(live, node, agent, id, gathered, budget)
+    task = asyncio.create_task(watch.look())
+    try:
+        yield watch
+    finally:
+        task.cancel()

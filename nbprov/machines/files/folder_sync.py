@@ -1,0 +1,200 @@
+"""Named folders of this computer and of a cluster's machines, brought into step."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from nbprov.machines import idle_inhibitor
+from nbprov.machines.agents import agent_of
+from nbprov.machines.node_selection import one_node
+from nbprov.machines.setup.cluster_setup import WORKDIR
+from nbprov.machines.ssh_config import CannotSay, options_for, write_known_hosts
+from nbprov.model.clock import Seconds
+from nbprov.model.errors import UsageError
+from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.remote.ssh.connection import Connection
+from nbprov.remote.sync.errors import shown
+from nbprov.remote.sync.plan import SyncPlan
+from nbprov.remote.sync.sync import Direction, Synced, Wanted, sync
+
+MEMORY_FOLDER = "synced"
+"""Below our home: a file for each pair of folders, of names, sizes, times and digests."""
+MOST_AWAKE: Seconds = 12 * 3600.0
+"""How long a sync holds off the idle guards of its nodes: a machine that sends a byte now and then must not keep them on the bill for ever."""
+SHORT: Seconds = 0.5
+"""A sync that is over by then tells the nodes afterwards: what tells them is a process there, a tenth of what a folder of small files takes."""
+NAMED = 3
+"""Names that stand for many in a summary."""
+LISTED = 50
+"""Names of what would be deleted; the rest is counted."""
+WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
+
+
+def place_there(here: str, there: str) -> str:
+    """The folder on the machine: the one that is named, else the last name of the local one below the home, and `sky_workdir` for `.`.
+
+    Examples
+    --------
+    >>> place_there("runs/one", ""), place_there(".", ""), place_there("x", "/data/x")
+    ('~/one', '~/sky_workdir', '/data/x')
+    """
+    if there:
+        return there
+    name = PurePosixPath(here.replace(os.sep, "/")).name
+    if name == "..":
+        raise UsageError(f"{here} says nothing of the folder on the machine", hint=f"name both: {here}:~/FOLDER")
+    return f"~/{WORKDIR if name in ('', '~') else name}"
+
+
+async def sync_folder(
+    live: LiveCluster,
+    wanted: Wanted,
+    home: Path,
+    *,
+    node: int = 0,
+    on_plan: Callable[[SyncPlan], object] = lambda plan: None,
+    progress: Callable[[int], None] = lambda sent: None,
+) -> Synced:
+    """Bring a folder here and one on a node into step.
+
+    Parameters
+    ----------
+    wanted
+        Its `memory` and `ssh` are filled in.
+    home
+        Our folder, where it is remembered what was found the same.
+
+    Raises
+    ------
+    SyncError
+        As `nbprov.remote.sync.sync.sync` does.
+    UsageError
+        If there is no such node.
+    """
+    machine = one_node(live, node)
+    connection = await open_line(machine)
+    key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
+    memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
+    full = replace(wanted, memory=memory, ssh=_ssh(live, machine))
+    async with awake(live, SHORT):
+        return await sync(connection, full, on_plan=on_plan, progress=progress)
+
+
+def awake(live: LiveCluster, first: Seconds = 0.0) -> AbstractAsyncContextManager[None]:
+    """Keep the nodes from being ended as idle under a long copy; `first` as of `keep_awake.awake`."""
+    return idle_inhibitor.awake(live.nodes, MOST_AWAKE, first)
+
+
+async def open_line(node: Node) -> Connection:
+    """The open connection to a node, made anew where it broke."""
+    agent = agent_of(node)
+    if not agent.connection.is_open:
+        # Asking it anything makes a new line.
+        await agent.status()
+    return agent.connection
+
+
+def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
+    if shutil.which("rsync") is None or shutil.which("ssh") is None:
+        return ()
+    try:
+        options = options_for(node.instance, live.keys)
+    except CannotSay:
+        return ()
+    write_known_hosts(live.keys)
+    return (
+        "ssh",
+        "-F",
+        "none",
+        "-T",
+        "-o",
+        "BatchMode=yes",
+        *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+    )
+
+
+# ---------------------------------------------------------------- words
+
+
+def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = False) -> list[str]:
+    """What a sync will do, as lines: printed before anything moves.
+
+    Examples
+    --------
+    >>> from nbprov.remote.sync.plan import Direction, Entry, SyncPlan
+    >>> plan = SyncPlan(Direction.PUSH, up=(Entry("a", "f", 2_000_000, 0, 0, 0o644, ""),))
+    >>> summary(plan, "x", "~/x", "dev")
+    ['x to ~/x on dev: 1 file, 2.0 MB (1 new)', '  largest: a 2.0 MB']
+    """
+    head = f"{shown(here)} {WAYS[plan.direction]} {shown(there)} on {name}"
+    lines = [f"{head}: {_what(plan)}" + ("; a dry run, nothing is changed" if dry else "")]
+    largest = sorted(plan.files, key=lambda entry: -entry.size)[:NAMED]
+    if largest:
+        lines.append("  largest: " + ", ".join(f"{shown(entry.name)} {size_words(entry.size)}" for entry in largest))
+    if plan.ignored_count:
+        lines.append(f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}")
+    by_reason: dict[str, list[str]] = {}
+    for skipped, why in plan.skipped:
+        by_reason.setdefault(shown(why), []).append(skipped)
+    lines += [f"  skipped, {why}: {_several(len(names), names)}" for why, names in list(by_reason.items())[:LISTED]]
+    if plan.conflicts:
+        lines.append(f"  left alone, changed on both sides: {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides")
+    for where, names in (("there", plan.delete_there), ("here", plan.delete_here)):
+        if names:
+            listed = ", ".join(map(shown, names[:LISTED]))
+            more = f", and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+            lines.append(f"  {'would be' if dry else 'is'} deleted {where}: {len(names):,} ({listed}{more})")
+    return lines + [f"  {note}" for note in plan.notes]
+
+
+def _what(plan: SyncPlan) -> str:
+    files = plan.files
+    same = f"{len(plan.same):,} {'is' if len(plan.same) == 1 else 'are'} the same" if plan.same else ""
+    if plan.is_empty:
+        return "nothing to move" + (f", {same}" if same else "")
+    replaced = len(plan.replaced)
+    parts = [f"{len(files) - replaced:,} new"] if len(files) > replaced else []
+    if replaced:
+        parts.append(f"{replaced:,} replaced" + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else ""))
+    ways = f"{_files(sum(e.kind == 'f' for e in plan.up))} up and {sum(e.kind == 'f' for e in plan.down):,} down"
+    count = ways if plan.direction is Direction.BOTH else _files(len(files))
+    return ", ".join(filter(None, [f"{count}, {size_words(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""), same]))
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"
+
+
+def _several(count: int, names: Any) -> str:
+    first = ", ".join(shown(name) for name in tuple(names)[:NAMED])
+    return f"{count:,} ({first}{', …' if count > min(NAMED, len(names)) else ''})"
+
+
+def size_words(count: int) -> str:
+    """Bytes as a person reads them.
+
+    Examples
+    --------
+    >>> size_words(0), size_words(812), size_words(40_960), size_words(1_250_000), size_words(12_500_000_000)
+    ('0 B', '812 B', '41.0 kB', '1.2 MB', '12,500 MB')
+    """
+    if count < 1e3:
+        return f"{count} B"
+    if count < 1e6:
+        return f"{count / 1e3:.1f} kB"
+    return f"{count / 1e6:,.0f} MB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+def ended(done: Synced) -> str:
+    """One line of what was done."""
+    if done.plan.is_empty:
+        return "in step"
+    gone = f", {done.deleted:,} deleted" if done.deleted else ""
+    return f"{_files(done.files)} moved and verified, {size_words(done.bytes)} over the line{gone}, {done.seconds:.1f} s"

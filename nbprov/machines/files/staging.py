@@ -1,0 +1,161 @@
+"""The files of a spec, on every node before setup: local ones pushed from here, those of elsewhere fetched by the nodes themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from nbprov.machines.setup.cluster_setup import WORKDIR
+from nbprov.model.clock import Seconds
+from nbprov.model.sources import SourceKind
+from nbprov.model.spec import Mount, Repository, Spec
+from nbprov.provisioning.live_cluster import LiveCluster, all_of
+from nbprov.remote.download.download import fetch
+from nbprov.remote.sync.errors import shown
+from nbprov.remote.sync.plan import SyncPlan
+from nbprov.remote.sync.sync import Direction, Wanted
+
+from .folder_sync import awake, open_line, size_words, summary, sync_folder
+from .git_checkout import Working
+from .remote_sources import Found, look
+
+Report = Callable[[str], None]
+
+TOLD_EVERY: Seconds = 0.5
+"""Between two words of how far it is: a person reads no faster."""
+
+
+async def place_files(
+    live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report, *, only: int | None = None
+) -> None:
+    """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
+
+    Parameters
+    ----------
+    only
+        The one node that they are brought to.
+    folder
+        What relative paths are relative to.
+    home
+        Our folder, where it is remembered what was found the same.
+    report, note
+        Told in lines what goes on, and what is worth keeping.
+
+    Raises
+    ------
+    FetchError, SyncError, CopyError, RepositoryError
+        The first thing that did not work. What has arrived stays, and the next run goes on from there.
+    """
+    found: dict[str, Found] = {}
+    numbers = range(len(live.nodes)) if only is None else (only,)
+    for mount in spec.file_mounts:
+        if mount.kind is not SourceKind.LOCAL and mount.source not in found:
+            found[mount.source] = await asyncio.to_thread(look, mount.source)
+            for line in facts(found[mount.source], mount.target, live):
+                report(line)
+    async with awake(live):
+        if isinstance(spec.workdir, Repository):
+            async with Working(live, spec.workdir, report, note) as working:
+                await all_of(*(working.bring(number) for number in numbers))
+        await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in numbers))
+
+
+def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
+    """What will be fetched, in lines, before anything is."""
+    count = len(found.items)
+    size = size_words(found.bytes) if all(item.size >= 0 for item in found.items) else "size unknown"
+    lines = [f"{shown(found.source)} to {shown(target)}: {count:,} file{'' if count == 1 else 's'}, {size}"]
+    if found.skipped:
+        name, why = found.skipped[0]
+        lines.append(f"{shown(found.source)}: {len(found.skipped):,} skipped, as {shown(name)}: {why}")
+    at = live.candidate.offer
+    leaves_cloud = found.cloud and at.cloud != "local" and at.cloud != found.cloud
+    if found.bytes and (leaves_cloud or (found.cloud == at.cloud and found.region and found.region != at.region)):
+        out = size_words(found.bytes * len(live.nodes))
+        where = f"{found.cloud} {found.region}".strip()
+        lines.append(f"{out} leave {where} for {at.cloud} {at.region}: the bucket's owner pays for traffic")
+    return lines
+
+
+class _Placing:
+    """What goes to one node."""
+
+    def __init__(
+        self, live: LiveCluster, number: int, spec: Spec, folder: Path, home: Path, report: Report, found: dict[str, Found]
+    ) -> None:
+        self._live, self._number, self._spec = live, number, spec
+        self._folder, self._home, self._report, self._found = folder, home, report, found
+        self._told = 0.0
+        self._where = live.name + (f" node {number}" if len(live.nodes) > 1 else "")
+
+    async def carry_out(self) -> None:
+        """One source after another: a later one may lie inside an earlier one."""
+        workdir = self._spec.workdir
+        if isinstance(workdir, str) and workdir:
+            await self._local(Mount(f"~/{WORKDIR}", workdir))
+        for mount in self._spec.file_mounts:
+            await (self._local(mount) if mount.kind is SourceKind.LOCAL else self._fetched(mount))
+
+    async def _local(self, mount: Mount) -> None:
+        here = _here(self._folder, mount.source)
+        target = _below_home(mount.target)
+        if not await asyncio.to_thread(here.is_dir) or target in ("~", "."):
+            connection = await open_line(self._live.nodes[self._number])
+            await connection.copy_in(here, target)
+            return
+        total = 0
+
+        def on_plan(plan: SyncPlan) -> None:
+            nonlocal total
+            total = plan.bytes
+            self._report(summary(plan, mount.source, mount.target, self._where)[0])
+
+        wanted = Wanted(here, target, Direction.PUSH)
+        await sync_folder(
+            self._live,
+            wanted,
+            self._home,
+            node=self._number,
+            on_plan=on_plan,
+            progress=lambda sent: self._say(sent, total),
+        )
+
+    async def _fetched(self, mount: Mount) -> None:
+        found = self._found[mount.source]
+        target = PurePosixPath(_below_home(mount.target))
+        folder, items = str(target), found.items
+        if not found.is_tree:
+            folder = str(target.parent) if target.parent.name or target.is_absolute() else "~"
+            items = (replace(items[0], name=target.name),)
+        connection = await open_line(self._live.nodes[self._number])
+        await fetch(
+            connection,
+            folder,
+            items,
+            found.signer,
+            is_tree=found.is_tree,
+            source=shown(found.source),
+            progress=lambda count: self._say(count, found.bytes),
+        )
+
+    def _say(self, count: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._told >= TOLD_EVERY:
+            self._told = now
+            of = f" of {size_words(total)}" if total >= count else ""
+            self._report(f"files: {size_words(count)}{of}, {self._where}")
+
+
+def _here(folder: Path, source: str) -> Path:
+    return folder / Path(source).expanduser()
+
+
+def _below_home(target: str) -> str:
+    # ~/x and x are both below the home; /x stays what it is.
+    return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
+
+
+__all__ = ["facts", "place_files"]

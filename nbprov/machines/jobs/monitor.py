@@ -1,0 +1,205 @@
+"""What a kernel does for jobs while it runs: it keeps the logs of those that ended, and ends the rest of a job of which one node failed."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from nbprov.machines.agents import agent_of
+from nbprov.model.clock import Seconds
+from nbprov.model.clusters import ClusterState
+from nbprov.provisioning.ledger import ClusterRow
+from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.runtime.worker_pool import Workers
+
+from .archive import KeptJobs
+from .jobs import LIVE, Job, cancel_parts, list_jobs
+from .logs import read_log
+
+if TYPE_CHECKING:
+    from nbprov.provisioning.engine import Engine
+
+T = TypeVar("T")
+
+log = logging.getLogger("nbprov.machines")
+
+LOOK_EVERY: Seconds = 5.0
+"""Between two looks at the jobs of the clusters that this kernel is connected to: one question over an open line."""
+LOOK_SECONDS: Seconds = 120.0
+"""What one look at a cluster may take: 32 MB of a log over a slow line."""
+LAST_SECONDS: Seconds = 20.0
+"""How long a stop or an end waits for logs in all. A machine costs money meanwhile, and what is worth keeping comes in a second or two."""
+ATTACH_SECONDS: Seconds = 8.0
+"""Of that, for a connection that is not open yet: a machine that does not answer has to be ended all the same."""
+LOST_EVERY: Seconds = 60.0
+"""Between two looks where the line is down and nobody else uses it: each looks for the machine, and only for jobs that were not seen to end."""
+MOST_JOBS = 20_000
+"""Of one run of a cluster, that the ledger is told of."""
+TOLD_AT_ONCE = 250
+"""Of them in one look: each is written to the disk, a second in all, and the engine does nothing else meanwhile."""
+MOST_KEPT = 100_000
+"""Jobs that one kernel keeps the logs of."""
+LOGS_AT_ONCE = 4
+"""Logs of one job that are in memory at a time: each may have 32 MB, and a gang 64 of them."""
+TRIES = 3
+"""How often the log of one node is asked for before a job counts as kept without it."""
+GANG_GRACE: Seconds = 20.0
+"""How long the other nodes of a job go on after one of them was seen to have failed: twice as long as their agents give them, which know why. So
+this ends them only where agents do not hear of each other, or are of an older release."""
+
+Hide = Callable[[str], str]
+
+
+class JobKeeper:
+    """One an engine; everything runs on its thread.
+
+    Parameters
+    ----------
+    hide
+        Blots secrets out of a text.
+    """
+
+    def __init__(self, engine: Engine, hide: Hide) -> None:
+        self.engine, self.store = engine, KeptJobs(engine.home)
+        self._hide = hide
+        self._files = Workers("jobs", 1)
+        self._kept: set[tuple[str, str, float]] = set()
+        self._broken: dict[tuple[str, str], float] = {}
+        self._told: dict[tuple[str, str], tuple[str, int | None]] = {}
+        self._looking: dict[str, asyncio.Lock] = {}
+        self._tries: dict[tuple[str, str], int] = {}
+        self._looked: dict[str, float] = {}
+        self._heard: dict[str, LiveCluster] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Look after jobs from now on."""
+        self._task = asyncio.create_task(self._go_on())
+
+    def soon(self) -> None:
+        """A job has ended, or was submitted: look now."""
+        self._wake.set()
+
+    async def _go_on(self) -> None:
+        await self._in_worker(self.store.prune)
+        while True:
+            await asyncio.gather(*(self._try(live) for live in list(self.engine.live.values())))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LOOK_EVERY)
+            self._wake.clear()
+
+    async def _try(self, live: LiveCluster) -> None:
+        try:
+            if self._is_due(live):
+                await self.look(live)
+        except Exception as error:
+            # A machine that does not answer is others' business; its jobs are looked at again.
+            log.debug("jobs of %s: %r", live.name, error)
+
+    def _is_due(self, live: LiveCluster) -> bool:
+        agents = [agent_of(node) for node in live.present]
+        if self._heard.get(live.run_id) is not live:
+            self._heard[live.run_id] = live
+            agents[0].on_ending.add(partial(self._machine_ends, live))
+        now = self.engine.clock.elapsed()
+        unfinished = any(run_id == live.run_id and state in LIVE for (run_id, _), (state, _) in self._told.items())
+        if not all(agent.is_linked for agent in agents) and (not unfinished or now - self._looked.get(live.run_id, 0.0) < LOST_EVERY):
+            return False
+        self._looked[live.run_id] = now
+        return True
+
+    def _machine_ends(self, live: LiveCluster) -> None:
+        """Its guards end it: what it printed is kept while it still answers."""
+        if live.run_id not in self._ending or self._ending[live.run_id].done():
+            self._ending[live.run_id] = asyncio.create_task(self._last_look(live))
+
+    async def _last_look(self, live: LiveCluster) -> None:
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.look(live, unfinished=True)
+        except Exception as error:
+            log.warning("%s: the logs of its jobs were not all kept before it was ended by its guards: %r", live.name, error)
+
+    async def look(self, live: LiveCluster, *, unfinished: bool = False) -> None:
+        """Keep what ended since the last look; with `unfinished` what runs and waits, too."""
+        async with asyncio.timeout(LOOK_SECONDS), self._looking.setdefault(live.run_id, asyncio.Lock()):
+            jobs = await list_jobs(live)
+            ids = {job.id for job in jobs}
+            self._broken = {key: since for key, since in self._broken.items() if key[0] != live.run_id or key[1] in ids}
+            self._tell_ledger(live.run_id, jobs)
+            for job in jobs:
+                if job.is_over or unfinished:
+                    await self._keep(live, job)
+                else:
+                    await self._end_broken(live, job)
+
+    def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
+        if any((run_id, job.id) not in self._told for job in jobs):
+            self._told |= {(run_id, row["job_id"]): (row["state"], row["exit_code"]) for row in self.engine.ledger.jobs(run_id)}
+        told = {id: how for (known, id), how in self._told.items() if known == run_id}
+        changed = [job for job in jobs if job.id in told and told[job.id] != (job.state, job.exit_code)]
+        # A machine that invents jobs does not fill the ledger.
+        new = [job for job in jobs if job.id not in told][: max(0, MOST_JOBS - len(told))]
+        for job in [*changed, *new][:TOLD_AT_ONCE]:
+            self.engine.ledger.set_job(run_id, job.id, job.name, "", job.state, job.exit_code)
+            self._told[run_id, job.id] = job.state, job.exit_code
+
+    async def _keep(self, live: LiveCluster, job: Job) -> None:
+        key = (live.run_id, job.id, job.created)
+        if key in self._kept or (job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))):
+            self._kept.add(key)
+            return
+        if len(self._kept) > MOST_KEPT:
+            return  # a machine that invents jobs does not fill the disk
+        count, read = max(1, min(len(job.parts), len(live.nodes))), 0
+        try:
+            for first in range(0, count, LOGS_AT_ONCE):
+                nodes = range(first, min(count, first + LOGS_AT_ONCE))
+                logs = await asyncio.gather(*(read_log(live, job, node=node) for node in nodes), return_exceptions=True)
+                texts = {n: self._hide(found.text) for n, found in zip(nodes, logs, strict=True) if not isinstance(found, BaseException)}
+                read += len(texts)
+                await self._in_worker(partial(self.store.keep_logs, live.run_id, job, texts))
+            await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, {}))
+            await self._in_worker(self.store.prune)
+        except OSError as error:
+            log.warning("the log of job %s of %s cannot be kept: %s", job.id, live.name, error)
+            return
+        tries = self._tries[key[:2]] = self._tries.get(key[:2], 0) + 1
+        if job.is_over and (read == count or tries >= TRIES):
+            self._kept.add(key)
+
+    async def _end_broken(self, live: LiveCluster, job: Job) -> None:
+        """One node failed: the others, which would wait for it for ever, are ended."""
+        if not any(state not in ("queued", "running", "ok") for state, _ in job.parts):
+            return
+        now = self.engine.clock.elapsed()
+        since = self._broken.setdefault((live.run_id, job.id), now)
+        if now - since >= GANG_GRACE:
+            await cancel_parts(live, job)
+
+    async def _in_worker(self, work: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._files.submit(work))
+
+    async def before_the_end(self, row: ClusterRow) -> None:
+        """Keep the logs of a cluster that is about to be stopped or ended. Takes `LAST_SECONDS` at most, and never raises but when cancelled."""
+        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or await self._in_worker(lambda: self._is_all_kept(row.run_id)):
+            return
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                async with asyncio.timeout(ATTACH_SECONDS):
+                    live = await self.engine.attach(row.name)
+                    await agent_of(live.head).jobs()
+                await self.look(live, unfinished=True)
+        except Exception as error:
+            log.warning("%s: the logs of its jobs were not all kept before its end: %r", row.name, error)
+
+    def _is_all_kept(self, run_id: str) -> bool:
+        """Whether no job is known whose end is not kept: then there is nothing to wait for."""
+        kept = {job.id for job in self.store.jobs(run_id) if job.is_over}
+        return all(job["job_id"] in kept for job in self.engine.ledger.jobs(run_id))

@@ -1,0 +1,74 @@
+"""A cell that runs where a guard comes near says so: what ends the machine ends the cell."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from nbprov.machines.cells import notices
+from nbprov.machines.cells.notices import Watch
+from nbprov.model.money import usd
+from nbprov.provisioning.live_cluster import Node
+from nbprov.remote.agent.messages import GuardConfig, GuardState
+from nbprov.remote.errors import SshCode, SshError
+
+LOOKS = 3
+
+
+class Agent:
+    """A machine's agent as far as a cell's watch asks it; it loses its line at the first question."""
+
+    is_linked = True
+
+    def __init__(self, *guards: GuardState) -> None:
+        self.guards, self.asked = guards, 0
+        self.is_asked = asyncio.Event()
+
+    async def status(self) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            raise SshError(SshCode.LOST, "the line is down")
+        if self.asked == LOOKS:
+            self.is_asked.set()
+        return SimpleNamespace(guards=self.guards)
+
+
+async def watched(config: GuardConfig | None, *guards: GuardState, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What a watch says of these guards in several looks; it asks only where one of them ends a machine that is at work."""
+    monkeypatch.setattr(notices, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(notices, "GUARDS_SECONDS", 0.001)
+    agent, notes = Agent(*guards), list[str]()
+    live = SimpleNamespace(name="dev", nodes=[None], run_id="r")
+    node = Node(cast("Any", SimpleNamespace(node=0)), told=config)
+    watch = Watch(cast("Any", live), node, cast("Any", agent), "id", cast("Any", None), cast("Any", SimpleNamespace(note=notes.append)))
+    looking = asyncio.create_task(watch.look())
+    if watch._cuts_off:
+        async with asyncio.timeout(60):
+            await agent.is_asked.wait()
+    looking.cancel()
+    await asyncio.wait({looking})
+    return notes
+
+
+def test_a_lifetime_and_a_budget_that_come_near_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = GuardConfig("true", idle_seconds=60.0, max_lifetime_seconds=3600.0, limit=usd(5), hourly=usd(1))
+    guards = (
+        GuardState("budget", 540.0, "stop", "budget: $4 of $5 spent"),
+        GuardState("lifetime", 3000.0, "terminate", "lifetime"),
+        GuardState("idle", 30.0, "terminate", "idle"),
+    )
+    said = asyncio.run(watched(config, *guards, monkeypatch=monkeypatch))
+    assert said == ["dev is to be stopped in 9 min (budget), and a cell that still runs then is cut off"]
+
+
+def test_an_idle_guard_is_told_of_where_it_does_not_wait_for_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    near = GuardState("idle", 120.0, "terminate", "idle")
+    config = GuardConfig("true", idle_seconds=600.0, wait_for="none")
+    assert asyncio.run(watched(config, near, monkeypatch=monkeypatch)) == [
+        "dev is to be ended in 2 min (idle), and a cell that still runs then is cut off"
+    ]
+    for other in (GuardConfig("true", idle_seconds=600.0), None):
+        assert asyncio.run(watched(other, near, monkeypatch=monkeypatch)) == []

@@ -1,0 +1,143 @@
+"""Google Cloud Storage by its JSON API: what is public needs no key, what is not gets a token cut down to one path."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+
+from nbprov.machines.files.gcs import look_at_gs
+from nbprov.remote.download.errors import FetchError
+
+
+class Storage:
+    """Objects, Google's token service, and its exchange that cuts tokens down."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.is_public = True
+        self.boundaries: list[dict[str, Any]] = []
+        storage = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                storage.get(self)
+
+            def do_POST(self) -> None:
+                storage.post(self)
+
+            def log_message(self, *_: object) -> None:
+                return
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def say(self, http: BaseHTTPRequestHandler, status: int, content: Any) -> None:
+        data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        http.send_response(status)
+        http.send_header("Content-Length", str(len(data)))
+        http.end_headers()
+        http.wfile.write(data)
+
+    def post(self, http: BaseHTTPRequestHandler) -> None:
+        asked = parse_qs(http.rfile.read(int(http.headers["Content-Length"])).decode())
+        if http.path == "/exchange":
+            assert asked["subject_token"] == ["wide"]
+            self.boundaries.append(json.loads(unquote(asked["options"][0])))
+        token = "cut" if http.path == "/exchange" else "wide"
+        self.say(http, 200, {"access_token": token, "expires_in": 3600, "token_type": "Bearer", "issued_token_type": "x"})
+
+    def get(self, http: BaseHTTPRequestHandler) -> None:
+        if not self.is_public and http.headers.get("Authorization") != "Bearer cut":
+            self.say(http, 401, {"error": {"code": 401, "message": "Anonymous caller does not have storage.objects.list access"}})
+            return
+        parts = urlsplit(http.path)
+        bucket, _, key = unquote(parts.path.partition("/b/")[2]).partition("/o")
+        key = key.removeprefix("/")
+        if bucket != "shelf":
+            self.say(http, 404, {"error": {"code": 404, "message": "The specified bucket does not exist."}})
+        elif parts.path.startswith("/download"):
+            self.say(http, 200, self.objects[key])
+        elif key:
+            self.say(http, *((200, self.row(key)) if key in self.objects else (404, {"error": {"message": "No such object"}})))
+        else:
+            prefix = parse_qs(parts.query).get("prefix", [""])[0]
+            self.say(http, 200, {"items": [self.row(k) for k in self.objects if k.startswith(prefix)], "location": "EU"})
+
+    def row(self, key: str) -> dict[str, str]:
+        content = self.objects[key]
+        md5 = base64.b64encode(hashlib.md5(content).digest()).decode()
+        return {"name": key, "size": str(len(content)), "md5Hash": md5, "generation": "17"}
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage]:
+    import google.auth.downscoped
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    made = Storage()
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    login = {
+        "type": "service_account",
+        "client_email": "a@p.example",
+        "private_key": pem,
+        "project_id": "p",
+        "token_uri": f"{made.url}/token",
+    }
+    (tmp_path / "login.json").write_text(json.dumps(login))
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", made.url)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
+    monkeypatch.setattr(google.auth.downscoped, "_STS_TOKEN_URL_PATTERN", f"{made.url}/exchange#{{}}")
+    yield made
+    made.close()
+
+
+def test_what_is_public_needs_no_key(storage: Storage) -> None:
+    storage.objects = {"d/a": b"one", "d/b/c": b"two", "dd": b"no", "d/": b""}
+    found = look_at_gs("gs://shelf/d")
+    assert sorted((item.name, item.size, item.etag) for item in found.items) == [("a", 3, "17"), ("b/c", 3, "17")]
+    assert found.items[0].md5 == hashlib.md5(b"one").hexdigest()
+    link = found.signer.link(found.items[0], 0)
+    assert link is not None
+    assert ("Authorization" in link.headers, link.url.endswith("/o/d%2Fa?alt=media&generation=17")) == (False, True)
+    one = look_at_gs("gs://shelf/dd")
+    assert (one.is_tree, one.items[0].name) == (False, "dd")
+
+
+def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
+    storage.objects, storage.is_public = {"d'x/a": b"one"}, False
+    found = look_at_gs("gs://shelf/d'x")
+    link = found.signer.link(found.items[0], 0)
+    assert link is not None
+    assert link.headers["Authorization"] == "Bearer cut"
+    (rule,) = storage.boundaries[0]["accessBoundary"]["accessBoundaryRules"]
+    assert rule["availablePermissions"] == ["inRole:roles/storage.objectViewer"]
+    assert rule["availableResource"] == "//storage.googleapis.com/projects/_/buckets/shelf"
+    said = rule["availabilityCondition"]["expression"]
+    # With its slash: what only begins with the same letters is somebody else's.
+    here = "projects/_/buckets/shelf/objects/d\\'x"
+    assert said.startswith(f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute(")
+    assert said.endswith("startsWith('d\\'x/')")
+
+
+def test_what_is_not_there_is_said(storage: Storage) -> None:
+    for uri, code in (("gs://nothere/x", "fetch.bucket"), ("gs://shelf/x", "fetch.missing")):
+        with pytest.raises(FetchError) as caught:
+            look_at_gs(uri)
+        assert (caught.value.code, bool(caught.value.hint)) == (code, True)
