@@ -6,15 +6,15 @@ import atexit
 import os
 import threading
 
-from .again import SettingUp
-from .books import Cost, Tried
-from .catalogue import Catalogue
 from .cluster import Cluster, Done
 from .errors import CloudTrouble, DoesNotFit, LaunchUnderWay, NotSettled, OtherCluster
-from .prices import Prices
+from .launch_terms import Terms
+from .launching.cluster_reuse import SettingUp
+from .price_query import Prices
+from .price_refresh import Catalogue
+from .reports import Cost, Tried
 from .run import Run
 from .session import Session
-from .terms import Terms
 
 __all__ = [
     "Catalogue",

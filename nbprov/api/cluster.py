@@ -12,13 +12,13 @@ from nbprov.model.errors import Interrupted, NotFound
 from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP
 from nbprov.runtime.waiting import Waitable, wait_for
 
-from .carrying import Carrying
-from .engines import EngineClients
 from .errors import OtherCluster, readably
-from .given import Ask, nobody
 from .giving import Giving
-from .reaching import Reachable
-from .working import Working
+from .services.compute_engines import EngineClients
+from .services.folder_sync import Carrying
+from .services.job_handle import Working
+from .services.tunnels import Reachable
+from .spec_inputs import Ask, nobody
 
 if TYPE_CHECKING:
     from nbprov.machines.cells.cells import CellResult
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import AgentStatus
 
-    from .again import SettingUp
-    from .restart import Starting
+    from .launching.cluster_reuse import SettingUp
+    from .launching.cluster_start import Starting
     from .session import Session
 
 T = TypeVar("T")
@@ -193,7 +193,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         UsageError
             If it does not run, or there is nothing to do.
         """
-        from .again import set_up_again
+        from .launching.cluster_reuse import set_up_again
 
         return set_up_again(self._session, self._row(), ask)
 
@@ -252,7 +252,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         wait
             Seconds for which it is tried again while its place has no room for it. It is never started anywhere else: a disk cannot move.
         """
-        from .restart import Starting
+        from .launching.cluster_start import Starting
 
         row = self._row()
         self._session.engine.lifecycle.take_back(row)
@@ -260,7 +260,7 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
 
     def restored(self) -> list[str]:
         """What its last start brought back and what it did not, a line each. Blocks for an answer of the machine."""
-        from .restart import restored_lines
+        from .launching.cluster_start import restored_lines
 
         return restored_lines(self)
 

@@ -16,17 +16,17 @@ from nbprov.model.offers import Block, Offer, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
+from .engine_provider import Standing
 from .errors import readably
-from .prices import Prices, asked, narrowed
-from .standing import Standing
-from .terms import Terms, terms_of
+from .launch_terms import Terms, terms_of
+from .price_query import Prices, asked, narrowed
 
 if TYPE_CHECKING:
     from nbprov.catalog import Catalog, Query
     from nbprov.market import Chances, Stock
     from nbprov.planning import EnabledCloud, Relaxation
 
-    from .stock import StockDesk
+    from .services.stock import StockDesk
 
 
 SILENT = (Cause.TIMEOUT, Cause.TRANSIENT, Cause.RATE_LIMIT, Cause.UNKNOWN_OUTCOME)
@@ -53,7 +53,7 @@ class Planner(Standing):
         """What clouds say of their stock."""
         with self._making:
             if self._stock is None:
-                from .stock import StockDesk
+                from .services.stock import StockDesk
 
                 self._stock = StockDesk(self)
             return self._stock
@@ -299,7 +299,7 @@ class Planner(Standing):
 
     def _planned_again(self, spec: Spec, blocks: Sequence[Block]) -> Plan:
         """The plan of a pass: what waits for stock asks for it first, and a launch that is under way waits for no more than a moment."""
-        from .stock import LAUNCH_GRACE
+        from .services.stock import LAUNCH_GRACE
 
         return self.plan(spec, blocks=blocks, wait=LAUNCH_GRACE)
 

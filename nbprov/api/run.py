@@ -18,15 +18,15 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.runtime.waiting import Waitable, wait_for
 
-from .again import note_set_up
 from .cluster import Cluster, Done
-from .engines import EngineClientsOfRun
+from .cluster_proxy import ClusterVerbs
 from .errors import readable
-from .given import Given
-from .replacing import put_in_place
-from .run_verbs import ClusterVerbs
-from .setup_failure import after_failure
-from .underway import cancel
+from .launching.adopted_launches import cancel
+from .launching.cluster_replacement import put_in_place
+from .launching.cluster_reuse import note_set_up
+from .launching.setup_failure import after_failure
+from .services.compute_engines import EngineClientsOfRun
+from .spec_inputs import Given
 
 if TYPE_CHECKING:
     from nbprov.machines.masking import Masker

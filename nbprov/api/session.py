@@ -18,22 +18,22 @@ from nbprov.model.offers import Block, Plan
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
-from . import books
-from .again import SettingUp, guards_of
+from . import reports
 from .before_leaving import BeforeLeaving
-from .books import Cost, Tried
-from .catalogue import Catalogue
 from .cluster import Cluster, Done
-from .engines import Engined
 from .errors import DoesNotFit, readable, readably
-from .existing import existing
-from .given import Ask, Given, collect, names_given, nobody
-from .job_desk import JobDesk
-from .keeping import Keeping, check_name
-from .leaving import cut_off
-from .replacing import next_name, replace_with
+from .existing_cluster import existing
+from .launching.adopted_launches import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
+from .launching.cluster_replacement import next_name, replace_with
+from .launching.cluster_reuse import SettingUp, guards_of
+from .launching.disconnects import cut_off
+from .price_refresh import Catalogue
+from .reports import Cost, Tried
 from .run import Run
-from .underway import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
+from .services.cluster_names import Keeping, check_name
+from .services.compute_engines import Engined
+from .services.jobs import JobDesk
+from .spec_inputs import Ask, Given, collect, names_given, nobody
 
 if TYPE_CHECKING:
     from nbprov.catalog.refresh import Refreshed
@@ -239,7 +239,7 @@ class Session(JobDesk, Keeping, Engined):
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
             reason=row.reason,
-            simulated=books.is_simulated(row.candidate.offer),
+            simulated=reports.is_simulated(row.candidate.offer),
         )
 
     def spec_of(self, run_id: str) -> Spec:
@@ -334,11 +334,11 @@ class Session(JobDesk, Keeping, Engined):
 
     def costs(self) -> list[Cost]:
         """What each run has cost, newest first; failed attempts count."""
-        return books.costs(self.engine.ledger)
+        return reports.costs(self.engine.ledger)
 
     def attempts(self, name: str = "") -> list[Tried]:
         """The attempts of the latest run (of this name)."""
-        return books.attempts(self.engine.ledger, name)
+        return reports.attempts(self.engine.ledger, name)
 
     def sweep(self, *, end: bool = False) -> list[str]:
         """End machines of ours that the ledger does not know, on every enabled cloud, and say which; young ones are only named.

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.overview import Overview, Spent, overview
+from nbprov.api.dashboard_data import Overview, Spent, overview
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import RunState
 from nbprov.model.failures import RULES

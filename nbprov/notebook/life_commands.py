@@ -51,7 +51,7 @@ def start_arguments(parser: MagicParser) -> None:
 
 def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Start clusters, and say what is there again and what is not."""
-    from nbprov.api.restart import runs_now
+    from nbprov.api.launching.cluster_start import runs_now
 
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")

@@ -13,9 +13,9 @@ from importlib.metadata import version
 from typing import Any
 
 from nbprov.api import Cluster, Run, Session, Terms, session
-from nbprov.api.books import is_simulated
-from nbprov.api.given import names_given
-from nbprov.api.stock import LAUNCH_GRACE
+from nbprov.api.reports import is_simulated
+from nbprov.api.services.stock import LAUNCH_GRACE
+from nbprov.api.spec_inputs import names_given
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, RunState, RunView

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.reaching import Tunnel
+from nbprov.api.services.tunnels import Tunnel
 from nbprov.machines.files.folder_sync import size_words
 from nbprov.machines.tunnels.tunnels import TunnelView, in_words
 from nbprov.model.errors import UsageError

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from nbprov.api import session
-from nbprov.api.stock_watch import WATCH_SECONDS, InStock, StockWatch
+from nbprov.api.services.stock_watch import WATCH_SECONDS, InStock, StockWatch
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
 from nbprov.model.money import format_usd, usd
 from nbprov.model.places import Market

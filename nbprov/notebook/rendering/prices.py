@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from nbprov.api.books import is_simulated
+from nbprov.api.reports import is_simulated
 from nbprov.model.clock import Instant
 from nbprov.model.offers import Offer, Plan
 from nbprov.model.spec import ConfirmAbove

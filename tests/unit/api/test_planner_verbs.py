@@ -116,7 +116,7 @@ def test_conditions_that_there_are_not(session: api.Session) -> None:
 
 @given(st.text(max_size=20))
 def test_any_text_is_a_question_or_an_error_of_ours(catalog_of_all: Catalog, text: str) -> None:
-    from nbprov.api.prices import asked
+    from nbprov.api.price_query import asked
 
     try:
         query = asked(catalog_of_all, text, Query(), fuzzy=True)

@@ -12,8 +12,8 @@ import pytest
 from tunnel_world import MARKET, SPEC, WAIT_SECONDS, TunnelWorld, get, listens, until
 
 from nbprov import api
-from nbprov.api.replacing import NotReplaced
-from nbprov.api.restart import NoRoom
+from nbprov.api.launching.cluster_replacement import NotReplaced
+from nbprov.api.launching.cluster_start import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines.agents import agent_of
 from nbprov.machines.cells.cells import python_cell
@@ -146,7 +146,7 @@ def test_a_start_without_room_says_where_the_disk_is_and_what_can_be_done(world:
 
 
 def test_a_start_that_waits_for_room_gets_it(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.api.restart.FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("nbprov.api.launching.cluster_start.FIRST_PAUSE", 0.05)
     dev = world.up()
     dev.stop().wait(WAIT_SECONDS)
     market(world, FULL)

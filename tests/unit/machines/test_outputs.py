@@ -11,7 +11,7 @@ from test_cluster_life import other_kernel
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.api import taking
+from nbprov.api.services import outputs as taking
 from nbprov.machines.files.outputs import OutputsNotPulled
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError

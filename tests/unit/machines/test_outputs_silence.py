@@ -15,7 +15,7 @@ from test_outputs import listed, make, said, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.api import taking
+from nbprov.api.services import outputs as taking
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.supervision import cloud_watcher
 

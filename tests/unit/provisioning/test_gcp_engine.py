@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "doubles"))
 from clouds_under_test import own_folder
 from gcp_double import OTHER_PROJECT, GcpDouble
 
-from nbprov.api.restart import NoRoom, start_cluster
+from nbprov.api.launching.cluster_start import NoRoom, start_cluster
 from nbprov.catalog import Query, default_catalog
 from nbprov.clouds.gcp import make
 from nbprov.clouds.gcp.provisioner import GcpCloud
@@ -159,7 +159,7 @@ def test_machine_in_another_project_than_the_notebooks_is_not_given_up(world: Wo
 
 
 def test_a_start_without_room_stays_in_its_zone_and_gets_room_there_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.api.restart.FIRST_PAUSE", 0.05)
+    monkeypatch.setattr("nbprov.api.launching.cluster_start.FIRST_PAUSE", 0.05)
     engine = world.engine()
     row = world.launch(engine)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))

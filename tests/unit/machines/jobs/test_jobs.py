@@ -12,7 +12,7 @@ import pytest
 from tunnel_world import MARKET, TunnelWorld, until
 
 from nbprov import api
-from nbprov.api.working import JobHandle
+from nbprov.api.services.job_handle import JobHandle
 from nbprov.machines.agents import agent_of
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError

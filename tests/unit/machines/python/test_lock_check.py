@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_machine import shell_node
 
-from nbprov.api.again import python_differs
+from nbprov.api.launching.cluster_reuse import python_differs
 from nbprov.machines.python import cloned_lock
 from nbprov.machines.python.cloned_lock import read_there
 from nbprov.machines.python.lock_check import Unreadable, why_stale

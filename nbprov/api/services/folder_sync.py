@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from nbprov.model.clock import Seconds
 
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.sync.plan import Direction, SyncPlan
     from nbprov.remote.sync.sync import Synced
-
-    from .session import Session
 
 T = TypeVar("T")
 

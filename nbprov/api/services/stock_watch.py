@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nbprov.api.price_query import Prices
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.market.stock_index import Said
@@ -17,10 +18,8 @@ from nbprov.model.offers import Offer
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.runtime.waiting import Waitable
 
-from .prices import Prices
-
 if TYPE_CHECKING:
-    from .session import Session
+    from nbprov.api.session import Session
 
 WATCH_SECONDS: Seconds = 6 * 3600.0
 """How long a watch goes on where nothing else is said: a working day's half, and no question is asked for ever."""

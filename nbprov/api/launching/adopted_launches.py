@@ -7,12 +7,11 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nbprov.api.errors import LaunchUnderWay, NotSettled, readably
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import RunState
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.runtime.waiting import wait_for
-
-from .errors import LaunchUnderWay, NotSettled, readably
 
 if TYPE_CHECKING:
     from nbprov.model.spec import Spec

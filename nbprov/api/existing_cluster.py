@@ -9,12 +9,12 @@ from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
-from .again import use_again
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readably
-from .given import Given
+from .launching.adopted_launches import Say, other_spec, same_wish, see_adopted, waiting_driver
+from .launching.cluster_reuse import use_again
 from .run import Run
-from .underway import Say, other_spec, same_wish, see_adopted, waiting_driver
+from .spec_inputs import Given
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger.ledger import ClusterRow

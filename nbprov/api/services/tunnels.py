@@ -9,6 +9,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from nbprov.api.before_leaving import BeforeLeaving
+from nbprov.api.errors import readable, readably
+from nbprov.api.launching.node_setup import Bringer
+from nbprov.api.planner import Planner
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.errors import Interrupted
@@ -16,21 +20,16 @@ from nbprov.model.spec import Expose
 from nbprov.runtime.engine_thread import on_engine_thread
 from nbprov.runtime.waiting import wait_for
 
-from .before_leaving import BeforeLeaving
-from .errors import readable, readably
-from .planner import Planner
-from .replacement_setup import Bringer
-from .taking import Takings
+from .outputs import Takings
 
 if TYPE_CHECKING:
+    from nbprov.api.cluster import Cluster
+    from nbprov.api.run import Run
+    from nbprov.api.session import Session
     from nbprov.machines.ssh_config import SshConfig
     from nbprov.machines.tunnels.tunnels import Kept, Tunnels, TunnelView
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.live_cluster import LiveCluster
-
-    from .cluster import Cluster
-    from .run import Run
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 
@@ -216,7 +215,7 @@ class Reaching(Planner):
 
     def with_ports(self, found: Run | Cluster, expose: Expose) -> Run | Cluster:
         """A cluster that was found running has the tunnels of its ports opened too; its remarks tell of these and of the public ones."""
-        from .cluster import Cluster
+        from nbprov.api.cluster import Cluster
 
         if not isinstance(found, Cluster) or found.state is not ClusterState.RUNNING or not found.view().candidate.request.ports:
             return found

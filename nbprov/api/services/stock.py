@@ -19,10 +19,9 @@ from nbprov.runtime.waiting import wait_for
 from nbprov.runtime.worker_pool import Workers
 
 if TYPE_CHECKING:
+    from nbprov.api.planner import Planner
+    from nbprov.api.run import Run
     from nbprov.provisioning.run.driver import RunDriver
-
-    from .planner import Planner
-    from .run import Run
 
 log = logging.getLogger("nbprov.api")
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from nbprov.api.errors import readable
+from nbprov.api.reports import is_simulated
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import DOWN
 from nbprov.model.spec import Spec
 from nbprov.provisioning.supervision.desired_state import ASKED_BARE
 
-from .books import is_simulated
-from .errors import readable
-
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.machines.setup.setup_jobs import Report
-
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 

@@ -6,17 +6,15 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
 
-from .given import collect
-
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster, Node
     from nbprov.remote.agent.messages import Environment
-
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 
@@ -29,7 +27,7 @@ class Bringer:
 
     def why_not(self, row: ClusterRow) -> str:
         """Why a new machine could not be set up now; empty where it could."""
-        from .again import is_set_up
+        from .cluster_reuse import is_set_up
 
         run_id = row.run_id
         run = next((r for r in self._session.runs.values() if r.run_id == run_id), None)

@@ -24,8 +24,8 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
     made = Shelf(level=lambda pool: Level.NONE)
     monkeypatch.setattr(registry, "_points", lambda: only(made))
     monkeypatch.setattr(registry, "_made", {})
-    monkeypatch.setattr("nbprov.api.stock_watch.ASKED_AGAIN", 0.05)
-    monkeypatch.setattr("nbprov.api.stock_watch.STOCK_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.api.services.stock_watch.ASKED_AGAIN", 0.05)
+    monkeypatch.setattr("nbprov.api.services.stock_watch.STOCK_SECONDS", 0.0)
     monkeypatch.setattr("nbprov.market.stock_probe.ASKED_AGAIN", 0.01)
     yield made
     made.telling.set()

@@ -12,7 +12,7 @@ from nbprov.model.money import Micros
 from nbprov.model.offers import Block
 from nbprov.model.stock import Stock
 
-from .books import is_simulated
+from .reports import is_simulated
 
 if TYPE_CHECKING:
     from nbprov.provisioning.ledger import Ledger

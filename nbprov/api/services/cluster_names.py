@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from nbprov.api.errors import readably
+from nbprov.api.history import History, history
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.runtime.waiting import wait_for
 
-from .errors import readably
-from .history import History, history
-from .reaching import Reaching
 from .stock_watch import WATCH_SECONDS, StockWatch
+from .tunnels import Reaching
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
-    from .session import Session
+    from nbprov.api.cluster import Cluster
+    from nbprov.api.session import Session
 
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-]{1,2}[A-Za-z0-9]+)*")
 
@@ -54,7 +54,7 @@ class Keeping(Reaching):
         ClusterBusy
             If it is being stopped, started or ended.
         """
-        from .cluster import Cluster
+        from nbprov.api.cluster import Cluster
 
         engine, row = self.engine, self.engine.cluster(name)
         check_name(new or "?")

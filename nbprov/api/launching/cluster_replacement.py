@@ -5,19 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from nbprov.api.cluster import Cluster
+from nbprov.api.errors import readably
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.money import format_usd
 from nbprov.runtime.waiting import wait_for
 
-from .cluster import Cluster
-from .errors import readably
-
 if TYPE_CHECKING:
+    from nbprov.api.run import Run
+    from nbprov.api.session import Session
     from nbprov.provisioning.ledger import ClusterRow
-
-    from .run import Run
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 
@@ -48,7 +46,7 @@ def note_of(old: ClusterRow) -> str:
 
 def replace_with(session: Session, result: Run | Cluster, old: ClusterRow) -> Run | Cluster:
     """What `provision` gives where a cluster is to be replaced: a run that ends in that, or the new cluster in its place already."""
-    from .run import Run
+    from nbprov.api.run import Run
 
     if isinstance(result, Run):
         if not result.replaces:

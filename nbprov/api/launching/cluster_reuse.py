@@ -11,23 +11,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nbprov.api.cluster import Cluster, Done
+from nbprov.api.errors import readably
+from nbprov.api.spec_inputs import Ask, Given, collect
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
 from nbprov.model.spec import Guards, Spec
 
-from .cluster import Cluster, Done
-from .errors import readably
-from .given import Ask, Given, collect
 from .setup_failure import EVENT, SET_UP, after_failure
 
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.machines.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.remote.agent.messages import Environment
-
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 

@@ -13,7 +13,7 @@ import nbprov
 from nbprov import api
 from nbprov.api.cluster import Done
 from nbprov.api.errors import CloudTrouble, readable, readably
-from nbprov.api.given import collect
+from nbprov.api.spec_inputs import collect
 from nbprov.model.errors import Interrupted, NotFound, UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Secret, Spec

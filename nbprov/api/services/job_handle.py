@@ -6,19 +6,17 @@ import concurrent.futures
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from nbprov.api.errors import readably
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted
 from nbprov.runtime.waiting import Waitable, wait_for
 
-from .errors import readably
-
 if TYPE_CHECKING:
+    from nbprov.api.cluster import Cluster
     from nbprov.machines.jobs.jobs import Job
     from nbprov.provisioning.ledger.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
-
-    from .cluster import Cluster
 
 WORKDIR = "sky_workdir"
 """The folder of a job where its cluster's spec has a `workdir`: that of the spec's own `run`."""

@@ -14,7 +14,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, Checks
+from nbprov.api.cloud_checks import ASKED_AGAIN, CHEAP, PATIENCE, USABLE_FOR, Checks
 from nbprov.clouds import registry
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, Failure

@@ -16,7 +16,7 @@ from shelf_world import LONG, Shelf, only
 
 import nbprov
 from nbprov import api
-from nbprov.api.stock import _reorder
+from nbprov.api.services.stock import _reorder
 from nbprov.clouds import registry
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clusters import RunState
@@ -247,7 +247,7 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
     for place in (
-        "nbprov.api.stock.ASKED_AGAIN",
+        "nbprov.api.services.stock.ASKED_AGAIN",
         "nbprov.market.stock_probe.ASKED_AGAIN",
         "nbprov.provisioning.ledger.stock_observations.LEAST_HELD",
     ):
@@ -269,7 +269,7 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shel
 def test_a_wait_goes_on_being_asked_for_after_a_fault(
     session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("nbprov.api.stock.ASKED_AGAIN", 0.1)
+    monkeypatch.setattr("nbprov.api.services.stock.ASKED_AGAIN", 0.1)
     session.plan(L40S, wait=LONG)
     desk, asked = session.stock, threading.Event()
 

@@ -7,29 +7,28 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from nbprov.api.errors import readable, readably
+from nbprov.api.spec_inputs import found_again
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted, NbprovError
 from nbprov.model.spec import Engine
 from nbprov.runtime.waiting import wait_for
 
-from .errors import readable, readably
-from .given import found_again
-from .reaching import Reaching
+from .tunnels import Reaching
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from nbprov.api.cluster import Cluster
+    from nbprov.api.launching.cluster_reuse import SettingUp
+    from nbprov.api.run import Run
+    from nbprov.api.session import Session
     from nbprov.machines.engines.engine_state import Running
     from nbprov.machines.engines.ray import Connection
     from nbprov.machines.engines.startup import Values
     from nbprov.machines.tunnels.tunnels import Kept
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
-
-    from .again import SettingUp
-    from .cluster import Cluster
-    from .run import Run
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 

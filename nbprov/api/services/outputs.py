@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nbprov.api.errors import readable
 from nbprov.model.clock import Seconds, iso
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError
@@ -16,15 +17,12 @@ from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
 from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP, intent_of
 
-from .errors import readable
-
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.machines.files.outputs import Taking
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live_cluster import LiveCluster
-
-    from .session import Session
 
 log = logging.getLogger("nbprov.api")
 

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from nbprov.api.cluster import Cluster, Done
+from nbprov.api.errors import CloudTrouble, readably
 from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError
@@ -14,15 +16,11 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
-from .cluster import Cluster, Done
-from .errors import CloudTrouble, readably
-
 if TYPE_CHECKING:
+    from nbprov.api.session import Session
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
-
-    from .session import Session
 
 FIRST_PAUSE: Seconds = 30.0
 LAST_PAUSE: Seconds = 300.0

@@ -20,7 +20,7 @@ from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 from nbprov.runtime.worker_pool import Workers
 
-from .checks import Checks
+from .cloud_checks import Checks
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine

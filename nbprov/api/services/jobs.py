@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from nbprov.api.errors import readable, readably
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import Interrupted, NbprovError, NotFound
 from nbprov.model.failures import CloudError
 from nbprov.runtime.waiting import wait_for
 
-from .errors import readable, readably
-from .reaching import Reaching
+from .tunnels import Reaching
 
 if TYPE_CHECKING:
     from nbprov.machines.jobs.jobs import Job
