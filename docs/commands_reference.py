@@ -9,8 +9,8 @@ from pathlib import Path
 
 from nbprov.notebook import arguments
 from nbprov.notebook.arguments import MagicParser
-from nbprov.notebook.commands import COMMANDS, parser_of
-from nbprov.notebook.magics import Nbprov
+from nbprov.notebook.commands.registry import COMMANDS, parser_of
+from nbprov.notebook.magics.magics import Nbprov
 
 PAGE = Path(__file__).with_name("commands.md")
 

@@ -40,10 +40,10 @@ def load(shell: InteractiveShell) -> None:
     _refuse_broken_kernel()
     if getattr(shell, _MARK, None) is not None:
         return  # loaded already: autoreload comes here
-    from .completion import match
-    from .inspecting import install
+    from .completion.magics import match
+    from .completion.remote_inspect import install
     from .logfile import LogFile
-    from .magics import Nbprov
+    from .magics.magics import Nbprov
 
     magics: Any = Nbprov(shell=shell)
     loaded = _Loaded(magics, match, _show_what_is_due, LogFile(paths.home() / "logs" / "nbprov.log"), install(shell))
@@ -53,7 +53,7 @@ def load(shell: InteractiveShell) -> None:
     logging.getLogger(_LOG).addHandler(loaded.log)
     setattr(shell, _MARK, loaded)
     if _anything_left():
-        from .greeting import greet
+        from .load_message import greet
 
         greet(shell)
 
@@ -81,7 +81,7 @@ def unload(shell: InteractiveShell) -> None:
 
 
 def _close_session() -> None:
-    shown, api = sys.modules.get("nbprov.notebook.shown"), sys.modules.get("nbprov.api")
+    shown, api = sys.modules.get("nbprov.notebook.panels.displays"), sys.modules.get("nbprov.api")
     if shown is not None:
         shown.Follower.drop_all()
     if api is not None:
@@ -90,12 +90,12 @@ def _close_session() -> None:
 
 def _show_what_is_due(result: Any = None) -> None:
     """At the end of each cell: where nobody looks on, what it changed must be in the notebook when it is saved."""
-    shown = sys.modules.get("nbprov.notebook.shown")
+    shown = sys.modules.get("nbprov.notebook.panels.displays")
     if shown is None:
         return
-    from .panels import host
+    from .panels import frontend
 
-    if host.current() is host.Host.STATIC:
+    if frontend.current() is frontend.Host.STATIC:
         shown.Follower.flush()
 
 

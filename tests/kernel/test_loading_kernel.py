@@ -43,7 +43,7 @@ def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shar
 
 
 def test_help_of_every_subcommand(shared: Kernel) -> None:
-    names = shared.value("list(__import__('nbprov.notebook.commands', fromlist=['x']).COMMANDS)")
+    names = shared.value("list(__import__('nbprov.notebook.commands.registry', fromlist=['x']).COMMANDS)")
     assert {
         "check",
         "plan",
@@ -85,8 +85,8 @@ def test_unload_takes_everything_away_and_load_brings_it_back(home) -> None:
 def test_autoreload_of_the_package_leaves_the_magics_working(home) -> None:
     with new_kernel(home) as kernel:
         kernel.run("%load_ext autoreload\n%autoreload 2")
-        kernel.run("import importlib, nbprov.notebook.extension, nbprov.notebook.completion")
-        kernel.run("importlib.reload(nbprov.notebook.completion); importlib.reload(nbprov.notebook.extension)")
+        kernel.run("import importlib, nbprov.notebook.extension, nbprov.notebook.completion.magics")
+        kernel.run("importlib.reload(nbprov.notebook.completion.magics); importlib.reload(nbprov.notebook.extension)")
         kernel.run("%reload_ext nbprov")
         assert "nothing has been launched yet" in kernel.run("%nbprov costs").text
         assert kernel.value("len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])") == 1

@@ -74,7 +74,7 @@ def test_an_interrupt_leaves_whole_files_and_the_next_goes_on(shared_cluster: Ke
     shared_cluster.run(MAKE + "write('wide', big=150_000_000)")
     # Interrupted by its own progress: at once, however slow the machine is.
     shared_cluster.run(
-        "import nbprov.notebook.sync_command as s, _thread\n"
+        "import nbprov.notebook.commands.sync as s, _thread\n"
         "class Hasty(s._Showing):\n"
         "    def at(self, sent):\n"
         "        super().at(sent)\n"

@@ -47,7 +47,9 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
 
 
 def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> None:
-    shared_cluster.run("import nbprov.notebook.travelling as t\nmost, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)")
+    shared_cluster.run(
+        "import nbprov.notebook.magics.on_variables as t\nmost, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)"
+    )
     try:
         told = shared_cluster.run("%%on dev -i wide\nprint('ran')", ok=False)
         assert told.error_text.startswith("wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell")

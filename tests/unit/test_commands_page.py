@@ -14,7 +14,7 @@ import pytest
 import nbprov
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
-from nbprov.notebook.commands import COMMANDS, parser_of
+from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "example_notebooks").glob("*.ipynb"))]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .clusters_table import ClustersTable, ClustersView
-from .host import Host, current, has_widgets, is_interactive
-from .live import LiveDisplay
+from .frontend import Host, current, has_widgets, is_interactive
+from .live_display import LiveDisplay
 from .panel import Panel
 from .price_table import PriceTable
 from .run_panel import RunPanel

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.rendering.price_data import TableData
 
-from . import host
+from . import frontend
 
 View = TypeVar("View")
 
@@ -130,11 +130,11 @@ class Panel(ABC, Generic[View]):
 
     def _ipython_display_(self) -> None:
         """Show the panel that is a cell's value or was given to `display`, in two outputs where widgets are."""
-        if host.current() is not host.Host.WIDGETS:
+        if frontend.current() is not frontend.Host.WIDGETS:
             raise NotImplementedError  # IPython's way to be told that the MIME bundle is to be taken
-        from .live import LiveDisplay
+        from .live_display import LiveDisplay
 
-        LiveDisplay(self, where=host.Host.WIDGETS).show()
+        LiveDisplay(self, where=frontend.Host.WIDGETS).show()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None, **_: Any) -> Bundle:
         return self.static_bundle()

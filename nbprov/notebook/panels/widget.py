@@ -7,7 +7,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from nbprov.notebook import assets
+from nbprov.notebook import widget_assets
 
 
 class PanelWidget(anywidget.AnyWidget):
@@ -20,22 +20,22 @@ class PanelWidget(anywidget.AnyWidget):
 class PriceTableWidget(PanelWidget):
     """Draws `widgets/price_table.js`."""
 
-    _esm = assets.module(assets.PRICE_TABLE)
-    _css = assets.style()
+    _esm = widget_assets.module(widget_assets.PRICE_TABLE)
+    _css = widget_assets.style()
 
 
 class RunPanelWidget(PanelWidget):
     """Draws `widgets/run_panel.js`."""
 
-    _esm = assets.module(assets.RUN_PANEL)
-    _css = assets.style()
+    _esm = widget_assets.module(widget_assets.RUN_PANEL)
+    _css = widget_assets.style()
 
 
 class ClustersTableWidget(PanelWidget):
     """Draws `widgets/clusters_table.js`."""
 
-    _esm = assets.module(assets.CLUSTERS_TABLE)
-    _css = assets.style()
+    _esm = widget_assets.module(widget_assets.CLUSTERS_TABLE)
+    _css = widget_assets.style()
 
 
 def free_route(widget: Any) -> None:

@@ -9,8 +9,8 @@ from nbprov.model.clock import Instant, short_duration
 from nbprov.model.clusters import ClusterState, ClusterView
 from nbprov.model.money import Micros, format_usd
 
+from .formatting import CLUSTER_LOOKS, DASH, SIMULATED, Look, place_words, utc_words
 from .tables import Column, html_heading, html_lines, html_page, html_table, safe_text, text_table
-from .words import CLUSTER_LOOKS, DASH, SIMULATED, Look, place_words, utc_words
 
 _COLUMNS = (
     Column("name", flexible=True),

@@ -19,7 +19,7 @@ from nbprov.model.money import format_usd
 from nbprov.model.offers import Candidate, Offer, Plan, Unusable
 from nbprov.model.stock import Level, Pool, Stock
 
-from .words import DASH, age_words, number_words, stock_words
+from .formatting import DASH, age_words, number_words, stock_words
 
 NAN = math.nan
 GREYED = 5

@@ -13,9 +13,9 @@ from nbprov.model.offers import Offer, Plan
 from nbprov.model.spec import ConfirmAbove
 from nbprov.model.stock import Stock
 
+from .formatting import DASH, candidate_words, nodes_words, per_hour, utc_words
 from .price_data import Coded, TableData
 from .tables import Column, html_heading, html_lines, html_page, html_table, more_rows, text_table
-from .words import DASH, candidate_words, nodes_words, per_hour, utc_words
 
 STATIC_ROWS = 20
 """Rows of a price table that a saved notebook or a terminal shows."""

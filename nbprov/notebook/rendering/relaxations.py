@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .sheet import Sheet
+from .formatting import per_hour
+from .result_table import Sheet
 from .tables import Column
-from .words import per_hour
 
 if TYPE_CHECKING:
     from nbprov.planning import Relaxation

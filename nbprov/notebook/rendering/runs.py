@@ -10,9 +10,7 @@ from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, RunSt
 from nbprov.model.failures import Cause
 from nbprov.model.money import Micros
 
-from .prices import PlanFacts, plan_facts, plan_html, plan_text
-from .tables import Column, html_heading, html_lines, html_page, html_preformatted, html_table, one_line, safe_text, text_table
-from .words import (
+from .formatting import (
     ATTEMPT_LOOKS,
     DASH,
     RUN_LOOKS,
@@ -26,6 +24,8 @@ from .words import (
     place_words,
     utc_words,
 )
+from .prices import PlanFacts, plan_facts, plan_html, plan_text
+from .tables import Column, html_heading, html_lines, html_page, html_preformatted, html_table, one_line, safe_text, text_table
 
 PLAN_ROWS_WAITING = 10
 """Rows of the plan shown statically while a run waits for Launch; once attempts are made they tell more than the plan."""

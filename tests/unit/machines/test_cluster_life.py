@@ -299,7 +299,7 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, t
 
 
 def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nbprov.notebook import outputs_command
+    from nbprov.notebook.commands import outputs as outputs_command
 
     world.up()
     monkeypatch.setattr(outputs_command, "session", lambda: world.session)

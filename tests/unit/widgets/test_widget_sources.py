@@ -12,12 +12,12 @@ from types import ModuleType
 
 import pytest
 
-from nbprov.notebook import assets
+from nbprov.notebook import widget_assets
 
 ROOT = Path(__file__).resolve().parents[3]
 WIDGETS = ROOT / "widgets"
 MOST_BYTES = 32_000
-PANELS = {"price_table": assets.PRICE_TABLE, "run_panel": assets.RUN_PANEL, "clusters_table": assets.CLUSTERS_TABLE}
+PANELS = {"price_table": widget_assets.PRICE_TABLE, "run_panel": widget_assets.RUN_PANEL, "clusters_table": widget_assets.CLUSTERS_TABLE}
 
 
 def _tool() -> ModuleType:
@@ -49,7 +49,7 @@ def test_types_of_the_panels_code() -> None:
 
 @pytest.mark.parametrize("name", PANELS)
 def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> None:
-    text = assets.module(PANELS[name])
+    text = widget_assets.module(PANELS[name])
     assert len(text.encode()) < MOST_BYTES
     assert text.count("export default") == 1
     assert not re.search(r"^import |^export (?!default)", text, re.MULTILINE)
@@ -78,7 +78,7 @@ def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
 
 def test_every_rule_of_style_is_the_panels_own() -> None:
     style = re.sub(
-        r"@keyframes.*?\}\s*\}", "", re.sub(r"/\*.*?\*/", "", (WIDGETS / assets.STYLE).read_text(encoding="utf-8"), flags=re.DOTALL)
+        r"@keyframes.*?\}\s*\}", "", re.sub(r"/\*.*?\*/", "", (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8"), flags=re.DOTALL)
     )
     selectors = re.findall(r"([^{}]+)\{", style)
     strange = [s.strip() for group in selectors if not group.strip().startswith("@") for s in group.split(",") if ".nbprov-" not in s]
@@ -87,7 +87,7 @@ def test_every_rule_of_style_is_the_panels_own() -> None:
 
 
 def _palettes() -> list[dict[str, str]]:
-    text = (WIDGETS / assets.STYLE).read_text(encoding="utf-8")
+    text = (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8")
     blocks = re.findall(r"\{([^{}]*--nbprov-own-bg:[^{}]*)\}", text)
     return [dict(re.findall(r"--nbprov-([a-z-]+): (#[0-9a-f]{6});", block)) for block in blocks]
 

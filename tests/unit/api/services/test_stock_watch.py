@@ -15,8 +15,8 @@ from nbprov import api
 from nbprov.clouds import registry
 from nbprov.model.errors import UsageError
 from nbprov.model.stock import Level
-from nbprov.notebook import watch_command
 from nbprov.notebook.arguments import MagicParser
+from nbprov.notebook.commands import watch as watch_command
 
 
 @pytest.fixture

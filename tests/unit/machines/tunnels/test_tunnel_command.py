@@ -16,8 +16,8 @@ from tunnel_world import Served, TunnelWorld, get, listens, quiet_port
 from nbprov import api
 from nbprov.machines.tunnels.tunnels import TunnelView
 from nbprov.model.errors import NotFound, UsageError
+from nbprov.notebook.commands.tunnel import _COLUMNS, TunnelSheet, _rows
 from nbprov.notebook.extension import load, unload
-from nbprov.notebook.tunnel_command import _COLUMNS, TunnelSheet, _rows
 
 pytestmark = pytest.mark.machine
 

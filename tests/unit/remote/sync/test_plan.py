@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from nbprov.machines.files.folder_sync import ended, place_there, summary
 from nbprov.model.errors import UsageError
-from nbprov.notebook.sync_command import split_path
+from nbprov.notebook.commands.sync import split_path
 from nbprov.remote.sync.client import PROGRAM
 from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.plan import Direction, Entry, Known, Listing, SyncPlan, apart, decide, to_compare

@@ -1,0 +1,165 @@
+"""`%nbprov catalog`: how the prices stand, renewing them, what changed, putting them back."""
+
+from __future__ import annotations
+
+import argparse
+import html
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from nbprov.api import session
+from nbprov.catalog.refresh.status import Outcome
+from nbprov.model.errors import UsageError
+from nbprov.notebook.arguments import MagicParser
+from nbprov.notebook.panels import frontend
+from nbprov.notebook.rendering.result_table import Sheet
+
+from .catalog_tables import differences_sheet, progress_lines, refreshed_sheet, status_sheet
+
+if TYPE_CHECKING:
+    from nbprov.catalog import CloudInfo
+    from nbprov.catalog.refresh import Step
+
+ACTIONS = ("refresh", "diff", "restore", "path")
+
+
+def arguments(parser: MagicParser) -> None:
+    """The line of `%nbprov catalog`."""
+    parser.add_argument("action", nargs="?", choices=ACTIONS, help="refresh, diff, restore or path; without one: how the prices stand")
+    parser.add_argument("clouds", nargs="*", metavar="CLOUD", help="only these clouds")
+    parser.add_argument(
+        "--source",
+        choices=("auto", "hosted", "provider"),
+        default="auto",
+        help="refresh: from the hosted v8 files, or from the cloud itself",
+    )
+    parser.add_argument("--force", action="store_true", help="refresh: over files edited by hand too, and with far fewer rows than before")
+    parser.add_argument("--shipped", action="store_true", help="diff, restore: the prices that came with this release")
+    parser.add_argument("--rows", type=int, default=25, metavar="N", help="diff: so many rows (default 25)")
+
+
+def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
+    """Do what the line asks for; tables are the cell's value."""
+    return _ACTS[arguments.action](arguments)
+
+
+def _status(arguments: argparse.Namespace) -> Sheet:
+    here = session()
+    statuses = here.catalogue.status()
+    catalog = here.catalog()
+    held = set(catalog.clouds())
+
+    def info(cloud: str) -> CloudInfo | None:
+        return catalog.info(cloud) if cloud in held else None
+
+    return status_sheet(statuses, info, time.time())
+
+
+def _refresh(arguments: argparse.Namespace) -> Sheet:
+    shown = _Progress()
+    try:
+        done = session().catalogue.refresh(
+            arguments.clouds or None, source=arguments.source, force=arguments.force, watch=shown.watch, tick=shown.tick
+        )
+    except BaseException:
+        shown.end("ended early")
+        raise
+    shown.end(done.sentence())
+    return refreshed_sheet(done)
+
+
+def _diff(arguments: argparse.Namespace) -> Sheet:
+    cloud = _at_most_one(arguments)
+    against = "shipped" if arguments.shipped else "last"
+    found = session().catalogue.diff(cloud, against=against)
+    what = "against the shipped prices" if arguments.shipped else "by the last refresh"
+    return differences_sheet(found, f"changes {f'of {cloud} ' if cloud else ''}{what}", max(0, arguments.rows))
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    done: dict[str, str] = {}
+    for cloud in arguments.clouds or [""]:
+        done |= session().catalogue.restore(cloud, to="shipped" if arguments.shipped else "last")
+    for cloud, what in done.items():
+        print(f"{cloud}: {what}")
+    if not done:
+        print("nothing to restore: no file was edited; name a cloud to have its shipped prices back")
+
+
+def _path(arguments: argparse.Namespace) -> None:
+    print(session().catalogue.path(_at_most_one(arguments)))
+
+
+def _at_most_one(arguments: argparse.Namespace) -> str:
+    if len(arguments.clouds) > 1:
+        raise UsageError(f"%nbprov catalog {arguments.action} wants one cloud, or none for all", hint="run it once for each")
+    return arguments.clouds[0] if arguments.clouds else ""
+
+
+_ACTS: dict[str | None, Callable[[argparse.Namespace], Any]] = {
+    None: _status,
+    "refresh": _refresh,
+    "diff": _diff,
+    "restore": _restore,
+    "path": _path,
+}
+
+
+class _Progress:
+    """Where a person looks on: one output that is renewed. Elsewhere: a line when a cloud is done."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Step] = {}
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+        self._is_live = frontend.current() is frontend.Host.WIDGETS
+        self._is_over = False
+        self._id = f"nbprov-{uuid.uuid4().hex}"
+        if self._is_live:
+            self._publish("asking for prices …", update=False)
+
+    def watch(self, step: Step) -> None:
+        """Take in a step. From any thread."""
+        with self._lock:
+            self._steps[step.cloud] = step
+        if self._is_live:
+            session().engine.publisher.mark(self._id, self._send)
+
+    def tick(self) -> None:
+        """In the cell's own thread, while it waits: what is to be printed is printed here."""
+        if not self._is_live:
+            for line in self._news():
+                print(line, flush=True)
+
+    def end(self, sentence: str) -> None:
+        """All is done, or was interrupted: the table, or the error, says the rest."""
+        self.tick()
+        if not self._is_live:
+            return
+        with self._lock:
+            self._is_over = True
+            self._publish(sentence, update=True)
+        session().engine.publisher.forget(self._id)
+
+    def _news(self) -> list[str]:
+        with self._lock:
+            over = {cloud: step for cloud, step in self._steps.items() if step.result is not None and cloud not in self._told}
+        self._told |= over.keys()
+        # That nobody answers is said once, at the end.
+        return progress_lines({c: s for c, s in over.items() if s.result is not None and s.result.outcome is not Outcome.OFFLINE})
+
+    def _send(self) -> None:
+        # Published under the lock: what is sent by the engine's thread must not come after the last word.
+        with self._lock:
+            if not self._is_over:
+                self._publish("\n".join(progress_lines(self._steps)), update=True)
+
+    def _publish(self, text: str, *, update: bool) -> None:
+        shell = frontend.shell()
+        if shell is None:
+            return
+        data = {"text/plain": text, "text/html": f'<pre style="margin:0;white-space:pre-wrap">{html.escape(text)}</pre>'}
+        shell.display_pub.publish(data=data, metadata={}, transient={"display_id": self._id}, update=update)

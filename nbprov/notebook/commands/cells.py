@@ -1,0 +1,127 @@
+"""`%nbprov cells`: the cells that ran or run on a machine, whoever started them, and their output, then and now."""
+
+from __future__ import annotations
+
+import argparse
+import queue
+from pathlib import Path
+from typing import Any
+
+from nbprov.api import session
+from nbprov.model.clock import short_duration
+from nbprov.model.errors import Interrupted, NotFound, UsageError
+from nbprov.notebook.arguments import MagicParser
+from nbprov.notebook.magics.on import follow
+from nbprov.notebook.rendering.formatting import utc_words
+from nbprov.notebook.rendering.tables import Column, text_table
+
+CODE_LENGTH = 48
+MOST_ROWS = 30
+
+_code: dict[str, str] = {}
+"""First lines of the cells that this kernel sent. The machine keeps no code on its disk, where others might read it."""
+
+
+def remember(id: str, text: str) -> None:
+    """Keep a cell's first line for the listing."""
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    _code[id] = first if len(first) <= CODE_LENGTH else first[: CODE_LENGTH - 1] + "…"
+
+
+def arguments(parser: MagicParser) -> None:
+    """The line of `%nbprov cells`."""
+    parser.add_argument("name", help="the cluster")
+    parser.add_argument("cell", nargs="?", default="", help="a cell's id, the beginning of one, or `last`; without one they are listed")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--follow", "-f", action="store_true", help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell"
+    )
+    how.add_argument("--interrupt", action="store_true", help="interrupt it there, as the stop button does")
+    how.add_argument("--save", metavar="FILE", help="write its text to a file here instead of showing it")
+    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)")
+
+
+def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    """List the cells of a machine, or show, follow, save or interrupt one of them.
+
+    Raises
+    ------
+    NotFound
+        If there is no such cluster or cell.
+    """
+    from nbprov.machines.cells.history import find_cell, interrupt_cell, list_cells
+
+    here, name, node = session(), arguments.name, arguments.node
+    if not arguments.cell:
+        if arguments.follow or arguments.interrupt or arguments.save:
+            raise UsageError("which cell?", hint=f"%nbprov cells {name} last --follow; %nbprov cells {name} lists them")
+        _list(name, here.wait_remote(name, lambda live: list_cells(live, node)))
+        return
+    found = here.wait_remote(name, lambda live: find_cell(live, arguments.cell, node))
+    if arguments.interrupt:
+        was_live = here.wait_remote(name, lambda live: interrupt_cell(live, found.id, node))
+        print(f"{found.id}: {'interrupted' if was_live else 'it had ended before'}")
+    elif arguments.save:
+        _save(name, found.id, node, Path(arguments.save).expanduser())
+    else:
+        _show(shell, name, found, node, to_the_end=arguments.follow)
+
+
+def _list(name: str, cells: list[Any]) -> None:
+    if not cells:
+        print(f"no cell has run on {name}")
+        return
+    now = session().engine.clock.now()
+    rows = [
+        [
+            task.id,
+            task.status or task.state,
+            utc_words(task.started or task.created),
+            short_duration((task.ended or now) - (task.started or task.created)),
+            _code.get(task.id, ""),
+        ]
+        for task in cells[-MOST_ROWS:]
+    ]
+    for line in text_table(
+        [Column("id"), Column("state"), Column("started"), Column("time"), Column("code (of this kernel's cells)")], rows
+    ):
+        print(line)
+
+
+def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> None:
+    from nbprov.machines.cells.history import replay
+
+    outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
+    future = session().start_remote(name, lambda live: replay(live, found.id, node, on_output=outputs.put, to_the_end=to_the_end))
+    try:
+        follow(shell, future, outputs)
+    except KeyboardInterrupt:
+        future.cancel()
+        raise Interrupted(f"no longer looking; what runs on {name} goes on") from None
+    if not found.is_over and not to_the_end:
+        print(f"… it still runs: %nbprov cells {name} {found.id} --follow")
+
+
+def _save(name: str, id: str, node: int, path: Path) -> None:
+    from nbprov.machines.cells.history import kept_text
+
+    text = session().wait_remote(name, lambda live: kept_text(live, id, node))
+    write_kept(path, text)
+    print(f"{path}: {len(text):,} characters of {id}")
+
+
+def write_kept(path: Path, text: str) -> None:
+    """Write what a machine printed into a file of the user's choice.
+
+    Raises
+    ------
+    NotFound
+        If it cannot be written, with the reason.
+    """
+    try:
+        path.write_text(text, encoding="utf-8", newline="")
+    except OSError as error:
+        why = (
+            "it is a folder" if path.is_dir() else "its folder does not exist" if not path.parent.is_dir() else error.strerror or str(error)
+        )
+        raise NotFound(f"{path} cannot be written: {why}", hint="name a file that can be", code="file.not-written") from None

@@ -1,0 +1,166 @@
+"""`%nbprov logs`: what a job printed, and what it prints."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import queue
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nbprov.api import session
+from nbprov.model.errors import Interrupted, UsageError
+from nbprov.notebook.arguments import MagicParser, at_least_one
+
+from .cells import write_kept
+
+if TYPE_CHECKING:
+    from nbprov.api import Session
+    from nbprov.provisioning.ledger.ledger import ClusterRow
+    from nbprov.provisioning.live_cluster import LiveCluster
+
+RUN = "run"
+"""The job of a spec's own `run:`."""
+
+TICK = 0.05
+"""Seconds between two looks for an interrupt."""
+PAUSE = 0.2
+"""Seconds between two writes of what comes: as fast as anybody reads."""
+LINES_A_WRITE = 200
+BYTES_A_WRITE = 32 * 1024
+"""Of what came since the last write no more than this is shown: a job that floods must not stop the browser."""
+FOLLOWED_BYTES = 8 * 1024 * 1024
+"""No more than this is shown in one cell: the notebook would not open again. The last lines are, at the end."""
+LAST_LINES = 20
+
+
+def arguments(parser: MagicParser) -> None:
+    """The line of `%nbprov logs`."""
+    parser.add_argument("name", help="the cluster, or the id of a run that has ended")
+    parser.add_argument(
+        "job",
+        nargs="?",
+        default="",
+        help="id of a job, or a name for the newest of that name: setup, train-1 (default: run, else the newest)",
+    )
+    parser.add_argument("--follow", "-f", action="store_true", help="show what comes, to the job's end; Ctrl-C ends this, not the job")
+    parser.add_argument("--last", type=at_least_one, default=None, metavar="N", help="the last N lines (default: 1000)")
+    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node's part (default: 0, the head)")
+    parser.add_argument("--save", metavar="FILE", help="write all of it into a file instead")
+
+
+def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
+    """Print, follow or save a log.
+
+    Raises
+    ------
+    NotFound
+        If there is no such cluster or job.
+    Interrupted
+        On Ctrl-C while following; the job goes on.
+    """
+    from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES
+
+    here = session()
+    row = here.row_of(arguments.name)
+    arguments.job = arguments.job or _usual_job(here, row)
+    if arguments.save:
+        if arguments.follow:
+            raise UsageError("--save writes what there is; it does not follow", hint="leave --follow or --save out")
+        _save(here.log_of(row, arguments.job, lines=arguments.last, node=arguments.node).text, Path(arguments.save).expanduser())
+        return
+    lines = arguments.last or SHOWN_LINES
+    if arguments.follow and here.is_up(row):
+        _follow(arguments, lines)
+        return
+    told = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
+    if told.earlier and arguments.last is None:
+        count = f"{told.earlier:,}" if told.is_counted else f"at least {told.earlier:,}"
+        print(f"… {count} earlier lines are not shown; all of it: %nbprov logs {arguments.name} {arguments.job} --save FILE")
+    print(told.text, end="" if told.text.endswith("\n") or not told.text else "\n")
+    if not here.is_up(row):
+        print(f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})")
+
+
+def _usual_job(here: Session, row: ClusterRow) -> str:
+    """The job that is meant where none is named: the spec's `run`, else the newest."""
+    jobs = here.jobs_of(row)
+    return RUN if not jobs or any(job.name == RUN for job in jobs) else jobs[-1].id
+
+
+def _save(text: str, path: Path) -> None:
+    write_kept(path, text)
+    lines = text.count("\n")
+    print(f"{path}: {lines:,} line{'' if lines == 1 else 's'}, {len(text.encode()) / 1e6:.1f} MB")
+
+
+def _follow(arguments: argparse.Namespace, lines: int) -> None:
+    here = session()
+    pieces: queue.SimpleQueue[str] = queue.SimpleQueue()
+    showing = _Showing(pieces, arguments)
+
+    async def pump(live: LiveCluster) -> str:
+        from nbprov.machines.jobs.format import end_words
+        from nbprov.machines.jobs.jobs import find_job
+
+        async for text in here.followed(live, arguments.job, node=arguments.node, lines=lines):
+            pieces.put(text)
+            await asyncio.sleep(0)
+        job = await find_job(live, arguments.job)
+        return f"({end_words(job)})" if job.is_over else f"({job.id} goes on on other nodes)"
+
+    future = here.start_attached(arguments.name, pump)
+    try:
+        while not future.done():
+            showing.show(PAUSE)
+        showing.show(0)
+        showing.finish()
+        print(future.result())
+    except KeyboardInterrupt:
+        future.cancel()
+        showing.show(0)
+        showing.finish()
+        raise Interrupted(f"no longer followed; the job goes on on {arguments.name}") from None
+
+
+class _Showing:
+    """Brings what comes to the cell, no faster than a browser can draw it, and no more than a notebook can hold."""
+
+    def __init__(self, pieces: queue.SimpleQueue[str], arguments: argparse.Namespace) -> None:
+        self._pieces = pieces
+        self._save = f"%nbprov logs {arguments.name} {arguments.job} --save FILE"
+        self._shown = 0
+        self._unshown: deque[str] = deque(maxlen=LAST_LINES)
+
+    def show(self, seconds: float) -> None:
+        """Write what is there, after a pause in which more may come."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(TICK, left))
+        came = []
+        with suppress(queue.Empty):
+            while True:
+                came.append(self._pieces.get_nowait())
+        if not came:
+            return
+        from nbprov.machines.jobs.logs import SHOWN_BYTES, SHOWN_LINES, tail_of
+
+        # The first are the last lines of what was there, which are all wanted.
+        limits = (LINES_A_WRITE, BYTES_A_WRITE) if self._shown else (SHOWN_LINES, SHOWN_BYTES)
+        tail = tail_of("".join(came), *limits)
+        if self._shown > FOLLOWED_BYTES:
+            self._unshown.extend(tail.text.splitlines(keepends=True))
+            return
+        if tail.earlier:
+            print(f"… {tail.earlier:,} lines came too fast to be shown; all of it: {self._save}")
+        print(tail.text, end="", flush=True)
+        self._shown += len(tail.text)
+        if self._shown > FOLLOWED_BYTES:
+            print(f"\n… more than {FOLLOWED_BYTES >> 20} MB: the rest is not shown but for its end; all of it: {self._save}")
+
+    def finish(self) -> None:
+        """Write the end of what was not shown."""
+        print("".join(self._unshown), end="", flush=True)

@@ -1,0 +1,163 @@
+"""Completion inside the magics: flags, YAML keys by place, names of accelerators, clouds, regions and clusters."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.completer import SimpleCompletion, context_matcher
+
+if TYPE_CHECKING:
+    import argparse
+
+    from nbprov.catalog import Catalog
+    from nbprov.notebook.arguments import MagicParser
+
+_MAGICS = re.compile(r"\s*(?:\w+\s*=\s*)?%{1,2}(provision|prices|clusters|on|nbprov)\b")
+_MOST = 200
+
+
+@context_matcher()  # type: ignore[untyped-decorator]
+def match(context: Any) -> dict[str, Any]:
+    """IPython's matcher: what fits at the cursor of a cell that is one of our magics; nothing elsewhere."""
+    first, _, _ = context.full_text.partition("\n")
+    found = _MAGICS.match(first)
+    if found is None:
+        return {"completions": [], "suppress": False}
+    word, offered = _complete(found.group(1), context, first)
+    # Nobody has to know that it is written A100: case does not matter to the magics either.
+    fitting = [text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())]
+    return {
+        "completions": [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]],
+        "matched_fragment": word,
+        "suppress": True,
+        "do_not_suppress": set(),
+    }
+
+
+def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
+    if context.cursor_line == 0:
+        before = first[: context.cursor_position]
+        word = re.split(r"\s", before)[-1]
+        return word, _line_words(magic, before, word)
+    if magic == "provision" or (magic == "nbprov" and "plan" in first):
+        return _yaml_words(context)
+    if magic == "on":
+        from .remote import remote_words
+
+        body = context.full_text.split("\n", 1)[1]
+        lines = body.split("\n")
+        line = context.cursor_line - 1
+        return remote_words(first, body, sum(len(one) + 1 for one in lines[:line]) + context.cursor_position)
+    return "", []
+
+
+def _line_words(magic: str, before: str, word: str) -> list[str]:
+    previous = before[: len(before) - len(word)].split()[1:]
+    if magic == "nbprov":
+        from nbprov.notebook.commands.registry import COMMANDS
+
+        if not previous:
+            return sorted(COMMANDS)
+    parser = _parser(magic, previous)
+    if parser is None:
+        return []
+    if word.startswith("-"):
+        return parser.flags()
+    action = parser.option(previous[-1]) if previous else None
+    if magic == "nbprov" and previous[0] in ("jobs", "logs"):
+        from nbprov.notebook.commands.jobs import completions
+
+        return completions(previous, action.dest if action is not None else "", _cluster_names())
+    if action is not None:
+        return _option_values(action, previous)
+    if magic == "prices":
+        return _catalog().accelerators()
+    if magic == "nbprov" and previous[0] == "catalog":
+        from nbprov.notebook.commands.catalog import ACTIONS
+
+        return list(ACTIONS) if len(previous) == 1 else _catalog().clouds()
+    # A cluster that is to be made has no name yet, but one that is there can be asked for again.
+    return _cluster_names() if magic in ("on", "nbprov", "provision") else []
+
+
+def _parser(magic: str, previous: list[str]) -> MagicParser | None:
+    from nbprov.notebook import arguments
+
+    if magic == "nbprov":
+        from nbprov.notebook.commands.registry import COMMANDS, parser_of
+
+        return parser_of(previous[0]) if previous[0] in COMMANDS else None
+    parsers: dict[str, Callable[[], MagicParser]] = {
+        "provision": arguments.provision_parser,
+        "prices": arguments.prices_parser,
+        "on": arguments.on_parser,
+        "clusters": arguments.clusters_parser,
+    }
+    return parsers[magic]()
+
+
+def _option_values(option: argparse.Action, previous: list[str]) -> list[str]:
+    if option.dest == "cloud":
+        return _catalog().clouds()
+    if option.dest == "assume":
+        return [*_catalog().clouds(), "all"]
+    if option.dest in ("region", "zone", "type"):
+        named = [value for flag, value in pairwise(previous) if flag == "--cloud"]
+        clouds = _catalog().clouds()
+        return _names_in([cloud for cloud in clouds if cloud in named] or clouds, option.dest)
+    return [str(choice) for choice in option.choices or ()]
+
+
+def _names_in(clouds: list[str], what: str) -> list[str]:
+    """The regions, zones or instance types of these clouds."""
+    if what == "region":
+        return _regions(clouds)
+    catalog = _catalog()
+    if what == "type":
+        return sorted(catalog.instance_types(clouds))
+    return sorted({zone for cloud in clouds for region in catalog.regions(cloud) for zone in catalog.zones(cloud, region)})
+
+
+def _yaml_words(context: Any) -> tuple[str, list[str]]:
+    from nbprov.spec import keys_at
+
+    body = context.full_text.split("\n", 1)[1]
+    place = keys_at(body, context.cursor_line, context.cursor_position + 1)
+    if not place.field:
+        return place.prefix, [f"{key.name}:" for key in place.keys]
+    if place.values:
+        return place.prefix, list(place.values)
+    catalog = _catalog()
+    values: Iterable[str] = ()
+    if place.field == "accelerators":
+        values = catalog.accelerators()
+    elif place.field in ("cloud", "infra"):
+        values = [*catalog.clouds(), "local"]
+    elif place.field == "region":
+        named = [cloud for cloud in catalog.clouds() if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)]
+        values = _regions(named or catalog.clouds())
+    return place.prefix, list(values)
+
+
+def _catalog() -> Catalog:
+    from nbprov.catalog import default_catalog
+
+    return default_catalog()
+
+
+def _regions(clouds: Iterable[str]) -> list[str]:
+    catalog = _catalog()
+    return sorted({region for cloud in clouds for region in catalog.regions(cloud)})
+
+
+def _cluster_names() -> list[str]:
+    # Never opens a ledger for a completion: without a session there are no clusters to speak of.
+    api = sys.modules.get("nbprov.api")
+    here = api.current() if api is not None else None
+    if here is None:
+        return []
+    return [view.name for view in here.clusters()] + [name for name, run in here.runs.items() if not run.done]

@@ -1,0 +1,55 @@
+"""The badge of a remote cell: one quiet line that says where it ran, and how long."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from nbprov.api import session
+from nbprov.model.errors import NbprovError
+from nbprov.notebook.options import options_of
+
+LONG_SECONDS = 1.0
+"""A cell that took this long gets a badge of its own; a quick one only where the place is not that of the badge before."""
+
+_STYLE = "display:inline-block;font-size:smaller;opacity:.65;padding:0 .6em;border:1px solid currentColor;border-radius:1em"
+
+_last: dict[str, str] = {}
+
+
+def show_badge(shell: Any, name: str, seconds: float, *, nodes: str = "head", how: str = "") -> None:
+    """Show the badge, as `%config Nbprov.badge` asks for it.
+
+    Parameters
+    ----------
+    how
+        It ended, where not well: `failed`, `interrupted`.
+    """
+    wish = options_of(shell).badge
+    if wish is False:
+        return
+    try:
+        where = _where(name, nodes)
+    except NbprovError:
+        return  # it is not there, which the cell's own error says
+    is_new = _last.get(name) != where
+    _last[name] = where
+    if wish is not True and not is_new and seconds < LONG_SECONDS:
+        return
+    text = " · ".join(filter(None, (where, _duration(seconds), how)))
+    shell.display_pub.publish(data={"text/plain": text, "text/html": f'<div style="{_STYLE}">{html.escape(text)}</div>'}, metadata={})
+
+
+def _where(name: str, nodes: str) -> str:
+    offer = session().engine.cluster(name).candidate.offer
+    place = "/".join(filter(None, (offer.cloud, offer.region, offer.zone)))
+    gpus = f"{offer.accelerator}:{offer.accelerator_count:g}" if offer.accelerator else offer.instance_type
+    which = "" if nodes == "head" else f"nodes {nodes}" if not nodes.isdecimal() else f"node {nodes}"
+    return " · ".join(filter(None, (name, which, place, gpus)))
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

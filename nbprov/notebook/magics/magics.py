@@ -1,0 +1,169 @@
+"""The magics. Each reads its line and hands over to the module that does the work; nothing else happens here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
+from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, validate
+
+from nbprov.model.errors import Interrupted, NbprovError, UsageError
+from nbprov.notebook.arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
+
+
+@magics_class
+class Nbprov(Magics):
+    """The magics of nbprov and its options (`%config Nbprov`)."""
+
+    nest_asyncio = Bool(
+        False,
+        help="Apply nest_asyncio for your own nested loops. Nothing in nbprov needs it: its engine has a thread and a loop of its own.",
+    ).tag(config=True)
+    demo = Bool(help="Let the simulated `local` cloud into every plan, not only into those that name it.").tag(config=True)
+    hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(config=True)
+
+    catalog_refresh = Dict(
+        help="When each cloud's prices are renewed, by its name or `default`: '7h', 'on demand' or 'never'; 'automatic': False ends it. See docs/catalogue.md."
+    ).tag(config=True)
+
+    badge = Enum(
+        ("auto", True, False),
+        default_value="auto",
+        help="The line under a remote cell that says where it ran: under each (True), under none (False), or (auto) under those that took a second"
+        " and wherever the place is another than at the last one.",
+    ).tag(config=True)
+
+    @default("demo")
+    def _demo_default(self) -> bool:
+        return os.environ.get("NBPROV_DEMO") == "1"
+
+    @validate("nest_asyncio")
+    def _apply_nesting(self, proposal: Any) -> bool:
+        # Validated, not observed, and refused in the words of traitlets: then the option stays off.
+        if proposal["value"]:
+            from nbprov.notebook.nest_asyncio_option import apply
+
+            try:
+                apply()
+            except UsageError as error:
+                raise TraitError(f"{error.message}; {error.hint}") from None
+        return bool(proposal["value"])
+
+    @validate("hedge")
+    def _check_hedge(self, proposal: Any) -> float:
+        seconds = float(proposal["value"])
+        if not 0 <= seconds < float("inf"):
+            raise TraitError(f"hedge is a number of seconds from 0 on, not {seconds:g}")
+        return seconds
+
+    @validate("catalog_refresh")
+    def _apply_refresh(self, proposal: Any) -> dict[str, Any]:
+        from nbprov.api import session
+
+        chosen = dict(proposal["value"])
+        try:
+            session().catalogue.configure(chosen)
+        except NbprovError as error:
+            raise TraitError(error.message) from None
+        return chosen
+
+    @observe("demo")
+    def _demo_changed(self, change: Any) -> None:
+        from nbprov.api import session
+
+        session().demo = bool(change["new"])
+
+    @no_var_expand
+    @cell_magic
+    def provision(self, line: str, cell: str) -> Any:
+        """Get machines as the YAML in the cell says: `%%provision [NAME]`; see `%%provision --help`."""
+
+        def act(arguments: Any) -> None:
+            from .provision import provision_cell
+
+            try:
+                provision_cell(self.shell, arguments, cell, hedge=self.hedge)
+            finally:
+                _renew_prices()
+
+        return _with_arguments(provision_parser(), line, act)
+
+    @no_var_expand
+    @line_magic
+    def prices(self, line: str) -> Any:
+        """What is on sale, cheapest first: `%prices [GPU[:N]]`; see `%prices --help`."""
+
+        def act(arguments: Any) -> Any:
+            from .prices import list_prices
+
+            try:
+                return list_prices(self.shell, arguments)
+            finally:
+                _renew_prices()
+
+        return _with_arguments(prices_parser(), line, act)
+
+    @no_var_expand
+    @line_magic
+    def clusters(self, line: str) -> Any:
+        """The clusters of this user; see `%clusters --help`."""
+
+        def act(arguments: Any) -> None:
+            from .clusters import list_clusters
+
+            list_clusters(self.shell, ended=arguments.all)
+
+        return _with_arguments(clusters_parser(), line, act)
+
+    @no_var_expand
+    @cell_magic
+    def on(self, line: str, cell: str) -> Any:
+        """Run the cell on a cluster: `%%on NAME`; see `%%on --help`."""
+
+        def act(arguments: Any) -> None:
+            from .on import run_cell
+
+            run_cell(self.shell, arguments, cell)
+
+        return _with_arguments(on_parser(), line, act)
+
+    @no_var_expand
+    @line_cell_magic
+    def nbprov(self, line: str, cell: str | None = None) -> Any:
+        """Everything else: `%nbprov check | plan | attempts | blocks | costs | sweep | logs | jobs | stop | start | down | …`; see `%nbprov --help`."""
+
+        def act() -> Any:
+            from nbprov.notebook.commands.registry import run_command
+
+            return run_command(self.shell, line, cell)
+
+        return _interruptible(act)
+
+
+def _with_arguments(parser: MagicParser, line: str, act: Callable[[Any], Any]) -> Any:
+    """Do what a line asks for; print the help instead where it asks for that."""
+    try:
+        arguments = parser.parse_line(line)
+    except HelpWanted as wanted:
+        print(wanted)
+        return None
+    return _interruptible(lambda: act(arguments))
+
+
+def _renew_prices() -> None:
+    """A price question was answered: prices that are due are renewed behind it, for the next."""
+    from nbprov.api import session
+
+    session().catalogue.begin_automatic()
+
+
+def _interruptible(act: Callable[[], Any]) -> Any:
+    """Do something; an interrupt at a moment that nobody speaks for is one line as well, not thirty."""
+    try:
+        return act()
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted before it was done; %clusters shows what there is") from None

@@ -1,0 +1,92 @@
+"""What is said of a race's price, of a launch line by line, of a cancelled launch's end, and of blocks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sample_views
+
+from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.errors import NbprovError
+from nbprov.model.failures import Cause
+from nbprov.model.offers import Dropped
+from nbprov.notebook.magics.provision import _how_it_settled
+from nbprov.notebook.rendering.prices import consent_words
+from nbprov.notebook.rendering.runs import run_lines
+from nbprov.provisioning.run.unavailable import Unavailable
+
+VIEW = sample_views.launching_run()
+
+
+def test_a_race_may_cost_as_many_times_the_dearest_as_race() -> None:
+    dearest = VIEW.plan.dearest or VIEW.plan.chosen
+    assert dearest is not None
+    one, three = consent_words(VIEW.plan, 1), consent_words(VIEW.plan, 3)
+    assert "race" not in one
+    assert "while" in three
+    assert one.split(":")[0].removeprefix("up to ") in three
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "said"),
+    [
+        (RunState.CANCELLED, None, "dev: cancelled; everything is confirmed gone; it cost $1"),
+        (RunState.FAILED, None, "dev: cancelled; everything is confirmed gone; it cost $1"),
+        (RunState.READY, None, "dev: it was ready before it could be cancelled"),
+        (RunState.ENDED, None, "dev: not settled: taken over"),
+        (None, NbprovError("the ledger is gone"), "dev: not settled: the ledger is gone"),
+    ],
+)
+def test_only_what_is_known_is_called_confirmed(state: RunState | None, error: Exception | None, said: str) -> None:
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+    future.set_exception(error) if error is not None else future.set_result(state)
+    run: Any = SimpleNamespace(name="dev", view=lambda: SimpleNamespace(message="taken over"))
+    told = _how_it_settled(run, future, lambda: "$1")
+    assert told.startswith(said)
+    assert ("confirmed" in told) == (state in (RunState.CANCELLED, RunState.FAILED))
+
+
+def test_lines_leave_out_the_steps_that_follow_by_themselves() -> None:
+    first = VIEW.attempts[0]
+    launching = replace(VIEW, state=RunState.LAUNCHING, attempts=(), cluster=None, message="attempt 1 asked")
+    told = [run_lines(replace(launching, attempts=()), launching)]
+    before = launching
+    for state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.ACCEPTED, AttemptState.SSH, AttemptState.AGENT, AttemptState.READY):
+        now = replace(launching, attempts=(replace(first, state=state, failure=None),))
+        told.append(run_lines(before, now))
+        before = now
+    said = [line for lines in told for line in lines]
+    assert [line.split()[-1] for line in said] == ["accepted", "ready"]
+    planned = replace(launching, state=RunState.PLANNED)
+    both = run_lines(planned, replace(launching, attempts=(replace(first, state=AttemptState.ACCEPTED, failure=None),)))
+    assert both[0] == f"{VIEW.name}: launching"
+    assert len(both) == 2
+
+
+def test_what_is_blocked_is_not_called_unsold() -> None:
+    plan = replace(
+        VIEW.plan,
+        candidates=(),
+        dearest=None,
+        dropped=(Dropped(f"blocked:{Cause.CAPACITY.value}", "out of stock: here; open again in 5 min", 4),),
+    )
+    error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
+    assert error.message.endswith("all that fits is blocked for now: out of stock: here; open again in 5 min")
+    assert "%nbprov blocks" in error.hint
+    nothing = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=replace(plan, dropped=()), attempts=()))
+    assert "nothing on sale fits" in nothing.message
+
+
+def test_what_nobody_here_may_buy_is_not_called_unsold() -> None:
+    dropped = (
+        Dropped("disabled:aws", "aws is not set up: no adapter yet", 4),
+        Dropped("disabled:gcp", "gcp is not set up: no adapter yet", 2),
+    )
+    plan = replace(VIEW.plan, candidates=(), dearest=None, dropped=dropped)
+    error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
+    assert error.message.endswith("sold by aws, gcp, and none of them is set up here")
+    assert error.hint == "no adapter yet; infra: local tries it for $0"
