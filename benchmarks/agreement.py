@@ -28,16 +28,30 @@ from nbprov.spec import parse
 CLOUDS = ("aws", "azure", "runpod", "lambda")
 SAME = 2e-6
 """Dollars an hour: prices are kept to a millionth."""
-COUNTED = ("same_cost", "cheaper", "dearer", "refused_where_accepted", "accepted_where_refused", "both_refused")
+COUNTED = (
+    "same_cost",
+    "cheaper",
+    "dearer",
+    "refused_where_accepted",
+    "accepted_where_refused",
+    "both_refused",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run all cases; the exit code is 1 where a case is dearer, refused where SkyPilot accepts, or cheaper by an offer that may not be taken."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=Path, required=True)
-    parser.add_argument("--catalogs", type=Path, required=True, help="folder of <cloud>/vms.csv, or one that holds such a folder as v8")
+    parser.add_argument(
+        "--catalogs",
+        type=Path,
+        required=True,
+        help="folder of <cloud>/vms.csv, or one that holds such a folder as v8",
+    )
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--clouds", default=",".join(CLOUDS), help="enabled clouds, with commas between")
+    parser.add_argument(
+        "--clouds", default=",".join(CLOUDS), help="enabled clouds, with commas between"
+    )
     given = parser.parse_args(arguments)
     clouds = tuple(name.strip() for name in given.clouds.split(",") if name.strip())
     result = compare(read_cases(given.cases), price_folder(given.catalogs), clouds)
@@ -45,13 +59,19 @@ def main(arguments: list[str] | None = None) -> int:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print("\n".join(said(result)))
-    bad = [c for c in result["cases"] if c["verdict"] in ("dearer", "refused_where_accepted") or c["invalid"]]
+    bad = [
+        c
+        for c in result["cases"]
+        if c["verdict"] in ("dearer", "refused_where_accepted") or c["invalid"]
+    ]
     return 1 if bad else 0
 
 
 def price_folder(folder: Path) -> Path:
     """The folder that holds one folder a cloud."""
-    return folder if any(folder.glob("*/vms.csv")) or not (folder / "v8").is_dir() else folder / "v8"
+    return (
+        folder if any(folder.glob("*/vms.csv")) or not (folder / "v8").is_dir() else folder / "v8"
+    )
 
 
 def read_cases(path: Path) -> Iterator[dict[str, Any]]:
@@ -61,14 +81,18 @@ def read_cases(path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def compare(cases: Iterable[Mapping[str, Any]], folder: Path, clouds: tuple[str, ...]) -> dict[str, Any]:
+def compare(
+    cases: Iterable[Mapping[str, Any]], folder: Path, clouds: tuple[str, ...]
+) -> dict[str, Any]:
     """Every case, and how many of each verdict."""
     files = PriceFiles(folder, clouds)
     enabled = skypilot_clouds(clouds, "me")
     with tempfile.TemporaryDirectory() as cache:
         catalog = Catalog.open([folder], cache=cache)
         compared = [_case(case, catalog, enabled, files) for case in cases]
-    summary = {"both_accepted": sum(c["verdict"] in ("same_cost", "cheaper", "dearer") for c in compared)}
+    summary = {
+        "both_accepted": sum(c["verdict"] in ("same_cost", "cheaper", "dearer") for c in compared)
+    }
     summary |= {verdict: sum(c["verdict"] == verdict for c in compared) for verdict in COUNTED}
     return {"summary": summary, "clouds": list(clouds), "cases": compared}
 
@@ -81,7 +105,12 @@ def task_of(case: Mapping[str, Any]) -> str:
     return yaml.safe_dump(task, sort_keys=False)
 
 
-def _case(case: Mapping[str, Any], catalog: Catalog, enabled: Mapping[str, EnabledCloud], files: PriceFiles) -> dict[str, Any]:
+def _case(
+    case: Mapping[str, Any],
+    catalog: Catalog,
+    enabled: Mapping[str, EnabledCloud],
+    files: PriceFiles,
+) -> dict[str, Any]:
     nodes = case.get("num_nodes") or 1
     ours = _ours(task_of(case), catalog, enabled)
     theirs = dict(case["skypilot"])
@@ -89,7 +118,11 @@ def _case(case: Mapping[str, Any], catalog: Catalog, enabled: Mapping[str, Enabl
         theirs["hourly_node"] = files.price(theirs) or theirs["hourly_cost"]
     invalid = "" if "error" in ours else _judged(case, nodes, ours, files)
     verdict = _verdict(ours, theirs)
-    key = "" if verdict in ("same_cost", "both_refused") else explain(case, ours, theirs, verdict, files)
+    key = (
+        ""
+        if verdict in ("same_cost", "both_refused")
+        else explain(case, ours, theirs, verdict, files)
+    )
     return {
         "id": case["id"],
         "resources": case.get("resources"),
@@ -157,7 +190,9 @@ def said(result: Mapping[str, Any]) -> Iterator[str]:
 def _words(choice: Mapping[str, Any]) -> str:
     if "error" in choice:
         return f"{choice['error']} {choice.get('code', '')}".strip()
-    place = "/".join(part for part in (choice["cloud"], choice["region"], choice.get("zone")) if part)
+    place = "/".join(
+        part for part in (choice["cloud"], choice["region"], choice.get("zone")) if part
+    )
     return f"{choice['instance_type']}@{place}{' spot' if choice['use_spot'] else ''} ${choice['hourly_node']:g}"
 
 

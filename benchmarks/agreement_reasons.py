@@ -7,13 +7,21 @@ from typing import Any
 
 from agreement_validity import PriceFiles
 
-LANGUAGE_ERRORS = frozenset({"InvalidSkyPilotConfigError", "ValueError", "InvalidSkyPilotTaskError"})
+LANGUAGE_ERRORS = frozenset(
+    {"InvalidSkyPilotConfigError", "ValueError", "InvalidSkyPilotTaskError"}
+)
 NO_OFFER = "ResourcesUnavailableError"
 """How SkyPilot says that nothing satisfies a request; any other name is a refusal of the text, or an error of its own."""
 UNEXPLAINED = "unexplained"
 
 
-def explain(case: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], verdict: str, files: PriceFiles) -> str:
+def explain(
+    case: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    theirs: Mapping[str, Any],
+    verdict: str,
+    files: PriceFiles,
+) -> str:
     """The key of the line; `unexplained` where there is none."""
     asked = case.get("resources") or {}
     capped = _says(asked, "max_hourly_cost") or _says(asked, "max_price")

@@ -30,7 +30,33 @@ NO_TIER = {"runpod", "lambda", "vast", "cudo", "do", "primeintellect", "hypersta
 BEST_NETWORK = {"aws", "gcp", "nebius"}
 TYPICAL_MEMORY = {"runpod", "primeintellect"}
 BY_MEMORY = re.compile(r"(?:([a-z]+):)?([\d.]+)gb(\+?)", re.IGNORECASE)
-SOLD_GB = (4, 5, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 44, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
+SOLD_GB = (
+    4,
+    5,
+    6,
+    8,
+    10,
+    11,
+    12,
+    16,
+    20,
+    24,
+    32,
+    40,
+    44,
+    48,
+    64,
+    80,
+    94,
+    96,
+    128,
+    141,
+    144,
+    180,
+    192,
+    256,
+    288,
+)
 UNITS = {"": 1.0, "g": 1.0, "k": 2.0**-20, "m": 2.0**-10, "t": 2.0**10, "p": 2.0**20}
 
 
@@ -95,7 +121,11 @@ class PriceFiles:
     def price(self, choice: Mapping[str, Any]) -> float | None:
         """What one node of a choice costs by the files; where no zone is named, the least in the region."""
         lines = self.by_kind.get((choice["cloud"], choice["instance_type"]), [])
-        at = [line for line in lines if line.region == choice["region"] and choice.get("zone") in (None, "", line.zone)]
+        at = [
+            line
+            for line in lines
+            if line.region == choice["region"] and choice.get("zone") in (None, "", line.zone)
+        ]
         sold = [p for line in at if (p := line.hourly(spot=bool(choice["use_spot"]))) is not None]
         return min(sold) if sold else None
 
@@ -109,7 +139,9 @@ class Alternative:
     gpu: tuple[str, float] | None
 
 
-def judge(resources: Mapping[str, Any] | None, nodes: int, choice: Mapping[str, Any], files: PriceFiles) -> str:
+def judge(
+    resources: Mapping[str, Any] | None, nodes: int, choice: Mapping[str, Any], files: PriceFiles
+) -> str:
     """Why a choice may not be made; empty where it may.
 
     A choice holds `cloud, region, zone, instance_type, use_spot` and `hourly`, the dollars of one node.
@@ -128,7 +160,12 @@ def judge(resources: Mapping[str, Any] | None, nodes: int, choice: Mapping[str, 
     ways = list(alternatives(resources or {}))
     for tier in sorted({way.tier for way in ways}):
         here = [way for way in ways if way.tier == tier]
-        if any(is_met(way, line, nodes, files) for way in here for line in matching if _spot(way) == spot):
+        if any(
+            is_met(way, line, nodes, files)
+            for way in here
+            for line in matching
+            if _spot(way) == spot
+        ):
             return ""
         if any(is_met(way, line, nodes, files) for way in here for line in _lines_for(way, files)):
             return "a preferred alternative has an offer"
@@ -144,7 +181,8 @@ def cheapest(resources: Mapping[str, Any] | None, nodes: int, files: PriceFiles)
             for way in ways
             if way.tier == tier
             for line in _lines_for(way, files)
-            if is_met(way, line, nodes, files) and (price := line.hourly(spot=_spot(way))) is not None
+            if is_met(way, line, nodes, files)
+            and (price := line.hourly(spot=_spot(way))) is not None
         ]
         if prices:
             return min(prices)
@@ -180,7 +218,9 @@ def is_met(way: Alternative, line: Line, nodes: int, files: PriceFiles) -> bool:
         and _can(asked, line, nodes, spot=_spot(way))
         and _is_machine(way, line, files)
         and not any(
-            price > float(str(cap).lstrip("$")) for cap in (asked.get("max_hourly_cost"), asked.get("max_price")) if cap is not None
+            price > float(str(cap).lstrip("$"))
+            for cap in (asked.get("max_hourly_cost"), asked.get("max_price"))
+            if cap is not None
         )
     )
 
@@ -202,7 +242,11 @@ def _is_machine(way: Alternative, line: Line, files: PriceFiles) -> bool:
     if way.gpu is not None:
         name, count = way.gpu
         by_memory = BY_MEMORY.fullmatch(name)
-        is_kind = _has_memory(by_memory, line) if by_memory else line.gpu.lower() == files.accelerator(name, _cloud(asked))
+        is_kind = (
+            _has_memory(by_memory, line)
+            if by_memory
+            else line.gpu.lower() == files.accelerator(name, _cloud(asked))
+        )
         if not is_kind or abs(line.count - count) > 0.01:
             return False
     if not _enough(cpus, line.vcpus, line.vcpus):
@@ -236,12 +280,20 @@ def _can(asked: Mapping[str, Any], line: Line, nodes: int, *, spot: bool) -> boo
         return False
     if isinstance(image, Mapping) and "docker" not in image and line.region not in image:
         return False
-    if tier not in ("best", "none") and (cloud in NO_TIER or (cloud == "azure" and tier == "ultra")):
+    if tier not in ("best", "none") and (
+        cloud in NO_TIER or (cloud == "azure" and tier == "ultra")
+    ):
         return False
-    if tier in ("medium", "high") and cloud == "azure" and not re.match(r"^Standard_[A-Z]+\d+(-\d+)?[a-z]*s", line.kind):
+    if (
+        tier in ("medium", "high")
+        and cloud == "azure"
+        and not re.match(r"^Standard_[A-Z]+\d+(-\d+)?[a-z]*s", line.kind)
+    ):
         return False
     if str(asked.get("network_tier")).lower() == "best":
-        return cloud in BEST_NETWORK and (cloud != "nebius" or (line.gpu in ("H100", "H200") and line.count == 8))
+        return cloud in BEST_NETWORK and (
+            cloud != "nebius" or (line.gpu in ("H100", "H200") and line.count == 8)
+        )
     return not asked.get("local_disk") or cloud == "aws"
 
 
@@ -262,7 +314,11 @@ def _enough(asked: Any, actual: float | None, vcpus: float | None) -> bool:
 def _has_memory(asked: re.Match[str], line: Line) -> bool:
     """Whether the device is sold under the memory that is asked; what it reports is up to a twelfth less."""
     reported = re.search(r"SizeInMiB'?\"?: ?(\d+)", line.device)
-    if not line.gpu or reported is None or (asked[1] and asked[1].lower() not in line.device.lower()):
+    if (
+        not line.gpu
+        or reported is None
+        or (asked[1] and asked[1].lower() not in line.device.lower())
+    ):
         return False
     gib = float(reported[1]) / 1024
     size = next((gb for gb in SOLD_GB if gib - 0.6 <= gb <= gib * 12 / 11), gib)
@@ -274,7 +330,9 @@ def _gpus(given: Any) -> list[tuple[str, float] | None]:
         return [None]
     if isinstance(given, str):
         head = BY_MEMORY.match(given.strip())
-        name, _, count = (head[0], "", given.strip()[head.end() :].lstrip(":")) if head else given.partition(":")
+        name, _, count = (
+            (head[0], "", given.strip()[head.end() :].lstrip(":")) if head else given.partition(":")
+        )
         return [(name.strip(), float(count or 1))]
     if isinstance(given, Mapping):
         return [(n, float(c)) if c is not None else _gpus(n)[0] for n, c in given.items()]
@@ -327,6 +385,21 @@ def _attached(lines: Iterable[Line]) -> Iterator[Line]:
         if gpu.kind:
             continue
         for host in hosts.get((gpu.region, gpu.zone)) or hosts.get((gpu.region, ""), []):
-            price, spot = (None if a is None or b is None else a + b for a, b in ((gpu.price, host.price), (gpu.spot, host.spot)))
+            price, spot = (
+                None if a is None or b is None else a + b
+                for a, b in ((gpu.price, host.price), (gpu.spot, host.spot))
+            )
             kind = f"{host.kind}+{gpu.count:g}x{gpu.gpu}"
-            yield Line("gcp", kind, gpu.gpu, gpu.count, host.vcpus, host.memory, price, spot, gpu.region, gpu.zone, gpu.device)
+            yield Line(
+                "gcp",
+                kind,
+                gpu.gpu,
+                gpu.count,
+                host.vcpus,
+                host.memory,
+                price,
+                spot,
+                gpu.region,
+                gpu.zone,
+                gpu.device,
+            )

@@ -54,7 +54,13 @@ class Setting:
     def child(self, code: str, *arguments: str) -> Any:
         """Run code in a fresh interpreter and read the JSON on its last line."""
         environment = {**os.environ, "NBPROV_HOME": str(self.home)}
-        done = subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             raise RuntimeError(f"a measured process failed:\n{done.stderr}")
         return json.loads(done.stdout.splitlines()[-1])
@@ -94,7 +100,14 @@ class Figure:
         return None if self.target is None else round(self.value / self.target, 3)
 
 
-def figure(name: str, unit: str, takes: Sequence[float], target: float | None = None, *, shown: bool = False) -> Figure:
+def figure(
+    name: str,
+    unit: str,
+    takes: Sequence[float],
+    target: float | None = None,
+    *,
+    shown: bool = False,
+) -> Figure:
     """The figure of several takes.
 
     Examples
@@ -102,7 +115,16 @@ def figure(name: str, unit: str, takes: Sequence[float], target: float | None = 
     >>> figure("a wait", "ms", [3.0, 1.0, 2.0], 4.0).ratio
     0.5
     """
-    return Figure(name, unit, round(median(takes), 3), round(min(takes), 3), round(max(takes), 3), len(takes), target, shown)
+    return Figure(
+        name,
+        unit,
+        round(median(takes), 3),
+        round(min(takes), 3),
+        round(max(takes), 3),
+        len(takes),
+        target,
+        shown,
+    )
 
 
 def milliseconds(call: Callable[[], object], repeats: int) -> list[float]:

@@ -76,7 +76,9 @@ class Kernel:
             elif kind == "stream":
                 reply.text += content["text"]
             elif kind == "error":
-                raise RuntimeError(f"a measured cell failed: {content['ename']}: {content['evalue']}")
+                raise RuntimeError(
+                    f"a measured cell failed: {content['ename']}: {content['evalue']}"
+                )
             elif kind == "status" and content["execution_state"] == "idle":
                 reply.idle_ms = passed
                 return reply
@@ -124,7 +126,14 @@ def fresh_kernel(home: Path, extra: Mapping[str, str] | None = None) -> Iterator
         write_connection_file(connection)
         with (Path(folder) / "kernel.log").open("wb") as log:
             command = [sys.executable, "-m", "ipykernel_launcher", "-f", connection]
-            process = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         client = BlockingKernelClient()
         client.load_connection_file(connection)
         client.start_channels()

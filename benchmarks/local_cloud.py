@@ -64,7 +64,11 @@ def market(places: int, *, refuses: bool, sticks: bool = False, count: int = 1) 
     """
     zones = [f"bench-{number:03d}" for number in range(places)]
     text = _MARKET.format(zones=", ".join(f'"{zone}"' for zone in zones), count=count)
-    return text + (_STUCK.format(last=zones[-1]) if sticks else "") + (_NOTHING_LEFT if refuses else "")
+    return (
+        text
+        + (_STUCK.format(last=zones[-1]) if sticks else "")
+        + (_NOTHING_LEFT if refuses else "")
+    )
 
 
 @contextlib.contextmanager

@@ -91,14 +91,24 @@ print(_json.dumps(_found))
 def measure(setting: Setting) -> list[Figure]:
     """Times as long as the bare command, turn by turn, and milliseconds of each."""
     with local_cloud(setting.home, market(1, refuses=False)):
-        found: dict[str, list[float]] = setting.child(_CODE, str(setting.takes(TAKES)), str(WARM_UP))
+        found: dict[str, list[float]] = setting.child(
+            _CODE, str(setting.takes(TAKES)), str(WARM_UP)
+        )
         whole = _in_kernel(setting)
     words = {"python": "a cell's round trip", "bash": "a script's round trip"}
     figures = [_against(what, found[name], found["bare"]) for name, what in words.items()]
     figures.append(_against("a whole `%%on` cell in a kernel", whole["whole"], whole["bare"]))
     words["bare"] = "`echo` over an open ssh connection"
-    figures += [figure(what, "ms", [seconds * 1000 for seconds in found[name]]) for name, what in words.items()]
-    return [*figures, figure("a whole `%%on` cell in a kernel", "ms", [seconds * 1000 for seconds in whole["whole"]])]
+    figures += [
+        figure(what, "ms", [seconds * 1000 for seconds in found[name]])
+        for name, what in words.items()
+    ]
+    return [
+        *figures,
+        figure(
+            "a whole `%%on` cell in a kernel", "ms", [seconds * 1000 for seconds in whole["whole"]]
+        ),
+    ]
 
 
 def _against(what: str, takes: list[float], bare: list[float]) -> Figure:

@@ -106,8 +106,14 @@ def _refused_everywhere(home: Path, watch: Stopwatch) -> tuple[float, float, flo
         engine.shut_down()
     attempts = len(driver.attempts())
     if state is not RunState.FAILED or attempts != PLACES:
-        raise RuntimeError(f"the launch ended as {state.value} after {attempts} attempts, not as failed after {PLACES}")
-    return (passed - watch.seconds) * 1000 / attempts, commits.count / attempts, watch.seconds * 1000 / attempts
+        raise RuntimeError(
+            f"the launch ended as {state.value} after {attempts} attempts, not as failed after {PLACES}"
+        )
+    return (
+        (passed - watch.seconds) * 1000 / attempts,
+        commits.count / attempts,
+        watch.seconds * 1000 / attempts,
+    )
 
 
 def _run(engine: Engine, adapter: Cloud) -> RunDriver:

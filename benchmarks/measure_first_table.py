@@ -27,7 +27,10 @@ def measure(setting: Setting) -> list[Figure]:
     home = setting.home
     if setting.catalogs is not None:
         # The kernel of a person has the shipped prices; others are measured by the catalogue's and the plan's own measures.
-        print(f"first_table: measured with the shipped prices, not with {setting.catalogs}", file=sys.stderr)
+        print(
+            f"first_table: measured with the shipped prices, not with {setting.catalogs}",
+            file=sys.stderr,
+        )
     with fresh_kernel(home) as kernel:
         kernel.run("%load_ext nbprov")
         for cell in (PRICES, PLAN):
@@ -35,7 +38,9 @@ def measure(setting: Setting) -> list[Figure]:
     figures = _cold_and_warm(setting, home, PRICES, "first price table, %prices A100")
     figures += _cold_and_warm(setting, home, PLAN, "first plan table, A100:8, no cloud running")
     with local_cloud(home, market(PLACES, refuses=True, count=8)):
-        figures += _cold_and_warm(setting, home, LOCAL_PLAN, "first plan table, A100:8, on the local cloud")
+        figures += _cold_and_warm(
+            setting, home, LOCAL_PLAN, "first plan table, A100:8, on the local cloud"
+        )
     return figures
 
 

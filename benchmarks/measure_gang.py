@@ -42,10 +42,18 @@ print(json.dumps([[ready(f"gang{n}", delays), ready(f"one{n}", [max(delays)])] f
 def measure(setting: Setting) -> list[Figure]:
     """The gang's time as a multiple of the slowest machine's own, take by take; and both in seconds."""
     with local_cloud(setting.home, market(1, refuses=False)):
-        found: list[tuple[float, float]] = setting.child(_CODE, str(setting.takes(TAKES)), json.dumps(DELAYS))
+        found: list[tuple[float, float]] = setting.child(
+            _CODE, str(setting.takes(TAKES)), json.dumps(DELAYS)
+        )
     what = f"{len(DELAYS)} machines that boot in {', '.join(f'{delay:g}' for delay in DELAYS)} s"
     return [
-        figure(f"{what}: ready, against the slowest of them alone", "times", [gang / one for gang, one in found], TARGET, shown=True),
+        figure(
+            f"{what}: ready, against the slowest of them alone",
+            "times",
+            [gang / one for gang, one in found],
+            TARGET,
+            shown=True,
+        ),
         figure(f"{what}: ready", "ms", [gang * 1000 for gang, _ in found]),
         figure("the slowest of them alone: ready", "ms", [one * 1000 for _, one in found]),
     ]

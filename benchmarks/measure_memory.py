@@ -22,9 +22,19 @@ def measure(setting: Setting) -> list[Figure]:
         return []  # neither the local cloud nor the peak is to be had there
     # The first is not counted: making the prices' binary cache, and compiling, takes memory that no later kernel needs.
     takes = [_stages(setting.home) for _ in range(setting.takes(FRESH) + 1)][1:]
-    names = ("bare kernel", "beyond it: after %load_ext", "beyond it: after the first price table", "beyond it: after a launch")
+    names = (
+        "bare kernel",
+        "beyond it: after %load_ext",
+        "beyond it: after the first price table",
+        "beyond it: after a launch",
+    )
     return [
-        figure(f"peak memory, {name}", "MiB", [take[i] - (take[0] if i else 0.0) for take in takes], shown=i in (0, 2, 3))
+        figure(
+            f"peak memory, {name}",
+            "MiB",
+            [take[i] - (take[0] if i else 0.0) for take in takes],
+            shown=i in (0, 2, 3),
+        )
         for i, name in enumerate(names)
     ]
 

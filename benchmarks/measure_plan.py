@@ -33,9 +33,14 @@ ACCELERATORS = ("L4", "A100", "H100", "L40S")
 
 def measure(setting: Setting) -> list[Figure]:
     """The plan times in milliseconds."""
-    catalog = Catalog.open(None if setting.catalogs is None else [setting.catalogs], cache=setting.home / "cache")
+    catalog = Catalog.open(
+        None if setting.catalogs is None else [setting.catalogs], cache=setting.home / "cache"
+    )
     enabled = {
-        name: EnabledCloud("me", Capabilities(spot=name not in NO_SPOT, multi_node=name not in ONE_NODE_ONLY, stop=True))
+        name: EnabledCloud(
+            "me",
+            Capabilities(spot=name not in NO_SPOT, multi_node=name not in ONE_NODE_ONLY, stop=True),
+        )
         for name in catalog.clouds()
     }
     specs = {
@@ -50,14 +55,30 @@ def measure(setting: Setting) -> list[Figure]:
         found = f"{len(made.candidates)} candidates"
         figures.append(_timed(f"plan {name} ({found})", spec, catalog, enabled, (), repeats))
         blocks = tuple(block_of(c.offer) for c in made.candidates[:BLOCKS])
-        figures.append(_timed(f"plan {name}, {len(blocks)} blocks", spec, catalog, enabled, blocks, repeats))
+        figures.append(
+            _timed(f"plan {name}, {len(blocks)} blocks", spec, catalog, enabled, blocks, repeats)
+        )
     live = tuple(
-        Offer("sim", "north", f"north-{i}", "sim-1", "A100", 8.0, 8.0, 64.0, Market.ON_DEMAND, 1_000_000 * i) for i in range(1, 31)
+        Offer(
+            "sim",
+            "north",
+            f"north-{i}",
+            "sim-1",
+            "A100",
+            8.0,
+            8.0,
+            64.0,
+            Market.ON_DEMAND,
+            1_000_000 * i,
+        )
+        for i in range(1, 31)
     )
     beside = {**enabled, "sim": EnabledCloud("me")}
     spec = specs["accelerators: A100:8"]
     takes = milliseconds(lambda: plan(spec, catalog.with_offers(live), beside), repeats)
-    figures.append(figure("plan accelerators: A100:8, 30 fresh live offers", "ms", takes, TARGET_MS))
+    figures.append(
+        figure("plan accelerators: A100:8, 30 fresh live offers", "ms", takes, TARGET_MS)
+    )
     return figures
 
 
@@ -65,7 +86,8 @@ def _forty(catalog: Catalog) -> Spec:
     places = [(cloud, region) for cloud, region in REGIONS if region in catalog.regions(cloud)]
     wanted = [(name, *place) for name in ACCELERATORS for place in places]
     requests = (
-        Request(index=i, accelerator=Accelerator(name), cloud=cloud, region=region) for i, (name, cloud, region) in enumerate(wanted)
+        Request(index=i, accelerator=Accelerator(name), cloud=cloud, region=region)
+        for i, (name, cloud, region) in enumerate(wanted)
     )
     return Spec(requests=tuple(requests))
 
@@ -84,5 +106,17 @@ def block_of(offer: Offer) -> Block:
     )
 
 
-def _timed(name: str, spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], blocks: tuple[Block, ...], repeats: int) -> Figure:
-    return figure(name, "ms", milliseconds(lambda: plan(spec, catalog, enabled, blocks=blocks), repeats), TARGET_MS)
+def _timed(
+    name: str,
+    spec: Spec,
+    catalog: Catalog,
+    enabled: dict[str, EnabledCloud],
+    blocks: tuple[Block, ...],
+    repeats: int,
+) -> Figure:
+    return figure(
+        name,
+        "ms",
+        milliseconds(lambda: plan(spec, catalog, enabled, blocks=blocks), repeats),
+        TARGET_MS,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -39,21 +40,39 @@ def measure(setting: Setting) -> list[Figure]:
     ten = setting.home / "ten"
     multiply(one, ten)
     small, large = (Catalog.open([folder], cache=setting.home / "cache") for folder in (one, ten))
-    spec = Spec(requests=(Request(accelerator=Accelerator("A100", 8), cloud="aws", region="us-east-1"),))
+    spec = Spec(
+        requests=(Request(accelerator=Accelerator("A100", 8), cloud="aws", region="us-east-1"),)
+    )
     enabled = {name: EnabledCloud() for name in small.clouds()}
-    assert len(plan(spec, small, enabled).candidates) == len(plan(spec, large, enabled).candidates) > 0
+    assert (
+        len(plan(spec, small, enabled).candidates) == len(plan(spec, large, enabled).candidates) > 0
+    )
     ratios = []
     for _ in range(setting.takes(ROUNDS)):
         # Taken in turns, so that other work on the machine makes both longer.
-        times = [milliseconds(lambda c=catalog: plan(spec, c, enabled), setting.takes(REPEATS)) for catalog in (small, large)]  # type: ignore[misc]
+        times = [
+            milliseconds(partial(plan, spec, catalog, enabled), setting.takes(REPEATS))
+            for catalog in (small, large)
+        ]
         ratios.append(median(times[1]) / median(times[0]))
     rows = f"{len(small):,} and {len(large):,} rows"
-    figures = [figure(f"a plan in one region with ten times the rows ({rows})", "times", ratios, MOST_TIMES)]
+    figures = [
+        figure(
+            f"a plan in one region with ten times the rows ({rows})", "times", ratios, MOST_TIMES
+        )
+    ]
     figures += _touched(small)
     if sys.platform != "win32":
         setting.child(_PEAK_OF, str(one))  # makes the binary cache
         peaks = [float(setting.child(_PEAK_OF, str(one))) for _ in range(setting.takes(ROUNDS))]
-        figures.append(figure(f"memory of {len(small):,} rows, beyond a process with numpy", "MiB", peaks, MOST_MIB))
+        figures.append(
+            figure(
+                f"memory of {len(small):,} rows, beyond a process with numpy",
+                "MiB",
+                peaks,
+                MOST_MIB,
+            )
+        )
     return figures
 
 
@@ -80,4 +99,9 @@ def multiply(source: Path, target: Path) -> None:
             writer.writerow(header)
             for number in range(COPIES if at >= 0 else 1):
                 for line in lines:
-                    writer.writerow([f"{cell}-copy{number}" if i == at and number else cell for i, cell in enumerate(line)])
+                    writer.writerow(
+                        [
+                            f"{cell}-copy{number}" if i == at and number else cell
+                            for i, cell in enumerate(line)
+                        ]
+                    )

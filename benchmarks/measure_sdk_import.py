@@ -37,8 +37,14 @@ ticking.join()
 print(json.dumps([took[0] * 1000, max(gaps) * 1000]))
 """
 _SDKS = {
-    "google-cloud-compute": ("from nbprov.clouds.gcp.sdk import compute_library", "compute_library()"),
-    "boto3's EC2 client": ("import nbprov.clouds.aws", "import boto3; boto3.client('ec2', region_name='us-east-1')"),
+    "google-cloud-compute": (
+        "from nbprov.clouds.gcp.sdk import compute_library",
+        "compute_library()",
+    ),
+    "boto3's EC2 client": (
+        "import nbprov.clouds.aws",
+        "import boto3; boto3.client('ec2', region_name='us-east-1')",
+    ),
 }
 
 
@@ -48,11 +54,20 @@ def measure(setting: Setting) -> list[Figure]:
     for name, (prepare, load) in _SDKS.items():
         code = _IMPORT.format(prepare=prepare, load=load)
         takes = [
-            json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+            json.loads(
+                subprocess.run(
+                    [sys.executable, "-c", code], check=True, capture_output=True, text=True
+                ).stdout
+            )
             for _ in range(setting.takes(FRESH) + 1)
         ][1:]
         figures += [
             figure(f"{name}: import in a worker", "ms", [took for took, _ in takes]),
-            figure(f"{name}: longest stall of the kernel meanwhile", "ms", [stall for _, stall in takes], MOST_STALL_MS),
+            figure(
+                f"{name}: longest stall of the kernel meanwhile",
+                "ms",
+                [stall for _, stall in takes],
+                MOST_STALL_MS,
+            ),
         ]
     return figures

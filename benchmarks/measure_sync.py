@@ -120,7 +120,11 @@ def measure(setting: Setting) -> list[Figure]:
     large = QUICK_LARGE_BYTES if setting.quick else LARGE_BYTES
     with local_cloud(setting.home, market(1, refuses=False)):
         found: dict[str, list[float]] = setting.child(
-            _CODE, *map(str, (setting.takes(TAKES), setting.takes(LARGE_TAKES), SMALL_FILES, SMALL_BYTES, large))
+            _CODE,
+            *map(
+                str,
+                (setting.takes(TAKES), setting.takes(LARGE_TAKES), SMALL_FILES, SMALL_BYTES, large),
+            ),
         )
     words = {"small": f"{SMALL_FILES:,} small files", "large": f"a file of {large // 1_000_000} MB"}
     figures = []
@@ -128,13 +132,31 @@ def measure(setting: Setting) -> list[Figure]:
         for way, verb in (("up", "push"), ("down", "pull")):
             pairs = zip(found[f"ours {way} {kind}"], found[f"tar {way} {kind}"], strict=True)
             ratios = [ours / tar for ours, tar in pairs]
-            figures.append(figure(f"a {verb} of {what}, against tar over an open ssh connection", "times", ratios))
+            figures.append(
+                figure(
+                    f"a {verb} of {what}, against tar over an open ssh connection", "times", ratios
+                )
+            )
             if f"rsync {way} {kind}" in found:
                 pairs = zip(found[f"ours {way} {kind}"], found[f"rsync {way} {kind}"], strict=True)
                 ratios = [ours / rsync for ours, rsync in pairs]
-                figures.append(figure(f"a {verb} of {what}, against rsync over an open ssh connection", "times", ratios, TARGET))
+                figures.append(
+                    figure(
+                        f"a {verb} of {what}, against rsync over an open ssh connection",
+                        "times",
+                        ratios,
+                        TARGET,
+                    )
+                )
     # The first take alone: later ones begin from its peak.
-    figures.append(figure(f"memory that a push and a pull of {words['large']} add", "MiB", found["memory large"][:1], MOST_MIB))
+    figures.append(
+        figure(
+            f"memory that a push and a pull of {words['large']} add",
+            "MiB",
+            found["memory large"][:1],
+            MOST_MIB,
+        )
+    )
     for name in (
         "ours up small",
         "ours unchanged small",

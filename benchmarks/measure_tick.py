@@ -52,7 +52,10 @@ _TICK = re.compile(r"tick (\d+) of the benchmark")
 def measure(setting: Setting) -> list[Figure]:
     """Latencies in milliseconds; the publisher's interval and the front end's ZMQ socket are in them, the browser's drawing is not."""
     home = setting.home
-    with local_cloud(home, market(ATTEMPTS + 1, refuses=True, sticks=True)), fresh_kernel(home) as kernel:
+    with (
+        local_cloud(home, market(ATTEMPTS + 1, refuses=True, sticks=True)),
+        fresh_kernel(home) as kernel,
+    ):
         for cell in ("%load_ext nbprov", _LAUNCH, _UNTIL_IT_STICKS, _CHANGE):
             kernel.run(cell)
         single = _latencies(kernel, setting.takes(SINGLE), SINGLE_EVERY)
@@ -62,7 +65,12 @@ def measure(setting: Setting) -> list[Figure]:
     return [
         figure("a change reaches the browser's socket, one at a time", "ms", single, TARGET_MS),
         figure("a change reaches the browser's socket, 100 a second", "ms", burst, TARGET_MS),
-        figure("a change reaches the browser's socket, 100 a second, 95th percentile", "ms", [slow], TARGET_MS),
+        figure(
+            "a change reaches the browser's socket, 100 a second, 95th percentile",
+            "ms",
+            [slow],
+            TARGET_MS,
+        ),
     ]
 
 
@@ -71,7 +79,11 @@ def _latencies(kernel: Kernel, count: int, pause: float) -> list[float]:
     arrivals: list[float] = []
 
     def take(message: Message, arrived: float) -> bool:
-        found = _TICK.search(json.dumps(message["content"], default=str)) if message["msg_type"] == "comm_msg" else None
+        found = (
+            _TICK.search(json.dumps(message["content"], default=str))
+            if message["msg_type"] == "comm_msg"
+            else None
+        )
         if found is not None:
             arrivals.extend([arrived] * (int(found[1]) - len(arrivals)))
         return len(arrivals) >= count

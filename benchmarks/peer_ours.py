@@ -19,11 +19,18 @@ CLOUDS = ("aws", "azure", "runpod", "lambda")
 def main(catalogs: str, takes: int) -> None:
     """Seconds of each take by request, without and with blocks, the chosen price an hour in dollars, and what was blocked."""
     catalog = Catalog.open([catalogs])
-    enabled = {name: EnabledCloud("me", Capabilities(spot=name != "lambda", multi_node=name != "runpod", stop=True)) for name in CLOUDS}
+    enabled = {
+        name: EnabledCloud(
+            "me", Capabilities(spot=name != "lambda", multi_node=name != "runpod", stop=True)
+        )
+        for name in CLOUDS
+    }
     places = [(cloud, region) for cloud, region in REGIONS if cloud in CLOUDS]
     forty = tuple(
         Request(index=i, accelerator=Accelerator(name), cloud=cloud, region=region)
-        for i, (name, cloud, region) in enumerate((name, *place) for name in ACCELERATORS for place in places)
+        for i, (name, cloud, region) in enumerate(
+            (name, *place) for name in ACCELERATORS for place in places
+        )
     )
     specs = {
         "accelerators: A100:8": Spec(requests=(Request(accelerator=Accelerator("A100", 8)),)),
@@ -42,7 +49,11 @@ def main(catalogs: str, takes: int) -> None:
                 plan(spec, catalog, enabled, blocks=some)
                 seconds[kind].append(time.perf_counter() - started)
         blocked = [[b.cloud, b.region, b.instance_type] for b in blocks]
-        found[name] = {**seconds, "hourly": chosen.hourly / 1e6 if chosen else None, "blocks": blocked}
+        found[name] = {
+            **seconds,
+            "hourly": chosen.hourly / 1e6 if chosen else None,
+            "blocks": blocked,
+        }
     print(json.dumps(found))
 
 

@@ -33,7 +33,11 @@ def resources(name: str) -> set[sky.Resources] | sky.Resources:
         return sky.Resources(accelerators="A100:8")
     if name == "cpus: 4+":
         return sky.Resources(cpus="4+")
-    return {sky.Resources(infra=f"{cloud}/{region}", accelerators=gpu) for gpu in ACCELERATORS for cloud, region in REGIONS}
+    return {
+        sky.Resources(infra=f"{cloud}/{region}", accelerators=gpu)
+        for gpu in ACCELERATORS
+        for cloud, region in REGIONS
+    }
 
 
 def once(name: str, blocked: list[sky.Resources]) -> sky.Resources | None:
@@ -54,7 +58,10 @@ def main(takes: int, blocks: dict[str, list[list[str]]]) -> None:
     found = {}
     for name in ("accelerators: A100:8", "four GPUs in ten regions", "cpus: 4+"):
         best = once(name, [])
-        blocked = [sky.Resources(infra=f"{cloud}/{region}", instance_type=kind) for cloud, region, kind in blocks[name]]
+        blocked = [
+            sky.Resources(infra=f"{cloud}/{region}", instance_type=kind)
+            for cloud, region, kind in blocks[name]
+        ]
         seconds: dict[str, list[float]] = {"plan": [], "plan, 50 blocks": []}
         for _ in range(takes):
             for kind, some in (("plan", []), ("plan, 50 blocks", blocked)):

@@ -74,11 +74,17 @@ def read(path: Path) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise TableError(f"{path.name} cannot be read: {error}; python benchmarks/run.py --json {path} makes it") from None
+        raise TableError(
+            f"{path.name} cannot be read: {error}; python benchmarks/run.py --json {path} makes it"
+        ) from None
     if report.get("schema") != SCHEMA:
-        raise TableError(f"{path.name} has schema {report.get('schema')}, this release knows {SCHEMA}; measure anew")
+        raise TableError(
+            f"{path.name} has schema {report.get('schema')}, this release knows {SCHEMA}; measure anew"
+        )
     if report["quick"]:
-        raise TableError(f"{path.name} is of a quick run, which shows that all works and not how fast it is")
+        raise TableError(
+            f"{path.name} is of a quick run, which shows that all works and not how fast it is"
+        )
     if report["catalogs"] != "shipped":
         raise TableError(f"{path.name} was made with other prices than the shipped ones")
     missing = sorted(set(names()) - {f["measure"] for f in report["figures"]})
@@ -89,10 +95,28 @@ def read(path: Path) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the table, or with `--check` say whether it is what the figures give; 1 where it is not."""
-    parser = argparse.ArgumentParser(description="Write the README's performance table from the figures of a run.")
-    parser.add_argument("--json", type=Path, default=LATEST, metavar="FILE", help="the figures (benchmarks/latest.json)")
-    parser.add_argument("--readme", type=Path, default=ROOT / "README.md", metavar="FILE", help="what to write into (README.md)")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where the table is not what the figures give")
+    parser = argparse.ArgumentParser(
+        description="Write the README's performance table from the figures of a run."
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        default=LATEST,
+        metavar="FILE",
+        help="the figures (benchmarks/latest.json)",
+    )
+    parser.add_argument(
+        "--readme",
+        type=Path,
+        default=ROOT / "README.md",
+        metavar="FILE",
+        help="what to write into (README.md)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="write nothing; fail where the table is not what the figures give",
+    )
     options = parser.parse_args(arguments)
     try:
         old = options.readme.read_text(encoding="utf-8")

@@ -44,8 +44,18 @@ def table(figures: Sequence[dict[str, Any]]) -> str:
     lines = ["| what | median | range | target | of target |", "|---|--:|--:|--:|--:|"]
     for f in figures:
         target = "" if f["target"] is None else f"< {f['target']:g} {f['unit']}"
-        share = "" if f["ratio"] is None else f"{f['ratio'] * 100:.0f} %{'' if f['is_met'] else ' **missed**'}"
-        cells = [f["name"], f"{short(f['value'])} {f['unit']}", f"{short(f['low'])}–{short(f['high'])}", target, share]
+        share = (
+            ""
+            if f["ratio"] is None
+            else f"{f['ratio'] * 100:.0f} %{'' if f['is_met'] else ' **missed**'}"
+        )
+        cells = [
+            f["name"],
+            f"{short(f['value'])} {f['unit']}",
+            f"{short(f['low'])}–{short(f['high'])}",
+            target,
+            share,
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -63,7 +73,9 @@ def machine(load: float | None) -> dict[str, object]:
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "load": load,
-        "versions": {name: version(name) for name in ("nbprov", "numpy", "ipython", "ipykernel", "anywidget")},
+        "versions": {
+            name: version(name) for name in ("nbprov", "numpy", "ipython", "ipykernel", "anywidget")
+        },
     }
 
 
@@ -72,7 +84,10 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )
 
 
 def _load() -> list[float]:
@@ -111,8 +126,13 @@ def bytecode(folder: str) -> dict[str, str | None]:
 
 def measured(name: str, catalogs: Path | None, *, quick: bool) -> list[dict[str, Any]]:
     """The figures of one measure, as they are in the JSON."""
-    with tempfile.TemporaryDirectory(prefix="nbprov-benchmark-", ignore_cleanup_errors=True) as home, environment(NBPROV_HOME=home):
-        figures: list[Figure] = importlib.import_module(PREFIX + name).measure(Setting(catalogs, Path(home), quick))
+    with (
+        tempfile.TemporaryDirectory(prefix="nbprov-benchmark-", ignore_cleanup_errors=True) as home,
+        environment(NBPROV_HOME=home),
+    ):
+        figures: list[Figure] = importlib.import_module(PREFIX + name).measure(
+            Setting(catalogs, Path(home), quick)
+        )
     return [{"measure": name, **asdict(f), "is_met": f.is_met, "ratio": f.ratio} for f in figures]
 
 
@@ -120,9 +140,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the measures, print the table, write the JSON; 1 where a target was missed and `--strict` was given."""
     parser = argparse.ArgumentParser(description="Measure nbprov on this machine.")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the figures to this file")
-    parser.add_argument("--catalogs", type=Path, metavar="DIR", help="price folders to use instead of the shipped ones")
-    parser.add_argument("--only", nargs="+", choices=names(), metavar="NAME", help=f"some of: {', '.join(names())}")
-    parser.add_argument("--quick", action="store_true", help="two takes of each figure: shows that all works, not how fast it is")
+    parser.add_argument(
+        "--catalogs",
+        type=Path,
+        metavar="DIR",
+        help="price folders to use instead of the shipped ones",
+    )
+    parser.add_argument(
+        "--only", nargs="+", choices=names(), metavar="NAME", help=f"some of: {', '.join(names())}"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="two takes of each figure: shows that all works, not how fast it is",
+    )
     parser.add_argument("--strict", action="store_true", help="fail where a target is missed")
     options = parser.parse_args(arguments)
     report = {
@@ -135,14 +166,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     loads: list[float] = []
     started = time.monotonic()
     catalogs = options.catalogs.resolve() if options.catalogs else None
-    with tempfile.TemporaryDirectory(prefix="nbprov-bytecode-") as compiled, environment(**bytecode(compiled)):
+    with (
+        tempfile.TemporaryDirectory(prefix="nbprov-bytecode-") as compiled,
+        environment(**bytecode(compiled)),
+    ):
         for name in options.only or names():
             print(f"measuring {name} …", file=sys.stderr)
             figures += measured(name, catalogs, quick=options.quick)
             loads += _load()
     print(table(figures))
     load = max(loads, default=None)
-    print(f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on {os.cpu_count()} cores up to {load}", file=sys.stderr)
+    print(
+        f"\n{len(figures)} figures in {time.monotonic() - started:.0f} s; load on {os.cpu_count()} cores up to {load}",
+        file=sys.stderr,
+    )
     if options.json:
         written = {**report, "machine": machine(load), "figures": figures}
         options.json.write_text(json.dumps(written, indent=2) + "\n", encoding="utf-8")

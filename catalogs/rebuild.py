@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbprov.catalog import v8
 from nbprov.catalog.entry import Entry
 from nbprov.catalog.families import GENERAL_PURPOSE, family_of
 from nbprov.catalog.snapshot import FILE_NAMES, write
+
+from nbprov.catalog import v8
 
 HERE = Path(__file__).resolve().parent
 EXCERPT = "aws_v8_excerpt.csv"
@@ -41,14 +42,18 @@ class Source:
     def mark(self, entry: Entry, spot: Source | None = None) -> Entry:
         """The entry with this source, and another one for its spot price."""
         beside = spot or self
-        return entry._replace(source=self.text, as_of=self.as_of, spot_source=beside.text, spot_as_of=beside.as_of)
+        return entry._replace(
+            source=self.text, as_of=self.as_of, spot_source=beside.text, spot_as_of=beside.as_of
+        )
 
 
 KARPENTER_AWS = Source("K", "2026-07-20", "Amazon EC2 price list via karpenter-provider-aws")
 LIBCLOUD = Source("L", "2025-03-02", "Amazon EC2 price list via apache-libcloud 3.9.1")
 SKY_AWS = Source("S", "2025-11-01", "SkyPilot catalog v8 (undated, about Nov 2025 to Jan 2026)")
 SKY_AWS_ROUNDED = Source(
-    "S-rounded", "2025-11-01", "SkyPilot catalog v8 (undated, about Nov 2025 to Jan 2026); spot equals on-demand but for rounding"
+    "S-rounded",
+    "2025-11-01",
+    "SkyPilot catalog v8 (undated, about Nov 2025 to Jan 2026); spot equals on-demand but for rounding",
 )
 CYCLENERD = Source("C", "2026-07-30", "Google Cloud SKUs via google-cloud-pricing-cost-calculator")
 SKY_GCP = Source("S", "2025-10-01", "SkyPilot catalog v8 (undated, late 2025 or 2026)")
@@ -75,7 +80,9 @@ def is_kept(entry: Entry) -> bool:
     families = GENERAL_PURPOSE.get(entry.cloud)
     if families is None or entry.accelerator:
         return True
-    return family_of(entry.cloud, entry.instance_type) in families or (entry.cloud == "gcp" and bool(GCP_HOST.match(entry.instance_type)))
+    return family_of(entry.cloud, entry.instance_type) in families or (
+        entry.cloud == "gcp" and bool(GCP_HOST.match(entry.instance_type))
+    )
 
 
 def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
@@ -86,11 +93,15 @@ def aws_marker(excerpts: Path) -> Callable[[Entry], Entry]:
     def mark(entry: Entry) -> Entry:
         if entry.region == "us-east-1":
             on_demand = KARPENTER_AWS
-        elif (entry.instance_type, entry.region) in listed or AWS_P_FAMILY.match(entry.instance_type):
+        elif (entry.instance_type, entry.region) in listed or AWS_P_FAMILY.match(
+            entry.instance_type
+        ):
             on_demand = SKY_AWS
         else:
             on_demand = LIBCLOUD
-        dearer = entry.spot is not None and entry.on_demand is not None and entry.spot > entry.on_demand
+        dearer = (
+            entry.spot is not None and entry.on_demand is not None and entry.spot > entry.on_demand
+        )
         return on_demand.mark(entry, SKY_AWS_ROUNDED if dearer else SKY_AWS)
 
     return mark
@@ -132,10 +143,16 @@ def compile_all(prices: Path, excerpts: Path, out: Path) -> None:
 def main(arguments: Iterable[str] | None = None) -> int:
     """Run the script; the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("prices", type=Path, help="folder with one folder a cloud, each with vms.csv")
+    parser.add_argument(
+        "prices", type=Path, help="folder with one folder a cloud, each with vms.csv"
+    )
     parser.add_argument("excerpts", type=Path, help=f"folder with {EXCERPT}")
-    parser.add_argument("--out", type=Path, default=HERE, help="where the snapshot goes (default: this folder)")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the snapshot differs")
+    parser.add_argument(
+        "--out", type=Path, default=HERE, help="where the snapshot goes (default: this folder)"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail if the snapshot differs"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
     if not options.check:
         compile_all(options.prices, options.excerpts, options.out)

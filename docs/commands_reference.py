@@ -38,7 +38,15 @@ PAGES = {
 
 GROUPS = {
     "Before a launch": ("check", "plan", "watch", "catalog"),
-    "What was launched, and what it cost": ("attempts", "blocks", "log", "costs", "history", "dashboard", "sweep"),
+    "What was launched, and what it cost": (
+        "attempts",
+        "blocks",
+        "log",
+        "costs",
+        "history",
+        "dashboard",
+        "sweep",
+    ),
     "On a machine": ("jobs", "logs", "cells", "setup", "sync", "outputs", "tunnel", "ssh"),
     "The life of a cluster": ("autostop", "stop", "start", "rename", "down"),
 }
@@ -49,9 +57,15 @@ OTHERS = "The rest"
 def page() -> str:
     """The page's text."""
     parts = [INTRODUCTION, "\n| command | does |\n|---|---|\n"]
-    parts += [f"| [`{name}`](#{_anchor(name)}) | {_cell(make().description or '')} |\n" for name, make in MAGICS.items()]
+    parts += [
+        f"| [`{name}`](#{_anchor(name)}) | {_cell(make().description or '')} |\n"
+        for name, make in MAGICS.items()
+    ]
     for names in _groups().values():
-        parts += [f"| [`%nbprov {name}`](#{_anchor(f'%nbprov {name}')}) | {_cell(COMMANDS[name].summary)} |\n" for name in names]
+        parts += [
+            f"| [`%nbprov {name}`](#{_anchor(f'%nbprov {name}')}) | {_cell(COMMANDS[name].summary)} |\n"
+            for name in names
+        ]
     for name, make in MAGICS.items():
         parts.append(_section("##", name, make()) + f"\nMore: {PAGES[name]}.\n")
     for heading, names in _groups().items():
@@ -91,7 +105,13 @@ def _rows(parser: MagicParser) -> Iterator[str]:
 def _words(action: argparse.Action) -> str:
     """How an argument is written: `--race N`, `(name)`."""
     named = action.metavar if isinstance(action.metavar, str) else action.dest
-    value = "" if action.nargs == 0 else "\\|".join(map(str, action.choices)) if action.choices else named.replace("|", "\\|")
+    value = (
+        ""
+        if action.nargs == 0
+        else "\\|".join(map(str, action.choices))
+        if action.choices
+        else named.replace("|", "\\|")
+    )
     if not action.option_strings:
         return f"`({value}{' …' if action.nargs in ('*', '+') else ''})`"
     flags = [f"{flag} {value}".strip() for flag in action.option_strings]
@@ -122,5 +142,7 @@ def _options() -> str:
 if __name__ == "__main__":
     if "--check" in sys.argv:
         same = PAGE.read_text(encoding="utf-8") == page()
-        sys.exit(0 if same else "docs/commands.md is out of date: python docs/commands_reference.py")
+        sys.exit(
+            0 if same else "docs/commands.md is out of date: python docs/commands_reference.py"
+        )
     PAGE.write_text(page(), encoding="utf-8")

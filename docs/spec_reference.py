@@ -131,12 +131,17 @@ def page() -> str:
     """The page's text."""
     parts = [INTRODUCTION]
     for where, heading in HEADINGS.items():
-        parts.append(f"\n## {heading}\n\n| field | means | examples | today |\n|---|---|---|---|\n" + "".join(map(_row, fields(where))))
+        parts.append(
+            f"\n## {heading}\n\n| field | means | examples | today |\n|---|---|---|---|\n"
+            + "".join(map(_row, fields(where)))
+        )
     return "".join(parts)
 
 
 def _row(field: Field) -> str:
-    values = f" ({', '.join(f'`{v}`' for v in field.values)})" if field.values and not field.free else ""
+    values = (
+        f" ({', '.join(f'`{v}`' for v in field.values)})" if field.values and not field.free else ""
+    )
     advice = f": {field.advice}" if field.advice else ""
     examples = " ".join(f"`{example}`" for example in field.example)
     cells = (f"`{field.name}`", f"{field.doc}{values}", examples, f"{field.use.value}{advice}")
@@ -145,5 +150,9 @@ def _row(field: Field) -> str:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == page() else "docs/spec.md is out of date: python docs/spec_reference.py")
+        sys.exit(
+            0
+            if PAGE.read_text(encoding="utf-8") == page()
+            else "docs/spec.md is out of date: python docs/spec_reference.py"
+        )
     PAGE.write_text(page(), encoding="utf-8")

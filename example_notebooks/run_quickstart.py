@@ -37,13 +37,24 @@ def story(notebook: Any, home: Path, out: Any = sys.stdout) -> None:
     def before(cell: Any, cell_index: int) -> None:
         if cell.cell_type == "markdown":
             return
-        print("\n" + "\n".join(f">>> {line}" if n == 0 else f"... {line}" for n, line in enumerate(cell.source.splitlines())), file=out)
+        print(
+            "\n"
+            + "\n".join(
+                f">>> {line}" if n == 0 else f"... {line}"
+                for n, line in enumerate(cell.source.splitlines())
+            ),
+            file=out,
+        )
 
     def after(cell: Any, cell_index: int, execute_reply: Any) -> None:
         for text in _texts(cell.outputs):
             print(text.rstrip(), file=out, flush=True)
 
-    os.environ |= {"NBPROV_HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    os.environ |= {
+        "NBPROV_HOME": str(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
     client = NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
@@ -83,7 +94,9 @@ def _text_of(output: Any) -> str:
 
 def check_story(notebook: Any) -> None:
     """See that the notebook told what it should; the cells themselves fail where something did not work."""
-    told = "\n".join(text for cell in notebook.cells if cell.cell_type == "code" for text in _texts(cell.outputs))
+    told = "\n".join(
+        text for cell in notebook.cells if cell.cell_type == "code" for text in _texts(cell.outputs)
+    )
     for step, wanted in {
         "prices": "A100",
         "failover": "out of stock",
@@ -111,7 +124,9 @@ def check_nothing_left(home: Path) -> str:
     machines = json.loads(answer.stdout)["machines"]
     alive = {state: count for state, count in machines.items() if state != "gone"}
     if alive or not machines:
-        raise Failed(f"nothing is left: the local cloud lists {alive or 'no machine at all, not even the one that was ended'}")
+        raise Failed(
+            f"nothing is left: the local cloud lists {alive or 'no machine at all, not even the one that was ended'}"
+        )
     return "the local cloud's own list: no machine is left"
 
 

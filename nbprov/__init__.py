@@ -58,7 +58,15 @@ _VERBS = frozenset(
     }
 )
 
-__all__ = ["NbprovError", "__version__", "aio", "load_ipython_extension", "session", "unload_ipython_extension", *sorted(_VERBS)]
+__all__ = [
+    "NbprovError",
+    "__version__",
+    "aio",
+    "load_ipython_extension",
+    "session",
+    "unload_ipython_extension",
+    *sorted(_VERBS),
+]
 
 
 def load_ipython_extension(ipython: InteractiveShell) -> None:

@@ -29,7 +29,19 @@ ENDING_SECONDS = 20.0
 # The parent of Linux's own threads, which have neither command line nor environment.
 KTHREADD = 2
 # Accounts and settings of whoever runs the suite: with these out of the way no test can spend money or depend on them.
-FOREIGN_PREFIXES = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "RUNPOD_", "LAMBDA_", "VAST_", "CUDO_", "NBPROV_", "SKYPILOT_", "JPY_")
+FOREIGN_PREFIXES = (
+    "AWS_",
+    "AZURE_",
+    "GOOGLE_",
+    "CLOUDSDK_",
+    "RUNPOD_",
+    "LAMBDA_",
+    "VAST_",
+    "CUDO_",
+    "NBPROV_",
+    "SKYPILOT_",
+    "JPY_",
+)
 # The interpreter's own helpers end with the interpreter.
 HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -67,9 +79,19 @@ class Session:
                 del os.environ[name]
         os.environ[MARKER] = self.token
         os.environ["NBPROV_HOME"] = str(self.home())
-        for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "CLOUDSDK_CONFIG"):
+        for name in (
+            "IPYTHONDIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+            "CLOUDSDK_CONFIG",
+        ):
             os.environ[name] = str(self.root / name.lower())
-        for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "GOOGLE_APPLICATION_CREDENTIALS"):
+        for name in (
+            "AWS_CONFIG_FILE",
+            "AWS_SHARED_CREDENTIALS_FILE",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ):
             os.environ[name] = str(self.root / "no-account")
         os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
         os.environ["NBPROV_CATALOG_REFRESH"] = "off"
@@ -82,7 +104,9 @@ class Session:
             address = arguments[1]
             if isinstance(address, tuple) and address and not is_local(address[0]):
                 self.refuse(f"{event} to {address!r}")
-        elif event in ("socket.getaddrinfo", "socket.gethostbyname") and not is_local(arguments[0], named=True):
+        elif event in ("socket.getaddrinfo", "socket.gethostbyname") and not is_local(
+            arguments[0], named=True
+        ):
             self.refuse(f"{event} of {arguments[0]!r}")
 
     def refuse(self, what: str) -> None:
@@ -93,12 +117,18 @@ class Session:
     def survivors(self) -> list[psutil.Process]:
         """The processes that bear this session's marker, or work in its folder."""
         own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-        return [process for process in psutil.process_iter() if process.pid not in own and self._ours(process)]
+        return [
+            process
+            for process in psutil.process_iter()
+            if process.pid not in own and self._ours(process)
+        ]
 
     def end_survivors(self) -> None:
         """Give what is ending a moment, then kill and note what is not."""
         deadline = time.monotonic() + ENDING_SECONDS
-        while ((alive := self.survivors()) or self.is_one_beginning()) and time.monotonic() < deadline:
+        while (
+            (alive := self.survivors()) or self.is_one_beginning()
+        ) and time.monotonic() < deadline:
             psutil.wait_procs(alive, timeout=0.2)
         for process in alive:
             with contextlib.suppress(psutil.Error):
@@ -109,8 +139,15 @@ class Session:
         """Whether a process of now has neither command line nor environment yet, as while its program is loaded: it may be ours."""
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                is_new = process.create_time() > self.begun and process.status() != psutil.STATUS_ZOMBIE
-                if is_new and process.ppid() != KTHREADD and not process.cmdline() and not process.environ():
+                is_new = (
+                    process.create_time() > self.begun and process.status() != psutil.STATUS_ZOMBIE
+                )
+                if (
+                    is_new
+                    and process.ppid() != KTHREADD
+                    and not process.cmdline()
+                    and not process.environ()
+                ):
                     return True
         return False
 
@@ -125,7 +162,11 @@ class Session:
         except psutil.Error:
             return False
         root = str(self.root)
-        return environment.get(MARKER) == self.token or root in command or any(root in value for value in environment.values())
+        return (
+            environment.get(MARKER) == self.token
+            or root in command
+            or any(root in value for value in environment.values())
+        )
 
 
 def is_local(host: object, *, named: bool = False) -> bool:
@@ -150,7 +191,10 @@ _session_key = pytest.StashKey[Session]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Begin the session: environment, guard, profiles, markers."""
-    config.addinivalue_line("markers", "versions: run again with every supported ipykernel, and with the lowest versions of everything")
+    config.addinivalue_line(
+        "markers",
+        "versions: run again with every supported ipykernel, and with the lowest versions of everything",
+    )
     session = Session()
     session.isolate()
     config.stash[_session_key] = session
@@ -186,7 +230,9 @@ def loopback_only(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Name every test that was skipped or expected to fail; in CI it has failed."""
     report = yield
     if report.outcome == "skipped":
@@ -195,7 +241,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """The same for a module that skipped itself whole."""
     report = yield
     if report.outcome == "skipped":

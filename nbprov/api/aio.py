@@ -48,10 +48,14 @@ def _verb(method: Callable[Concatenate[Session, P], T]) -> Callable[P, Coroutine
     return twin
 
 
-def _cluster_verb(method: Callable[Concatenate[Cluster, P], T]) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]:
+def _cluster_verb(
+    method: Callable[Concatenate[Cluster, P], T],
+) -> Callable[Concatenate[str, P], Coroutine[Any, Any, T]]:
     @functools.wraps(method)
     async def twin(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await Waitable(_workers.submit(lambda: method(_session().cluster(name), *args, **kwargs)))
+        return await Waitable(
+            _workers.submit(lambda: method(_session().cluster(name), *args, **kwargs))
+        )
 
     return twin
 
@@ -89,18 +93,26 @@ tunnel = _cluster_verb(Cluster.tunnel)
 wait_job = _cluster_verb(Cluster.wait_job)
 
 
-async def cell(name: str, code: str, *, on_output: OnOutput = None, nodes: str = "head") -> CellResult:
+async def cell(
+    name: str, code: str, *, on_output: OnOutput = None, nodes: str = "head"
+) -> CellResult:
     """Run Python on the cluster `name`; see `Cluster.cell`. Cancelling the await interrupts the remote cell."""
     from nbprov.machines.cells.cells import python_cell
 
-    return await _remote(name, lambda live: python_cell(live, code, nodes=nodes, on_output=on_output))
+    return await _remote(
+        name, lambda live: python_cell(live, code, nodes=nodes, on_output=on_output)
+    )
 
 
-async def bash(name: str, command: str, *, on_output: OnOutput = None, nodes: str = "head") -> CellResult:
+async def bash(
+    name: str, command: str, *, on_output: OnOutput = None, nodes: str = "head"
+) -> CellResult:
     """Run a shell script on the cluster `name`; see `Cluster.bash`. Cancelling the await ends the script."""
     from nbprov.machines.cells.cells import bash_cell
 
-    return await _remote(name, lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output))
+    return await _remote(
+        name, lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output)
+    )
 
 
 async def _remote(name: str, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:

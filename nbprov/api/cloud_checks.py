@@ -59,9 +59,14 @@ class Checks:
         """Ask all of these clouds now. A cloud that does not answer in `CHECK_SECONDS` counts as one that cannot be used."""
         names = list(clouds)
         late = await self._late(names, CHECK_SECONDS)
-        return [_silent(name, CHECK_SECONDS) if name in late else self._known[name].result for name in names]
+        return [
+            _silent(name, CHECK_SECONDS) if name in late else self._known[name].result
+            for name in names
+        ]
 
-    async def at_hand(self, clouds: Iterable[str], *, first: Seconds = CHECK_SECONDS, again: Seconds = PATIENCE) -> list[CheckResult]:
+    async def at_hand(
+        self, clouds: Iterable[str], *, first: Seconds = CHECK_SECONDS, again: Seconds = PATIENCE
+    ) -> list[CheckResult]:
         """What is known of these clouds, asked where it is not known or too old.
 
         Parameters
@@ -72,7 +77,9 @@ class Checks:
             How long for those that did: then their earlier answer stands.
         """
         names, now = list(clouds), self._clock.elapsed()
-        due = [name for name in names if name not in self._known or not self._known[name].stands(now)]
+        due = [
+            name for name in names if name not in self._known or not self._known[name].stands(now)
+        ]
         unknown = [name for name in due if name not in self._known]
         known = [name for name in due if name in self._known]
         late, _ = await asyncio.gather(self._late(unknown, first), self._late(known, again))
@@ -100,7 +107,11 @@ class Checks:
             result = await self._ask(name)
         except Exception as error:  # an adapter that cannot be loaded, or breaks its word: the other clouds are none the worse
             log.exception("checking %s", name)
-            result = CheckResult(name, enabled=False, problem=Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}", "adapter"))
+            result = CheckResult(
+                name,
+                enabled=False,
+                problem=Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}", "adapter"),
+            )
         finally:
             self._under_way.pop(name, None)
         now = self._clock.elapsed()
@@ -119,4 +130,8 @@ def _learn_zones(result: CheckResult) -> None:
 
 
 def _silent(name: str, seconds: Seconds) -> CheckResult:
-    return CheckResult(name, enabled=False, problem=Failure(Cause.TIMEOUT, f"{name} did not answer within {seconds:g} s"))
+    return CheckResult(
+        name,
+        enabled=False,
+        problem=Failure(Cause.TIMEOUT, f"{name} did not answer within {seconds:g} s"),
+    )

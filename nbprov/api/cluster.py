@@ -63,7 +63,9 @@ class Done(Waitable[None]):
         try:
             super().wait(timeout)
         except KeyboardInterrupt:
-            raise Interrupted(f"{self.what} goes on in the background; %clusters shows how far it is") from None
+            raise Interrupted(
+                f"{self.what} goes on in the background; %clusters shows how far it is"
+            ) from None
 
     def when_done(self, tell: Callable[[BaseException | None], None]) -> None:
         """Call a function at the end, with the error should it end in one; on the engine's thread."""
@@ -114,12 +116,15 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         if row is None or row.state is ClusterState.ENDED:
             self._session.engine.cluster(self.name)
             raise OtherCluster(
-                f"this {self.name} has ended; another cluster has its name now", hint=f"nbprov.cluster({self.name!r}) is that one"
+                f"this {self.name} has ended; another cluster has its name now",
+                hint=f"nbprov.cluster({self.name!r}) is that one",
             )
         self.name = row.name
         return row
 
-    def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
+    def _call(
+        self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None
+    ) -> T:
         self._row()
         return self._session.wait_remote(self.name, work, timeout)
 
@@ -162,7 +167,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         """
         from nbprov.machines.cells.cells import python_cell
 
-        return self._call(lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout)
+        return self._call(
+            lambda live: python_cell(live, code, nodes=nodes, on_output=on_output), timeout
+        )
 
     def bash(
         self,
@@ -183,7 +190,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         """
         from nbprov.machines.cells.cells import bash_cell
 
-        return self._call(lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout)
+        return self._call(
+            lambda live: bash_cell(live, command, nodes=nodes, on_output=on_output), timeout
+        )
 
     def set_up(self, *, ask: Ask = nobody) -> SettingUp:
         """Set it up again: files, Python and setup; run only where it was never started. Returns at once; `wait()` sees it through.
@@ -216,7 +225,11 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         """
         row, lifecycle = self._row(), self._session.engine.lifecycle
         asked = lifecycle.ask(row, ASKED if outputs else ASKED_BARE, "you ended it")
-        return self._begin(row, self._session.takings.then_down(row, lifecycle.down(row), outputs=outputs, asked=asked), "ending")
+        return self._begin(
+            row,
+            self._session.takings.then_down(row, lifecycle.down(row), outputs=outputs, asked=asked),
+            "ending",
+        )
 
     def forget(self) -> str:
         """Take it for ended though its cloud never confirmed it, where `down` was asked for and its account is out of reach for good.
@@ -238,9 +251,13 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
         """Stop it and keep its disks, where its cloud can. Returns at once. Its outputs are pulled first, as far as they come in ten minutes."""
         row, lifecycle = self._row(), self._session.engine.lifecycle
         asked = lifecycle.can_stop(row) and lifecycle.ask(row, TO_STOP, "you stopped it")
-        return self._begin(row, self._session.takings.then_stop(row, lifecycle.stop(row), asked=asked), "stopping")
+        return self._begin(
+            row, self._session.takings.then_stop(row, lifecycle.stop(row), asked=asked), "stopping"
+        )
 
-    def start(self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0) -> Starting:
+    def start(
+        self, *, spec: Spec | None = None, agreed: bool = False, wait: Seconds = 0.0
+    ) -> Starting:
         """Start it again after a stop, where its disk is. Returns at once.
 
         Parameters

@@ -82,7 +82,12 @@ def overview(session: Session) -> Overview:
 
 def midnight(now: Instant) -> Instant:
     """When today began, by this computer's clock on the wall."""
-    return datetime.fromtimestamp(now).astimezone().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+    return (
+        datetime.fromtimestamp(now)
+        .astimezone()
+        .replace(hour=0, minute=0, second=0, microsecond=0)
+        .timestamp()
+    )
 
 
 def _spent(ledger: Ledger, clusters: tuple[ClusterView, ...], since: Instant) -> Spent:

@@ -85,7 +85,9 @@ class Standing(ABC):
 
     # ------------------------------------------------------------ clouds and catalogue
 
-    def check(self, clouds: Sequence[str] | None = None, *, fresh: bool = True) -> list[CheckResult]:
+    def check(
+        self, clouds: Sequence[str] | None = None, *, fresh: bool = True
+    ) -> list[CheckResult]:
         """Ask each cloud, in parallel, whether it can be used. At most 5 s each.
 
         Raises
@@ -122,7 +124,9 @@ class Standing(ABC):
         except NotFound:
             raise
         except Exception as error:
-            log.info("the adapter of %s cannot be loaded: %s: %s", name, type(error).__name__, error)
+            log.info(
+                "the adapter of %s cannot be loaded: %s: %s", name, type(error).__name__, error
+            )
             return None
 
     def _enters_any_plan(self, name: str) -> bool:
@@ -132,7 +136,9 @@ class Standing(ABC):
     def usable_now(self) -> tuple[str, ...]:
         """The clouds that could be used when they were last asked. Asks nobody."""
         known = {name: self.checks.known(name) for name in registry.names()}
-        return tuple(name for name, result in known.items() if result is not None and result.enabled)
+        return tuple(
+            name for name, result in known.items() if result is not None and result.enabled
+        )
 
     def without_adapter(self) -> tuple[str, ...]:
         """The clouds whose prices are known and which nothing can be launched on yet."""
@@ -146,8 +152,14 @@ class Standing(ABC):
         from nbprov.planning.lookup.enabled_clouds import NO_ADAPTER
 
         names = [n for n in registry.names() if self._enters_any_plan(n)]
-        results = wait_for(self.engine.thread.call(self.checks.at_hand(names, first=seconds, again=0.0)))
-        told = {r.cloud: reason(r) for r in results if not r.enabled and not (r.problem and r.problem.cause is Cause.TIMEOUT)}
+        results = wait_for(
+            self.engine.thread.call(self.checks.at_hand(names, first=seconds, again=0.0))
+        )
+        told = {
+            r.cloud: reason(r)
+            for r in results
+            if not r.enabled and not (r.problem and r.problem.cause is Cause.TIMEOUT)
+        }
         return {**dict.fromkeys(self.without_adapter(), NO_ADAPTER), **told}
 
     @abstractmethod
@@ -159,4 +171,8 @@ async def _asked(engine: Engine, looks: Workers, name: str) -> CheckResult:
     """A cloud's check, without its adapter where it is not set up: a plan asks this of every cloud, for people without an account as well."""
     # In a worker: the files it looks for may lie on a drive that hangs.
     lacking = await looks.run(registry.missing, name, seconds=CHECK_SECONDS)
-    return CheckResult(name, enabled=False, problem=lacking) if lacking else await engine.cloud(name).check()
+    return (
+        CheckResult(name, enabled=False, problem=lacking)
+        if lacking
+        else await engine.cloud(name).check()
+    )

@@ -47,7 +47,9 @@ class CloudTrouble(NbprovError):
     code = "cloud"
 
     def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.sentence(), hint=failure.rule.advice, code=f"cloud.{failure.cause.value}")
+        super().__init__(
+            failure.sentence(), hint=failure.rule.advice, code=f"cloud.{failure.cause.value}"
+        )
         self.failure = failure
 
 

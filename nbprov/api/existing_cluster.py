@@ -25,7 +25,13 @@ _OVER = (ClusterState.ENDED, ClusterState.ENDING)
 
 
 def existing(
-    session: Session, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say, agreed: bool = False
+    session: Session,
+    spec: Spec,
+    name: str,
+    given: Callable[[], Given],
+    folder: str,
+    say: Say,
+    agreed: bool = False,
 ) -> Run | Cluster | None:
     """What a spec and a name find there: a launch under way, or a cluster that fits, started where it was stopped; None where there is neither.
 
@@ -70,14 +76,20 @@ def _under_way(session: Session, spec: Spec, name: str) -> Run | None:
     from nbprov.spec import to_yaml
 
     run = session.runs.get(name)
-    if run is None or not run.is_under_way or run.state not in (RunState.LAUNCHING, RunState.WAITING):
+    if (
+        run is None
+        or not run.is_under_way
+        or run.state not in (RunState.LAUNCHING, RunState.WAITING)
+    ):
         return None
     if to_yaml(run.spec) != to_yaml(spec):
         raise other_spec(name)
     return run
 
 
-def _joined(session: Session, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say) -> Run | None:
+def _joined(
+    session: Session, spec: Spec, name: str, given: Callable[[], Given], folder: str, say: Say
+) -> Run | None:
     """A wait for stock that an earlier kernel began and this one has taken up, as a run of this session."""
     driver = waiting_driver(session.engine, name, say)
     if driver is None:
@@ -94,10 +106,16 @@ def _observed(session: Session, name: str, say: Say) -> ClusterRow | None:
     engine = session.engine
     row = engine.ledger.cluster(name)
     if row is not None and row.state not in _OVER:
-        wait_for(engine.thread.call(readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))))
+        wait_for(
+            engine.thread.call(
+                readably(engine.lifecycle.observe(engine.cloud(row.candidate.offer.cloud)))
+            )
+        )
         row = engine.ledger.cluster(name)
     if row is not None and row.state is ClusterState.ENDING:
         say(f"{name} is being ended; waiting until that is confirmed …")
-        Done(engine.thread.call(readably(engine.lifecycle.down(row, row.reason))), f"ending {name}").wait()
+        Done(
+            engine.thread.call(readably(engine.lifecycle.down(row, row.reason))), f"ending {name}"
+        ).wait()
         row = engine.ledger.cluster(name)
     return None if row is None or row.state in _OVER else row

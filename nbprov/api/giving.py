@@ -53,7 +53,10 @@ def begin_pull(session: Session, row: ClusterRow) -> Any:
         If the spec names none.
     """
     if not session.takings.wanted(row.run_id):
-        raise UsageError(f"the spec of {row.name} names no outputs", hint="add outputs: [results] to the cell, and run it again")
+        raise UsageError(
+            f"the spec of {row.name} names no outputs",
+            hint="add outputs: [results] to the cell, and run it again",
+        )
 
     async def pulled() -> Taking:
         from nbprov.machines.files.outputs import OutputsNotPulled
@@ -73,5 +76,7 @@ def _pulled_now(session: Session, row: ClusterRow) -> Taking:
     try:
         taking: Taking = wait_for(begin_pull(session, row))
     except KeyboardInterrupt:
-        raise Interrupted(f"the pull of the outputs of {row.name} goes on in the background; %clusters shows how far it is") from None
+        raise Interrupted(
+            f"the pull of the outputs of {row.name} goes on in the background; %clusters shows how far it is"
+        ) from None
     return taking

@@ -166,22 +166,33 @@ def _past(ledger: Ledger, run: RunRow) -> Past:
         cost=ledger.cost(run.run_id),
         attempts=len(launches),
         refused=sum(launch.failure is not None for launch in launches),
-        candidate=cluster.candidate if cluster is not None else launches[-1].candidate if launches else None,
+        candidate=cluster.candidate
+        if cluster is not None
+        else launches[-1].candidate
+        if launches
+        else None,
         reason=_reason(run, cluster, launches),
-        simulated=bool(launches) and all(is_simulated(launch.candidate.offer) for launch in launches),
+        simulated=bool(launches)
+        and all(is_simulated(launch.candidate.offer) for launch in launches),
     )
 
 
 def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
     if cluster is not None:
         return cluster.ended
-    return run.updated if run.state in (RunState.FAILED, RunState.CANCELLED, RunState.ENDED) else None
+    return (
+        run.updated if run.state in (RunState.FAILED, RunState.CANCELLED, RunState.ENDED) else None
+    )
 
 
 def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
     if cluster is not None:
         return cluster.reason
-    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "").removeprefix(f"{run.name}: ")
-    failure = next((launch.failure for launch in reversed(launches) if launch.failure is not None), None)
+    said = next(
+        (line for line in (run.message or run.error).splitlines() if line.strip()), ""
+    ).removeprefix(f"{run.name}: ")
+    failure = next(
+        (launch.failure for launch in reversed(launches) if launch.failure is not None), None
+    )
     last = failure.sentence() if failure is not None else ""
     return "; last: ".join(part for part in (said, last) if part)

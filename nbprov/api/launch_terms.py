@@ -45,7 +45,12 @@ def terms_of(ledger: Ledger, plan: Plan, *, race: int | None = None, agreed: boo
 
     spec, refusal = plan.spec, ""
     consent = consent_to(plan, agreed=agreed)
-    rule = race_rule(spec.race if race is None else Race(race), plan, usual=partial(usual_accept, ledger), eager=race is not None)
+    rule = race_rule(
+        spec.race if race is None else Race(race),
+        plan,
+        usual=partial(usual_accept, ledger),
+        eager=race is not None,
+    )
     notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule))
     if plan.chosen is not None:
         try:

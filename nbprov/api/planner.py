@@ -65,7 +65,9 @@ class Planner(Standing):
 
     # ------------------------------------------------------------ clouds and catalogue
 
-    def enabled(self, spec: Spec, assume: Sequence[str] = ()) -> tuple[dict[str, EnabledCloud], dict[str, str]]:
+    def enabled(
+        self, spec: Spec, assume: Sequence[str] = ()
+    ) -> tuple[dict[str, EnabledCloud], dict[str, str]]:
         """The clouds that may be used for a spec, and why each other may not.
 
         Parameters
@@ -83,7 +85,11 @@ class Planner(Standing):
         named = {r.cloud for r in spec.requests}
         adapters = {n: self.capabilities_at_hand(n) for n in registry.names()}
         is_anywhere = not named or "" in named
-        wanted = [n for n in adapters if n in named or self.demo or (is_anywhere and self._enters_any_plan(n))]
+        wanted = [
+            n
+            for n in adapters
+            if n in named or self.demo or (is_anywhere and self._enters_any_plan(n))
+        ]
         usable, unusable = {}, {}
         for result in self.check(wanted, fresh=False):
             capabilities = adapters[result.cloud]
@@ -123,7 +129,9 @@ class Planner(Standing):
         from nbprov.catalog import default_catalog
 
         async def all_offers() -> list[Sequence[Offer] | None]:
-            return await asyncio.gather(*(readably(self.engine.cloud(name).offers()) for name in clouds))
+            return await asyncio.gather(
+                *(readably(self.engine.cloud(name).offers()) for name in clouds)
+            )
 
         live = wait_for(self.engine.thread.call(all_offers())) if clouds else []
         offers = [offer for some in live for offer in some or ()]
@@ -133,7 +141,14 @@ class Planner(Standing):
     # ------------------------------------------------------------ prices and plans
 
     def prices(
-        self, /, accelerator: str = "", *, query: Query | None = None, live: bool = False, fuzzy: bool = False, **conditions: Any
+        self,
+        /,
+        accelerator: str = "",
+        *,
+        query: Query | None = None,
+        live: bool = False,
+        fuzzy: bool = False,
+        **conditions: Any,
     ) -> Prices:
         """What is on sale. Clouds that are not set up are listed too.
 
@@ -175,11 +190,17 @@ class Planner(Standing):
     def _stocked(self, prices: Prices) -> Prices:
         """Prices with what clouds say of the stock of the first ones of each."""
         told = {name: self.capabilities_at_hand(name) for name in registry.names()}
-        self.check([name for name, can in told.items() if can is not None and can.stock_probe], fresh=False)
+        self.check(
+            [name for name, can in told.items() if can is not None and can.stock_probe], fresh=False
+        )
         answers = self.stock.ask_for(prices.first_of_clouds(POOLS_A_CLOUD, self.stock.telling()))
         prices.learn(answers.stock, self.engine.clock.now())
-        late = [f"{cloud}: no word of its stock within {STOCK_SECONDS:g} s" for cloud in answers.late]
-        failed = [f"{cloud}: no word of its stock: {why}" for cloud, why in (answers.failed or {}).items()]
+        late = [
+            f"{cloud}: no word of its stock within {STOCK_SECONDS:g} s" for cloud in answers.late
+        ]
+        failed = [
+            f"{cloud}: no word of its stock: {why}" for cloud, why in (answers.failed or {}).items()
+        ]
         prices.remarks = (*prices.remarks, *late, *failed)
         return prices
 
@@ -189,17 +210,29 @@ class Planner(Standing):
 
         if not (query.cloud or live or self.demo):
             return self.catalog(), []
-        wanted = [n for n in registry.names() if n in names(query.cloud) or (self.demo and not self._enters_any_plan(n))]
+        wanted = [
+            n
+            for n in registry.names()
+            if n in names(query.cloud) or (self.demo and not self._enters_any_plan(n))
+        ]
         remarks = []
         if live:
-            others = [n for n in registry.names() if not query.cloud and n not in wanted and self._enters_any_plan(n)]
+            others = [
+                n
+                for n in registry.names()
+                if not query.cloud and n not in wanted and self._enters_any_plan(n)
+            ]
             for result in self.check(others, fresh=False):
                 if result.enabled:
                     wanted.append(result.cloud)
                 elif result.problem is not None and result.problem.cause in SILENT:
-                    remarks.append(f"{result.cloud}: prices of its list, it could not be asked for those of now")
+                    remarks.append(
+                        f"{result.cloud}: prices of its list, it could not be asked for those of now"
+                    )
             if not wanted:
-                remarks.append("no cloud that is set up tells its prices of now: these are of the catalogue")
+                remarks.append(
+                    "no cloud that is set up tells its prices of now: these are of the catalogue"
+                )
         return self.catalog(wanted), remarks
 
     def parse(
@@ -232,7 +265,9 @@ class Planner(Standing):
         """
         from nbprov.spec import parse
 
-        return parse(text, frozenset(ignore), first_line=first_line, variables=variables, given=given)
+        return parse(
+            text, frozenset(ignore), first_line=first_line, variables=variables, given=given
+        )
 
     def plan(
         self,
@@ -275,12 +310,21 @@ class Planner(Standing):
         if assume:
             return made
         if wait:
-            return self.planned(spec, blocks=blocks, stock=stock) if self.stock.ask(made, wait).stock else made
+            return (
+                self.planned(spec, blocks=blocks, stock=stock)
+                if self.stock.ask(made, wait).stock
+                else made
+            )
         self.stock.ask_behind(made)
         return made
 
     def planned(
-        self, spec: Spec, *, blocks: Sequence[Block] | None = None, stock: Sequence[Stock] = (), assume: Sequence[str] = ()
+        self,
+        spec: Spec,
+        *,
+        blocks: Sequence[Block] | None = None,
+        stock: Sequence[Stock] = (),
+        assume: Sequence[str] = (),
     ) -> Plan:
         """As `plan`, with what is known of stock: nobody is asked for more."""
         from nbprov.planning import plan
@@ -312,7 +356,12 @@ class Planner(Standing):
         from nbprov.market.success_model import FORGOTTEN
 
         now = self.engine.clock.now()
-        return Chances(self.engine.ledger.observations(now - FORGOTTEN), stock=stock, now=now, count=spec.num_nodes)
+        return Chances(
+            self.engine.ledger.observations(now - FORGOTTEN),
+            stock=stock,
+            now=now,
+            count=spec.num_nodes,
+        )
 
     def terms(self, plan: Plan, *, race: int | None = None, agreed: bool = False) -> Terms:
         """What Launch would agree to for a plan, and how the run would buy, wait, check and end. Nothing is written.
@@ -330,7 +379,11 @@ class Planner(Standing):
         return self.catalog([name for name in usable if name in adapters])
 
     def relax(
-        self, spec: Spec | str, *, variables: Mapping[str, object] | None = None, assume: Sequence[str] = ()
+        self,
+        spec: Spec | str,
+        *,
+        variables: Mapping[str, object] | None = None,
+        assume: Sequence[str] = (),
     ) -> tuple[Relaxation, ...]:
         """What one constraint less would open, each constraint alone: how many more places, and from what price.
 
@@ -359,7 +412,11 @@ class Planner(Standing):
             self._priced(usable, assume),
             usable,
             disabled=unusable,
-            off={name: EnabledCloud("", own) for name in unusable if (own := self.capabilities_of(name)) is not None},
+            off={
+                name: EnabledCloud("", own)
+                for name in unusable
+                if (own := self.capabilities_of(name)) is not None
+            },
             blocks=self.engine.ledger.blocks(),
             now=self.engine.clock.now(),
             demo=self.demo,

@@ -70,7 +70,11 @@ class Prices:
         """The cheapest offers of each of these clouds, at most so many of one."""
         found: list[Offer] = []
         for cloud in sorted(clouds):
-            found += self.catalog.offers(replace(self.query, cloud=(cloud,)), most) if self._may_hold(cloud) else []
+            found += (
+                self.catalog.offers(replace(self.query, cloud=(cloud,)), most)
+                if self._may_hold(cloud)
+                else []
+            )
         return found
 
     def _may_hold(self, cloud: str) -> bool:
@@ -92,7 +96,9 @@ class Prices:
         pools = zip(*(frame[name].astype(str).tolist() for name in names), strict=True)
         said = [self.said.fresh(Pool(*pool)) for pool in pools]
         frame["stock"] = [None if stock is None else stock.level.value for stock in said]
-        frame["stock_age_s"] = [math.nan if stock is None else max(0.0, self._asked_at - stock.at) for stock in said]
+        frame["stock_age_s"] = [
+            math.nan if stock is None else max(0.0, self._asked_at - stock.at) for stock in said
+        ]
         return frame
 
     def __repr__(self) -> str:
@@ -123,14 +129,20 @@ def narrowed(query: Query, conditions: dict[str, Any]) -> Query:
         if name not in known:
             near = get_close_matches(name, known, n=1)
             raise UsageError(
-                f"a price question has no condition {name!r}", hint=f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+                f"a price question has no condition {name!r}",
+                hint=f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}",
             )
-    made: dict[str, Any] = {name: tuple(value) if isinstance(value, list | set) else value for name, value in conditions.items()}
+    made: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list | set) else value
+        for name, value in conditions.items()
+    }
     if isinstance(made.get("market"), str):
         try:
             made["market"] = Market(made["market"])
         except ValueError:
-            raise UsageError(f"there is no market {made['market']!r}", hint=f"markets are {' and '.join(Market)}") from None
+            raise UsageError(
+                f"there is no market {made['market']!r}", hint=f"markets are {' and '.join(Market)}"
+            ) from None
     return replace(query, **made)
 
 

@@ -56,7 +56,10 @@ class Catalogue:
         from nbprov.catalog.refresh import Settings
 
         refresh = {name: policy for name, policy in options.items() if name != "automatic"}
-        asked = {"refresh": refresh, **({"automatic": options["automatic"]} if "automatic" in options else {})}
+        asked = {
+            "refresh": refresh,
+            **({"automatic": options["automatic"]} if "automatic" in options else {}),
+        }
         Settings.read(paths.home(), asked)
         self._options = asked
 
@@ -110,9 +113,15 @@ class Catalogue:
         try:
             chosen = Source(source)
         except ValueError:
-            raise UsageError(f"prices do not come from {source!r}", hint=f"one of {', '.join(Source)}") from None
+            raise UsageError(
+                f"prices do not come from {source!r}", hint=f"one of {', '.join(Source)}"
+            ) from None
         named = [clouds] if isinstance(clouds, str) else clouds
-        given = {name: value for name, value in (("watch", watch), ("tick", tick), ("stop", stop)) if value is not None}
+        given = {
+            name: value
+            for name, value in (("watch", watch), ("tick", tick), ("stop", stop))
+            if value is not None
+        }
         return self.upkeep().refresh(named, source=chosen, force=force, **given)  # type: ignore[arg-type]
 
     def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
@@ -154,7 +163,9 @@ class Catalogue:
         """
         with self._lock:
             if self._automatic is None:
-                self._automatic = threading.Thread(target=self._refresh_what_is_due, name="nbprov-prices", daemon=True)
+                self._automatic = threading.Thread(
+                    target=self._refresh_what_is_due, name="nbprov-prices", daemon=True
+                )
                 self._automatic.start()
             return self._automatic
 

@@ -56,7 +56,17 @@ def costs(ledger: Ledger) -> list[Cost]:
     for run in ledger.runs():
         launches = ledger.launches(run.run_id)
         simulated = bool(launches) and all(is_simulated(x.candidate.offer) for x in launches)
-        found.append(Cost(run.name, run.run_id, run.created, run.state, ledger.cost(run.run_id), len(launches), simulated))
+        found.append(
+            Cost(
+                run.name,
+                run.run_id,
+                run.created,
+                run.state,
+                ledger.cost(run.run_id),
+                len(launches),
+                simulated,
+            )
+        )
     return found
 
 
@@ -65,7 +75,10 @@ def attempts(ledger: Ledger, name: str = "") -> list[Tried]:
     run = next((r for r in ledger.runs() if not name or r.name == name), None)
     if run is None:
         return []
-    return [Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token) for x in ledger.launches(run.run_id)]
+    return [
+        Tried(x.number, x.state, x.candidate, x.failure.sentence() if x.failure else "", x.token)
+        for x in ledger.launches(run.run_id)
+    ]
 
 
 def is_simulated(offer: Offer) -> bool:

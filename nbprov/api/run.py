@@ -53,7 +53,15 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     >>> cluster = run.launch().wait()  # doctest: +SKIP
     """
 
-    def __init__(self, session: Session, driver: RunDriver, given: Given, folder: str, *, launched: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        driver: RunDriver,
+        given: Given,
+        folder: str,
+        *,
+        launched: bool = False,
+    ) -> None:
         super().__init__(concurrent.futures.Future())
         self._session = session
         self._driver = driver
@@ -71,7 +79,9 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         self.on_interrupt = CANCEL
         self.replaces = ""
         driver.on_change = self._changed
-        if self.plan.chosen is None and not launched:  # one that was taken up has no plan until its next pass
+        if (
+            self.plan.chosen is None and not launched
+        ):  # one that was taken up has no plan until its next pass
             self._driver.state = RunState.FAILED
             self._error = self._nothing_fits()
             self._future.set_exception(self._error)
@@ -132,7 +142,11 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     def plain_values(self) -> dict[str, str]:
         """The values of the spec's envs, those given by the caller included."""
-        return {name: value for name, value in self._given.everything().items() if isinstance(value, str)}
+        return {
+            name: value
+            for name, value in self._given.everything().items()
+            if isinstance(value, str)
+        }
 
     def environment(self) -> Environment:
         """The envs and secrets of this run."""
@@ -215,15 +229,25 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
                     python=given.python,
                 )
             except Exception as error:
-                raise await after_failure(self._session, self.run_id, self.spec, error, self._report) from None
+                raise await after_failure(
+                    self._session, self.run_id, self.spec, error, self._report
+                ) from None
             note_set_up(engine.ledger, self.run_id)
             if self.spec.engine is not None:
-                await self._session.engine_up(live, self.spec.engine, self.environment, self._report)
+                await self._session.engine_up(
+                    live, self.spec.engine, self.environment, self._report
+                )
             if self.replaces:
                 await put_in_place(self._session, self.run_id, self.replaces)
             cluster = Cluster(self._session, self.name, cluster_id=self.run_id)
         except asyncio.CancelledError:
-            self._fail(NbprovError(f"{self.name}: nbprov was unloaded before it was set up", hint="%load_ext nbprov", code="run.left"))
+            self._fail(
+                NbprovError(
+                    f"{self.name}: nbprov was unloaded before it was set up",
+                    hint="%load_ext nbprov",
+                    code="run.left",
+                )
+            )
             raise
         except Exception as error:
             self._fail(readable(error))
@@ -337,7 +361,11 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
     @property
     def cancels_on_interrupt(self) -> bool:
         """Whether an interrupt of a wait would, as things are, end what was launched."""
-        return self._launched and self.on_interrupt == CANCEL and self.state not in (RunState.READY, RunState.CANCELLED, RunState.FAILED)
+        return (
+            self._launched
+            and self.on_interrupt == CANCEL
+            and self.state not in (RunState.READY, RunState.CANCELLED, RunState.FAILED)
+        )
 
     def interrupt(self) -> Interrupted:
         """Do what a Ctrl-C during a wait does; returns the error to raise."""
@@ -349,13 +377,21 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         # Before anything that could fail, the ledger above all.
         self.cancel()
         alive = sum(not a.state.is_final for a in list(self._driver.machine.attempts.values()))
-        what = f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed" if alive else "nothing of it is on the bill"
+        what = (
+            f"{alive} attempt{'' if alive == 1 else 's'} being ended and confirmed"
+            if alive
+            else "nothing of it is on the bill"
+        )
         return Interrupted(f"{self.name}: cancelled; {what}")
 
     def _left_alone(self) -> Interrupted:
         if self.state is RunState.READY:
-            return Interrupted(f"{self.name}: its machine runs and its setup goes on; %nbprov down {self.name} ends it")
-        return Interrupted(f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it")
+            return Interrupted(
+                f"{self.name}: its machine runs and its setup goes on; %nbprov down {self.name} ends it"
+            )
+        return Interrupted(
+            f"{self.name}: the launch goes on in the background; %nbprov down {self.name} ends it, %clusters shows it"
+        )
 
     def settled(self, timeout: Seconds | None = None) -> RunState:
         """Block until nothing of the run is pending: losers and half-made machines are confirmed gone.
@@ -367,7 +403,9 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         try:
             return wait_for(self._driver.finished, timeout)
         except KeyboardInterrupt:
-            raise Interrupted(f"{self.name}: it goes on in the background; %clusters shows how far it is") from None
+            raise Interrupted(
+                f"{self.name}: it goes on in the background; %clusters shows how far it is"
+            ) from None
 
     @property
     def settled_future(self) -> concurrent.futures.Future[RunState]:
@@ -383,20 +421,30 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
         """A snapshot for display. Any thread may call it."""
         view = self._driver.view()
         row = self._session.engine.ledger.cluster_of_run(self.run_id)
-        error = "\n".join(self._error.render()) if isinstance(self._error, NbprovError) else str(self._error or "")
+        error = (
+            "\n".join(self._error.render())
+            if isinstance(self._error, NbprovError)
+            else str(self._error or "")
+        )
         is_set_up = self.done and self._error is None
         view = replace(
             view,
             name=row.name if row is not None else view.name,
             needs_launch=not self._launched and not self.done,
-            cluster=self._with_tunnels(self._session.cluster_view(row)) if row is not None else None,
+            cluster=self._with_tunnels(self._session.cluster_view(row))
+            if row is not None
+            else None,
             notes=(*view.notes, *self._set_up),
             message=self._work or ("" if is_set_up else view.message),
             error=error,
             log=tuple(self._log),
             logged=self._logged,
         )
-        return _after_its_cluster(view) if row is not None and row.state is ClusterState.ENDED else view
+        return (
+            _after_its_cluster(view)
+            if row is not None and row.state is ClusterState.ENDED
+            else view
+        )
 
     def _with_tunnels(self, cluster: ClusterView) -> ClusterView:
         return replace(
@@ -432,5 +480,13 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 def _after_its_cluster(view: RunView) -> RunView:
     """A run whose cluster has ended: what was ready is gone, and the panel of a saved notebook should not say otherwise."""
     reason = view.cluster.reason if view.cluster is not None else ""
-    attempts = tuple(replace(a, state=AttemptState.GONE) if a.state is AttemptState.READY else a for a in view.attempts)
-    return replace(view, state=RunState.ENDED, message=f"{view.name} has ended: {reason}".rstrip(": "), attempts=attempts)
+    attempts = tuple(
+        replace(a, state=AttemptState.GONE) if a.state is AttemptState.READY else a
+        for a in view.attempts
+    )
+    return replace(
+        view,
+        state=RunState.ENDED,
+        message=f"{view.name} has ended: {reason}".rstrip(": "),
+        attempts=attempts,
+    )

@@ -23,7 +23,16 @@ from .before_leaving import BeforeLeaving
 from .cluster import Cluster, Done
 from .errors import DoesNotFit, readable, readably
 from .existing_cluster import existing
-from .launching.adopted_launches import Say, cancel, driver_of, foreign, gone, gone_elsewhere, quietly, see_adopted
+from .launching.adopted_launches import (
+    Say,
+    cancel,
+    driver_of,
+    foreign,
+    gone,
+    gone_elsewhere,
+    quietly,
+    see_adopted,
+)
 from .launching.cluster_replacement import next_name, replace_with
 from .launching.cluster_reuse import SettingUp, guards_of
 from .launching.disconnects import cut_off
@@ -63,7 +72,9 @@ class Session(JobDesk, Keeping, Engined):
         super().__init__(home, demo=os.environ.get(DEMO_VARIABLE) == "1" if demo is None else demo)
         self.runs: dict[str, Run] = {}
         self.setting_up: dict[str, SettingUp] = {}
-        self.asked: dict[str, tuple[Spec, str]] = {}  # what a cell last said of a running cluster, and its folder
+        self.asked: dict[
+            str, tuple[Spec, str]
+        ] = {}  # what a cell last said of a running cluster, and its folder
         self.catalogue = Catalogue()
 
     # ------------------------------------------------------------ provisioning
@@ -122,25 +133,62 @@ class Session(JobDesk, Keeping, Engined):
             If a cluster of that name runs and differs; the message names the difference.
         """
         if isinstance(spec, str):
-            spec = self.parse(spec, ignore=ignore, variables=variables, given=names_given(env or {}))
+            spec = self.parse(
+                spec, ignore=ignore, variables=variables, given=names_given(env or {})
+            )
         if race is not None and race < 1:
-            raise UsageError(f"a race needs at least 1 attempt at a time, not {race}", hint="--race 1 tries one place after the other")
+            raise UsageError(
+                f"a race needs at least 1 attempt at a time, not {race}",
+                hint="--race 1 tries one place after the other",
+            )
         name = self.name_of(spec, name)
         folder = folder or os.getcwd()
         try:
-            found = existing(self, spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed)
+            found = existing(
+                self, spec, name, lambda: collect(spec, env or {}, ask, folder), folder, say, agreed
+            )
         except DoesNotFit:
             if not replace:
                 raise
             old = self.engine.cluster(name)
-            made = self.provision(spec, next_name(name), race=race, hedge=hedge, agreed=agreed, env=env, folder=folder, ask=ask, say=say)
+            made = self.provision(
+                spec,
+                next_name(name),
+                race=race,
+                hedge=hedge,
+                agreed=agreed,
+                env=env,
+                folder=folder,
+                ask=ask,
+                say=say,
+            )
             return replace_with(self, made, old)
         if found is not None:
             return self.with_ports(found, spec.expose)
-        return self._new_run(spec, name, collect(spec, env or {}, ask, folder), folder, race=race, hedge=hedge, agreed=agreed)
+        return self._new_run(
+            spec,
+            name,
+            collect(spec, env or {}, ask, folder),
+            folder,
+            race=race,
+            hedge=hedge,
+            agreed=agreed,
+        )
 
-    def _new_run(self, spec: Spec, name: str, given: Given, folder: str, *, race: int | None, hedge: Seconds, agreed: bool) -> Run:
-        driver = self.engine.prepare_run(name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed)
+    def _new_run(
+        self,
+        spec: Spec,
+        name: str,
+        given: Given,
+        folder: str,
+        *,
+        race: int | None,
+        hedge: Seconds,
+        agreed: bool,
+    ) -> Run:
+        driver = self.engine.prepare_run(
+            name, spec, self._plan_to_launch(spec), race=race, hedge=hedge, agreed=agreed
+        )
         run = Run(self, driver, given, folder)
         earlier = self.runs.get(name)
         if earlier is not None:
@@ -155,9 +203,15 @@ class Session(JobDesk, Keeping, Engined):
         from nbprov.provisioning.run.unavailable import BLOCKED
 
         plan = self.plan(spec)
-        if plan.chosen is not None or not spec.wait.seconds or not any(d.rule.startswith(BLOCKED) for d in plan.dropped):
+        if (
+            plan.chosen is not None
+            or not spec.wait.seconds
+            or not any(d.rule.startswith(BLOCKED) for d in plan.dropped)
+        ):
             return plan
-        return self.plan(spec, blocks=[b for b in self.engine.ledger.blocks() if b.cause not in STOCK])
+        return self.plan(
+            spec, blocks=[b for b in self.engine.ledger.blocks() if b.cause not in STOCK]
+        )
 
     @staticmethod
     def name_of(spec: Spec, name: str = "") -> str:
@@ -196,7 +250,12 @@ class Session(JobDesk, Keeping, Engined):
             If another cluster has this name now.
         """
         engine, run = self.engine, self.runs.get(name)
-        if run is not None and run.is_under_way and not run.state.is_final and cluster_id in ("", run.run_id):
+        if (
+            run is not None
+            and run.is_under_way
+            and not run.state.is_final
+            and cluster_id in ("", run.run_id)
+        ):
             run.cancel()
             return Done(engine.thread.call(gone(engine, run.driver)), f"ending {name}")
         driver = driver_of(engine, name)
@@ -254,11 +313,17 @@ class Session(JobDesk, Keeping, Engined):
 
     def hidden(self) -> tuple[str, ...]:
         """The secrets that this session was given, for blotting them out."""
-        maskers = [x.masker() for x in list(self.runs.values())] + [x.masker() for x in list(self.setting_up.values())]
+        maskers = [x.masker() for x in list(self.runs.values())] + [
+            x.masker() for x in list(self.setting_up.values())
+        ]
         return (*super().hidden(), *(value for masker in maskers for value in masker.values))
 
     def start_remote(
-        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], *, say: Say = quietly
+        self,
+        name: str,
+        work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
+        *,
+        say: Say = quietly,
     ) -> concurrent.futures.Future[T]:
         """Run a coroutine with the live cluster, its connections open; cancelling the future interrupts the remote side.
 
@@ -283,7 +348,11 @@ class Session(JobDesk, Keeping, Engined):
                 raise cut_off(self.engine, live.run_id, error) from error
 
         run = self.runs.get(name)
-        if run is not None and not run.done and (run.launched or self.engine.ledger.cluster(name) is None):
+        if (
+            run is not None
+            and not run.done
+            and (run.launched or self.engine.ledger.cluster(name) is None)
+        ):
             run.wait_detached()
         came_to_nothing = see_adopted(self.engine, name, say)
         if came_to_nothing is not None:
@@ -295,7 +364,12 @@ class Session(JobDesk, Keeping, Engined):
         return self.engine.thread.call(readably(attached()))
 
     def wait_remote(
-        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None, *, say: Say = quietly
+        self,
+        name: str,
+        work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
+        timeout: Seconds | None = None,
+        *,
+        say: Say = quietly,
     ) -> T:
         """As `start_remote`, and block for the result; an interrupt, or the end of `timeout`, cancels it.
 
@@ -313,14 +387,18 @@ class Session(JobDesk, Keeping, Engined):
             return wait_for(future, timeout)
         except KeyboardInterrupt:
             future.cancel()
-            raise Interrupted(f"interrupted on {name}; the machine and its variables are still there") from None
+            raise Interrupted(
+                f"interrupted on {name}; the machine and its variables are still there"
+            ) from None
         except TimeoutError:
             future.cancel()
             raise
 
     # ------------------------------------------------------------ books
 
-    def refresh_prices(self, clouds: Sequence[str] | str | None = None, source: str = "auto", force: bool = False) -> Refreshed:
+    def refresh_prices(
+        self, clouds: Sequence[str] | str | None = None, source: str = "auto", force: bool = False
+    ) -> Refreshed:
         """Fetch prices anew: of these clouds, or of all but those whose policy is never. See `Catalogue.refresh`."""
         return self.catalogue.refresh(clouds, source=source, force=force)
 
@@ -355,11 +433,17 @@ class Session(JobDesk, Keeping, Engined):
 
         async def look(name: str) -> None:
             try:
-                await end_orphans(self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS)
+                await end_orphans(
+                    self.engine, name, report, least_age=0.0 if end else ORPHAN_SECONDS
+                )
                 await tidy(self.engine, name, report)
             except Exception as error:
                 told = readable(error)
-                words = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
+                words = (
+                    told.message
+                    if isinstance(told, NbprovError)
+                    else f"{type(told).__name__}: {told}"
+                )
                 report.say(f"cloud {name}", f"{name}: could not be swept: {words}")
 
         async def look_everywhere(names: list[str]) -> None:
@@ -373,7 +457,11 @@ class Session(JobDesk, Keeping, Engined):
         ledger = self.engine.ledger
         used = {launch.cloud for run in ledger.runs() for launch in ledger.launches(run.run_id)}
         can = {name: self.capabilities_at_hand(name) for name in registry.names()}
-        simulated = {name for name, capabilities in can.items() if capabilities is not None and capabilities.named_only}
+        simulated = {
+            name
+            for name, capabilities in can.items()
+            if capabilities is not None and capabilities.named_only
+        }
         used |= {name for name in simulated if (self.engine.home / name).is_dir()}
         asked = self.check([name for name in can if name not in used | simulated], fresh=False)
         return sorted(used & set(can)) + [told.cloud for told in asked if told.enabled]

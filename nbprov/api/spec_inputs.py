@@ -68,7 +68,11 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
     unknown = sorted(set(given) - set(spec.envs) - set(spec.secrets))
     if unknown:
         known = ", ".join([*spec.envs, *spec.secrets]) or "none"
-        raise UsageError(f"the spec has no env called {', '.join(unknown)}", hint=f"its envs and secrets: {known}", code="env.unknown")
+        raise UsageError(
+            f"the spec has no env called {', '.join(unknown)}",
+            hint=f"its envs and secrets: {known}",
+            code="env.unknown",
+        )
     python = read_source(spec.python, Path(folder), spec.workdir)
     check_sources(spec, Path(folder))
     missing: list[str] = []
@@ -82,11 +86,21 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
             return ""
         return value
 
-    envs = {name: find(name, False) if value is None or name in given else value for name, value in spec.envs.items()}
-    secrets = {name: Secret(find(name, True)) if value is None or name in given else value for name, value in spec.secrets.items()}
+    envs = {
+        name: find(name, False) if value is None or name in given else value
+        for name, value in spec.envs.items()
+    }
+    secrets = {
+        name: Secret(find(name, True)) if value is None or name in given else value
+        for name, value in spec.secrets.items()
+    }
     if missing:
         names = ", ".join(missing)
-        raise UsageError(f"no value for {names}", hint=f"--env {missing[0]}=…, or set it in the kernel's environment", code="env.missing")
+        raise UsageError(
+            f"no value for {names}",
+            hint=f"--env {missing[0]}=…, or set it in the kernel's environment",
+            code="env.missing",
+        )
     return Given(envs, secrets, python)
 
 
@@ -100,8 +114,14 @@ def found_again(spec: Spec) -> tuple[Environment, tuple[str, ...]]:
     >>> found_again(Spec(envs={"MODE": "fast"}, secrets={"NOWHERE_TO_BE_FOUND": None}))
     ({'MODE': 'fast'}, ('NOWHERE_TO_BE_FOUND',))
     """
-    found: dict[str, str | Secret] = {name: value for name, value in spec.envs.items() if value is not None}
+    found: dict[str, str | Secret] = {
+        name: value for name, value in spec.envs.items() if value is not None
+    }
     found |= {name: value for name, value in spec.secrets.items() if value is not None}
     lacking = [name for name in (*spec.envs, *spec.secrets) if name not in found]
-    found |= {name: Secret(os.environ[name]) if name in spec.secrets else os.environ[name] for name in lacking if name in os.environ}
+    found |= {
+        name: Secret(os.environ[name]) if name in spec.secrets else os.environ[name]
+        for name in lacking
+        if name in os.environ
+    }
     return found, tuple(name for name in lacking if name not in found)

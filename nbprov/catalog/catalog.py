@@ -64,8 +64,16 @@ class _Source:
     def again(self) -> _Source:
         """The same folders, looked at now. This very source where what they hold is the same."""
         fresh = _Source(self.layout, self.cache)
-        if self._store is not None and fresh.store.content and fresh.store.content == self._store.content:
-            self._watched, self._stamp, self._stamped_at = fresh._watched, fresh._stamp, fresh._stamped_at
+        if (
+            self._store is not None
+            and fresh.store.content
+            and fresh.store.content == self._store.content
+        ):
+            self._watched, self._stamp, self._stamped_at = (
+                fresh._watched,
+                fresh._stamp,
+                fresh._stamped_at,
+            )
             return self
         return fresh
 
@@ -299,17 +307,37 @@ class Catalog:
     def clouds_of_region(self, region: str) -> list[str]:
         """The clouds that have a region of this name, whatever the case."""
         low = region.lower()
-        return sorted(cloud for cloud, regions in self.places().items() if any(r.lower() == low for r in regions))
+        return sorted(
+            cloud
+            for cloud, regions in self.places().items()
+            if any(r.lower() == low for r in regions)
+        )
 
     def close_regions(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The regions most like this name, in one cloud or in all, best first."""
         places = self.places()
-        return name_matching.close(name, sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}), n)
+        return name_matching.close(
+            name,
+            sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}),
+            n,
+        )
 
     def close_zones(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
         """The zones most like this name, in one cloud or in all, best first."""
         places = self.places()
-        return name_matching.close(name, sorted({z for c, rs in places.items() if cloud in ("", c) for zs in rs.values() for z in zs}), n)
+        return name_matching.close(
+            name,
+            sorted(
+                {
+                    z
+                    for c, rs in places.items()
+                    if cloud in ("", c)
+                    for zs in rs.values()
+                    for z in zs
+                }
+            ),
+            n,
+        )
 
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
         """Whether this type is sold, by one cloud or by any."""
@@ -372,8 +400,14 @@ def default_catalog() -> Catalog:
     Answered from memory while no file has changed; a change on disk is picked up by the next call. Read at the first question.
     """
     global _default
-    told = os.environ.get(HOME_VARIABLE)  # a kernel may change it after the first question, and then means another home
+    told = os.environ.get(
+        HOME_VARIABLE
+    )  # a kernel may change it after the first question, and then means another home
     with _default_lock:
-        catalog = _default[1].current() if _default is not None and _default[0] == told else Catalog.open()
+        catalog = (
+            _default[1].current()
+            if _default is not None and _default[0] == told
+            else Catalog.open()
+        )
         _default = (told, catalog)
         return catalog

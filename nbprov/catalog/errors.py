@@ -38,8 +38,16 @@ class UnknownName(NbprovError):
         self.name = name
         self.close = tuple(close)
         self.kind = kind
-        hint = f"did you mean {', '.join(self.close)}?" if self.close else "%prices lists everything that is sold"
-        super().__init__(f"no {kind} is called {name!r}", hint=hint, code=f"catalog.unknown-{kind.replace(' ', '-')}")
+        hint = (
+            f"did you mean {', '.join(self.close)}?"
+            if self.close
+            else "%prices lists everything that is sold"
+        )
+        super().__init__(
+            f"no {kind} is called {name!r}",
+            hint=hint,
+            code=f"catalog.unknown-{kind.replace(' ', '-')}",
+        )
 
 
 class AmbiguousName(NbprovError):
@@ -58,4 +66,7 @@ class AmbiguousName(NbprovError):
     def __init__(self, name: str, close: Sequence[str]) -> None:
         self.name = name
         self.close = tuple(close)
-        super().__init__(f"{name!r} could be any of {', '.join(self.close)}", hint="write one of these names in full")
+        super().__init__(
+            f"{name!r} could be any of {', '.join(self.close)}",
+            hint="write one of these names in full",
+        )

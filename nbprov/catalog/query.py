@@ -104,13 +104,18 @@ class Query:
             try:
                 dates.append(date.fromisoformat(self.as_of).isoformat())
             except ValueError:
-                raise QueryError(f"{self.as_of!r} is not a date", hint="write it as 2026-08-22") from None
+                raise QueryError(
+                    f"{self.as_of!r} is not a date", hint="write it as 2026-08-22"
+                ) from None
         if self.fresh_days is not None:
             try:
-                dates.append((datetime.now(UTC).date() - timedelta(days=self.fresh_days)).isoformat())
+                dates.append(
+                    (datetime.now(UTC).date() - timedelta(days=self.fresh_days)).isoformat()
+                )
             except (ValueError, OverflowError, TypeError):
                 raise QueryError(
-                    f"{self.fresh_days!r} is not a number of days", hint="write 30 for the prices of the last 30 days"
+                    f"{self.fresh_days!r} is not a number of days",
+                    hint="write 30 for the prices of the last 30 days",
                 ) from None
         return max(dates, default="")
 

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
+from nbprov.model.launches import (
+    CheckResult,
+    Instance,
+    Launch,
+    Operation,
+    PollResult,
+    Quote,
+    SideObject,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
 
@@ -170,7 +178,9 @@ class Cloud(ABC):
 
     def stop(self, ids: Sequence[str]) -> None:
         """Stop machines and keep their disks. At most `CALL_SECONDS`. Ids that are stopped or gone are passed over in silence."""
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{self.name} cannot stop a machine; down ends it"))
+        raise CloudError(
+            Failure(Cause.BAD_REQUEST, f"{self.name} cannot stop a machine; down ends it")
+        )
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
         """Open inclusive TCP port ranges to the internet. At most `CALL_SECONDS`. Repeats are passed over in silence."""

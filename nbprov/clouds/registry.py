@@ -68,5 +68,9 @@ def get(name: str) -> Cloud:
 def _point(name: str) -> EntryPoint:
     point = _points().get(name)
     if point is None:
-        raise NotFound(f"no cloud is called {name!r}", hint=f"clouds with an adapter: {', '.join(names())}", code="cloud.unknown")
+        raise NotFound(
+            f"no cloud is called {name!r}",
+            hint=f"clouds with an adapter: {', '.join(names())}",
+            code="cloud.unknown",
+        )
     return point

@@ -84,7 +84,11 @@ def scaffold(name: str, into: Path) -> Path:
     target = into / name
     if target.exists():
         hint = "move it away, or choose --into"
-        raise ScaffoldError(f"{target} is there already, and nothing is overwritten", hint=hint, code="scaffold.exists")
+        raise ScaffoldError(
+            f"{target} is there already, and nothing is overwritten",
+            hint=hint,
+            code="scaffold.exists",
+        )
     _check_free(name)
     into.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=into))
@@ -105,30 +109,55 @@ def scaffold(name: str, into: Path) -> Path:
 
 def _filled(text: str, name: str) -> str:
     title = "".join(part.capitalize() for part in name.split("_"))
-    return text.replace("@@name@@", name).replace("@@Name@@", title).replace("@@NAME@@", name.upper())
+    return (
+        text.replace("@@name@@", name).replace("@@Name@@", title).replace("@@NAME@@", name.upper())
+    )
 
 
 def _check_form(name: str) -> None:
     if not _NAME.fullmatch(name):
-        hint = "2 to 31 lower-case letters, digits and underscores, a letter first: acme, fluffy_cloud"
-        raise ScaffoldError(f"{name!r} cannot be the name of a cloud", hint=hint, code="scaffold.name")
+        hint = (
+            "2 to 31 lower-case letters, digits and underscores, a letter first: acme, fluffy_cloud"
+        )
+        raise ScaffoldError(
+            f"{name!r} cannot be the name of a cloud", hint=hint, code="scaffold.name"
+        )
     if keyword.iskeyword(name) or keyword.issoftkeyword(name):
-        raise ScaffoldError(f"{name!r} is a word of Python", hint=f"call it {name}_cloud", code="scaffold.name")
+        raise ScaffoldError(
+            f"{name!r} is a word of Python", hint=f"call it {name}_cloud", code="scaffold.name"
+        )
 
 
 def _check_free(name: str) -> None:
     if name in sys.stdlib_module_names or find_spec(name) is not None:
-        raise ScaffoldError(f"a Python package is called {name!r} already", hint=f"call it {name}_cloud", code="scaffold.taken")
+        raise ScaffoldError(
+            f"a Python package is called {name!r} already",
+            hint=f"call it {name}_cloud",
+            code="scaffold.taken",
+        )
     inside = {path.name for path in Path(__file__).parent.iterdir() if path.is_dir()}
     if name in inside or name in {point.name for point in entry_points(group=ENTRY_POINT_GROUP)}:
-        raise ScaffoldError(f"nbprov knows a cloud called {name!r} already", hint="choose another name", code="scaffold.taken")
+        raise ScaffoldError(
+            f"nbprov knows a cloud called {name!r} already",
+            hint="choose another name",
+            code="scaffold.taken",
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command. 0 where the folder was written, 2 where it was not."""
-    parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.scaffold", description="Begin the package of a new cloud for nbprov.")
+    parser = argparse.ArgumentParser(
+        prog="python -m nbprov.clouds.scaffold",
+        description="Begin the package of a new cloud for nbprov.",
+    )
     parser.add_argument("name", help="as it will stand in a spec: cloud: NAME")
-    parser.add_argument("--into", type=Path, default=Path(), metavar="DIR", help="where the folder NAME is made (default: here)")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        default=Path(),
+        metavar="DIR",
+        help="where the folder NAME is made (default: here)",
+    )
     told = parser.parse_args(arguments)
     try:
         target = scaffold(told.name, told.into)
@@ -139,7 +168,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"nothing was written: {error}", file=sys.stderr)
         return 2
     print(f"wrote {target}: {len(FILES)} files")
-    print(f"  next: read {target / 'README.md'}; docs/adding-a-cloud.md goes through it step by step")
+    print(
+        f"  next: read {target / 'README.md'}; docs/adding-a-cloud.md goes through it step by step"
+    )
     return 0
 
 

@@ -14,14 +14,22 @@ async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
     """Ask the head's agent, and keep what it says in the ledger for when it cannot be asked."""
     status = await agent_of(live.head).status()
     known = ledger.guard(live.run_id)
-    report = {"idle": status.idle, "active": list(status.active), "guards": [g.reason for g in status.guards]}
+    report = {
+        "idle": status.idle,
+        "active": list(status.active),
+        "guards": [g.reason for g in status.guards],
+    }
     ledger.set_guard(live.run_id, 0, known[0] if known is not None else {}, report)
     return status
 
 
 def guard_lines(status: AgentStatus) -> list[str]:
     """The status in a few plain lines."""
-    lines = [f"idle for {short_duration(status.idle)}" if not status.active else f"active: {', '.join(status.active)}"]
+    lines = [
+        f"idle for {short_duration(status.idle)}"
+        if not status.active
+        else f"active: {', '.join(status.active)}"
+    ]
     for guard in status.guards:
         when = "not counting now" if guard.left is None else f"in {short_duration(guard.left)}"
         lines.append(f"{guard.guard}: {guard.mode} {when} ({guard.reason})")

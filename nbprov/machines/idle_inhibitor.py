@@ -21,7 +21,9 @@ _late: set[asyncio.Task[None]] = set()
 
 
 @asynccontextmanager
-async def awake(nodes: Collection[Node], most: Seconds = math.inf, first: Seconds = 0.0) -> AsyncIterator[None]:
+async def awake(
+    nodes: Collection[Node], most: Seconds = math.inf, first: Seconds = 0.0
+) -> AsyncIterator[None]:
     """Tell nodes now and again that there is work, for as long as the block lasts; which they are is looked at each time.
 
     Parameters
@@ -58,10 +60,18 @@ async def awake(nodes: Collection[Node], most: Seconds = math.inf, first: Second
 def others_awake(live: LiveCluster, chosen: Collection[Node]) -> AbstractAsyncContextManager[None]:
     """Keep the nodes that have no part in something from being ended as idle meanwhile."""
     # Agents that hear of each other need nobody for this, nor does it end with this kernel.
-    return awake([node for rank, node in enumerate(live.nodes) if rank in live.unheard and node not in chosen])
+    return awake(
+        [
+            node
+            for rank, node in enumerate(live.nodes)
+            if rank in live.unheard and node not in chosen
+        ]
+    )
 
 
 async def _touch(nodes: Collection[Node]) -> None:
     # One that cannot be reached now is told the next time.
     agents = [node.agent for node in nodes if node.agent is not None and not node.missing]
-    await asyncio.gather(*(agent.shell(":", name=TOUCH, silent=True) for agent in agents), return_exceptions=True)
+    await asyncio.gather(
+        *(agent.shell(":", name=TOUCH, silent=True) for agent in agents), return_exceptions=True
+    )

@@ -44,7 +44,9 @@ def is_line(error: BaseException) -> bool:
     >>> is_line(NbprovError("the connection broke", code="sync.lost")), is_line(NbprovError("no such folder", code="sync.missing"))
     (True, False)
     """
-    broke = isinstance(error, ConnectionError | TimeoutError) or (isinstance(error, SshError) and error.may_pass)
+    broke = isinstance(error, ConnectionError | TimeoutError) or (
+        isinstance(error, SshError) and error.may_pass
+    )
     return broke or getattr(error, "code", "") in _LINES
 
 
@@ -67,7 +69,9 @@ class Answers:
     seconds: Seconds
     is_theirs: Callable[[], Awaitable[bool]] = _always
 
-    async def heard(self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]) -> T:
+    async def heard(
+        self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]
+    ) -> T:
         """Do something with a node for as long as it answers.
 
         Parameters

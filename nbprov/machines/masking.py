@@ -34,7 +34,12 @@ class Masker:
     """
 
     def __init__(self, values: Iterable[str]) -> None:
-        self.values = tuple(sorted({v for v in map(str.strip, values) if len(v) >= LEAST_SECRET}, key=lambda v: (-len(v), v)))
+        self.values = tuple(
+            sorted(
+                {v for v in map(str.strip, values) if len(v) >= LEAST_SECRET},
+                key=lambda v: (-len(v), v),
+            )
+        )
 
     def __call__(self, text: str) -> str:
         """The text without them."""
@@ -117,7 +122,14 @@ def beginning_of(value: str, text: str) -> int:
         if value.startswith(text[at:]):
             return at
         at = text.find(head, at + 1)
-    return next((at for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text)) if value.startswith(text[at:])), len(text))
+    return next(
+        (
+            at
+            for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text))
+            if value.startswith(text[at:])
+        ),
+        len(text),
+    )
 
 
 def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
@@ -130,7 +142,9 @@ def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
     return "".join([*found, text[place:]])
 
 
-async def masked(pieces: AsyncGenerator[str, None], values: Callable[[], Iterable[str]]) -> AsyncIterator[str]:
+async def masked(
+    pieces: AsyncGenerator[str, None], values: Callable[[], Iterable[str]]
+) -> AsyncIterator[str]:
     """A text that comes in pieces, values blotted out of it. The pieces are closed with this."""
     stream = StreamMasker(values)
     waiting: asyncio.Future[str] | None = None

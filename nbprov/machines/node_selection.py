@@ -28,7 +28,9 @@ def one_node(live: LiveCluster, number: int) -> Node:
     if not 0 <= number < len(live.nodes):
         raise UsageError(
             f"{live.name} has no node {number}",
-            hint=f"its nodes: 0 to {len(live.nodes) - 1}" if len(live.nodes) > 1 else "it has one node, 0",
+            hint=f"its nodes: 0 to {len(live.nodes) - 1}"
+            if len(live.nodes) > 1
+            else "it has one node, 0",
         )
     return live.nodes[number]
 
@@ -48,8 +50,16 @@ def node_numbers(text: str, count: int, name: str) -> list[int]:
         first, dash, last = part.strip().partition("-")
         first = "0" if first == "head" and not dash else first
         last = last if dash else first
-        if not (first.isdecimal() and last.isdecimal() and len(last) < 6 and int(first) <= int(last) < count):
+        if not (
+            first.isdecimal()
+            and last.isdecimal()
+            and len(last) < 6
+            and int(first) <= int(last) < count
+        ):
             have = f"0 to {count - 1}" if count > 1 else "0"
-            raise UsageError(f"{name} has no node {part.strip()!r}", hint=f"--nodes: head, all, {have}, a list 0,2 or a range 1-3")
+            raise UsageError(
+                f"{name} has no node {part.strip()!r}",
+                hint=f"--nodes: head, all, {have}, a list 0,2 or a range 1-3",
+            )
         found.update(range(int(first), int(last) + 1))
     return sorted(found)

@@ -16,7 +16,12 @@ def node_environment(live: LiveCluster, node: Node, *, setup: bool = False) -> d
         node_ips=gang.addresses,
         num_gpus=offer.accelerator_count,
         task_id=f"nbprov-{live.run_id}",
-        cluster_info={"cluster_name": live.name, "cloud": offer.cloud, "region": offer.region, "zone": offer.zone},
+        cluster_info={
+            "cluster_name": live.name,
+            "cloud": offer.cloud,
+            "region": offer.region,
+            "zone": offer.zone,
+        },
         setup=setup,
         port=gang.port,
         files=launcher_files(node.folder, len(live.nodes)) if node.folder else None,

@@ -182,12 +182,23 @@ def column(values: Any) -> Any:
     name = str(dtype)
     if isinstance(dtype, pandas.StringDtype) or name.lower() in known:
         missing = [bool(one) for one in pandas.isna(values.array)]
-        plain = [None if gone else one for gone, one in zip(missing, values.array.astype(object).tolist())]
-        return ("typed", ("str" if name == "str" else "string") if isinstance(dtype, pandas.StringDtype) else name, plain)
+        plain = [
+            None if gone else one
+            for gone, one in zip(missing, values.array.astype(object).tolist())
+        ]
+        return (
+            "typed",
+            ("str" if name == "str" else "string")
+            if isinstance(dtype, pandas.StringDtype)
+            else name,
+            plain,
+        )
     raise NotPlainHere("a column of pandas type %s" % name)
 
 
-known = {"boolean", "float32", "float64"} | {"%sint%d" % (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)}
+known = {"boolean", "float32", "float64"} | {
+    "%sint%d" % (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 
 def index(value: Any) -> Any:
@@ -196,8 +207,17 @@ def index(value: Any) -> Any:
     if isinstance(value, pandas.RangeIndex):
         return ("range", value.start, value.stop, value.step, value.name)
     if isinstance(value, pandas.MultiIndex):
-        return ("multi", [index(level) for level in value.levels], [array(code) for code in value.codes], list(value.names))
-    freq = getattr(value, "freqstr", None) if isinstance(value, (pandas.DatetimeIndex, pandas.TimedeltaIndex)) else None
+        return (
+            "multi",
+            [index(level) for level in value.levels],
+            [array(code) for code in value.codes],
+            list(value.names),
+        )
+    freq = (
+        getattr(value, "freqstr", None)
+        if isinstance(value, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
+        else None
+    )
     return ("index", column(value), value.name, freq)
 
 
@@ -210,7 +230,12 @@ def of_pandas(value: Any) -> Any:
     if value is pandas.NA:
         return ("na",)
     if kind is pandas.DataFrame:
-        return ("frame", index(value.index), index(value.columns), [column(value.iloc[:, n]) for n in range(value.shape[1])])
+        return (
+            "frame",
+            index(value.index),
+            index(value.columns),
+            [column(value.iloc[:, n]) for n in range(value.shape[1])],
+        )
     if kind is pandas.Series:
         return ("series", index(value.index), column(value), value.name)
     if isinstance(value, pandas.Index):
@@ -220,7 +245,9 @@ def of_pandas(value: Any) -> Any:
     if kind is pandas.Timestamp:
         return (
             "timestamp",
-            value.tz_convert("UTC").tz_localize(None).isoformat() if value.tz else value.isoformat(),
+            value.tz_convert("UTC").tz_localize(None).isoformat()
+            if value.tz
+            else value.isoformat(),
             str(value.tz or ""),
         )
     if kind is pandas.Timedelta:
@@ -331,7 +358,12 @@ def nature_of(value: Any) -> str:
 def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[str, Any]:
     """What is told of a variable that could not be packed."""
     words = " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
-    told: dict[str, Any] = {"no": "cannot", "name": name, "kind": type(value).__name__, "why": words}
+    told: dict[str, Any] = {
+        "no": "cannot",
+        "name": name,
+        "kind": type(value).__name__,
+        "why": words,
+    }
     if isinstance(error, TooMuch):
         told.update(no="too-much", size=error.args[0])
     elif isinstance(error, Unwritten):
@@ -340,14 +372,18 @@ def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[st
         told.update(nature="deep" if isinstance(error, RecursionError) else "memory")
     else:
         held = value if getattr(packer, "last", None) is None else packer.last
-        told.update(nature=nature_of(held), held=kind_of(held), plain=isinstance(error, NotPlainHere))
+        told.update(
+            nature=nature_of(held), held=kind_of(held), plain=isinstance(error, NotPlainHere)
+        )
     return told
 
 
 # ---------------------------------------------------------------- both ways
 
 
-def pack(space: Any, names: Any, most: int, is_plain: bool, file: Any, told: Any = None) -> dict[str, Any]:
+def pack(
+    space: Any, names: Any, most: int, is_plain: bool, file: Any, told: Any = None
+) -> dict[str, Any]:
     """Write variables into a file, one behind the other; their sizes, or which of them cannot travel and why."""
     room, sizes = Room(file, most, told), []
     for name in names:

@@ -22,7 +22,10 @@ async def read_far(node: Node, path: str, most: int) -> bytes | None:
     """
     assert node.connection is not None, "attach() opens every connection"
     data = b""
-    async with asyncio.timeout(READ_SECONDS), node.connection.channel(f"[ -f {path} ] && printf + && cat {path}") as process:
+    async with (
+        asyncio.timeout(READ_SECONDS),
+        node.connection.channel(f"[ -f {path} ] && printf + && cat {path}") as process,
+    ):
         while len(data) <= most + 1 and (part := await process.stdout.read(65536)):
             data += part
     return data[1:] if data[:1] == _THERE and len(data) <= most + 1 else None

@@ -77,7 +77,9 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
 
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:
-        raise CannotSay(f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command")
+        raise CannotSay(
+            f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command"
+        )
     return {
         "HostName": host,
         "Port": str(instance.port),
@@ -108,7 +110,10 @@ def _host_key_alias(keys: ClusterKeys) -> str:
 def _path(path: Path) -> str:
     text = path.absolute().as_posix()
     if _NOT_IN_A_PATH.search(text) or (os.name == "posix" and "\\" in text):
-        raise CannotSay(f"the path {text!r} cannot stand in an ssh config", hint="set NBPROV_HOME to a folder with a plain name")
+        raise CannotSay(
+            f"the path {text!r} cannot stand in an ssh config",
+            hint="set NBPROV_HOME to a folder with a plain name",
+        )
     text = text.replace("%", "%%")
     return text if _PLAIN_PATH.fullmatch(text) else f'"{text}"'
 
@@ -150,11 +155,21 @@ def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
     row = engine.cluster(name)
     instances = _reachable(engine, row)
     if not instances:
-        hint = f"start it: %nbprov start {name}" if row.state is ClusterState.STOPPED else "%clusters shows how far it is"
-        raise NotFound(f"{name} is {row.state.value}, and has no address now", hint=hint, code="cluster.not-running")
+        hint = (
+            f"start it: %nbprov start {name}"
+            if row.state is ClusterState.STOPPED
+            else "%clusters shows how far it is"
+        )
+        raise NotFound(
+            f"{name} is {row.state.value}, and has no address now",
+            hint=hint,
+            code="cluster.not-running",
+        )
     instance = next((i for i in instances if i.node == node), None)
     if instance is None:
-        raise UsageError(f"{name} has no node {node}", hint=f"nodes: {', '.join(str(i.node) for i in instances)}")
+        raise UsageError(
+            f"{name} has no node {node}", hint=f"nodes: {', '.join(str(i.node) for i in instances)}"
+        )
     keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
     options = options_for(instance, keys)
     write_known_hosts(keys)
@@ -209,7 +224,11 @@ class SshConfig:
 
     def names(self) -> list[str]:
         """The hosts that the file has now. Any thread."""
-        return [alias(row.name, i.node) for row in self._engine.ledger.clusters(live_only=True) for i in _reachable(self._engine, row)]
+        return [
+            alias(row.name, i.node)
+            for row in self._engine.ledger.clusters(live_only=True)
+            for i in _reachable(self._engine, row)
+        ]
 
     def write(self) -> None:
         """Write the file anew. Any thread.
@@ -224,7 +243,9 @@ class SshConfig:
         _write_private(self.path, text)
 
     def _blocks(self) -> Iterator[str]:
-        for row in sorted(self._engine.ledger.clusters(live_only=True), key=lambda r: (r.name, r.run_id)):
+        for row in sorted(
+            self._engine.ledger.clusters(live_only=True), key=lambda r: (r.name, r.run_id)
+        ):
             instances = _reachable(self._engine, row)
             if not instances:
                 yield f"\n# {alias(row.name)} is {row.state.value}\n"
@@ -238,7 +259,9 @@ class SshConfig:
                     log.warning("%s is left out of %s: %s", name, self.path, error)
                     yield f"\n# {name} is left out; nbprov's log says why\n"
                     continue
-                yield f"\nHost {name}\n" + "".join(f"    {option} {value}\n" for option, value in options.items())
+                yield f"\nHost {name}\n" + "".join(
+                    f"    {option} {value}\n" for option, value in options.items()
+                )
 
     # ------------------------------------------------------------ keeping it true, on the engine's thread
 
@@ -263,7 +286,9 @@ class SshConfig:
         self._timer = None
         try:
             rows = self._engine.ledger.clusters(live_only=True)
-            seen: list[object] = [(row.name, row.run_id, row.state, _reachable(self._engine, row)) for row in rows]
+            seen: list[object] = [
+                (row.name, row.run_id, row.state, _reachable(self._engine, row)) for row in rows
+            ]
             if seen != self._seen:
                 self.write()
                 self._seen = seen

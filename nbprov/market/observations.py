@@ -37,6 +37,8 @@ class Observation:
     seconds: Seconds | None = None
 
     @staticmethod
-    def of(candidate: Candidate, outcome: str, at: Instant, seconds: Seconds | None = None) -> Observation:
+    def of(
+        candidate: Candidate, outcome: str, at: Instant, seconds: Seconds | None = None
+    ) -> Observation:
         """What an attempt at a candidate showed."""
         return Observation(at, Pool.of(candidate.offer), outcome, candidate.count, seconds)

@@ -38,7 +38,9 @@ class Said:
 
     def __init__(self, stock: Iterable[Stock] = (), *, now: Instant) -> None:
         self._now = now
-        self._by_shape: dict[_Named, dict[tuple[str, ...], list[Stock]]] = defaultdict(lambda: defaultdict(list))
+        self._by_shape: dict[_Named, dict[tuple[str, ...], list[Stock]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         for statement in stock:
             if now - statement.at < REMEMBERED:
                 shape = tuple(map(bool, statement.pool))
@@ -67,7 +69,11 @@ class Said:
     def fresh(self, pool: Pool) -> Stock | None:
         """The statement that counts for a pool now: of the fresh ones the closest, then the latest, then the scarcest; None where there is none."""
         for shape in self._shapes:
-            fresh = [s for s in self._by_shape[shape].get(_key(pool, shape), ()) if self._now - s.at <= FRESH_SECONDS]
+            fresh = [
+                s
+                for s in self._by_shape[shape].get(_key(pool, shape), ())
+                if self._now - s.at <= FRESH_SECONDS
+            ]
             if fresh:
                 return max(fresh, key=lambda s: (s.at, _SCARCEST_LAST.index(s.level)))
         return None

@@ -64,7 +64,9 @@ class Probe:
         Told of each answer that has statements in it, late ones included.
     """
 
-    def __init__(self, ask: Ask, clock: Clock, tell: Tell = lambda cloud, stock, count: None) -> None:
+    def __init__(
+        self, ask: Ask, clock: Clock, tell: Tell = lambda cloud, stock, count: None
+    ) -> None:
         self._ask = ask
         self._clock = clock
         self._tell = tell
@@ -76,9 +78,13 @@ class Probe:
     def known(self, count: int = 1) -> tuple[Stock, ...]:
         """What was said within the last hour, for so many machines at once; of each pool the last word."""
         oldest = self._clock.now() - REMEMBERED
-        return tuple(stock for stock in list(self._said.get(count, {}).values()) if stock.at > oldest)
+        return tuple(
+            stock for stock in list(self._said.get(count, {}).values()) if stock.at > oldest
+        )
 
-    async def look(self, offers: Iterable[Offer], count: int = 1, *, seconds: Seconds = STOCK_SECONDS) -> Answers:
+    async def look(
+        self, offers: Iterable[Offer], count: int = 1, *, seconds: Seconds = STOCK_SECONDS
+    ) -> Answers:
         """Ask the clouds of these offers, and wait for so many seconds at most. Never raises for what a cloud does.
 
         Parameters
@@ -92,13 +98,21 @@ class Probe:
         if waited:
             await asyncio.wait(waited, timeout=seconds)
         late = tuple(cloud for cloud, task in tasks.items() if task is not None and not task.done())
-        failed = {cloud: self._failed[cloud] for cloud in tasks if cloud in self._failed and cloud not in late}
+        failed = {
+            cloud: self._failed[cloud]
+            for cloud in tasks
+            if cloud in self._failed and cloud not in late
+        }
         return Answers(tuple(s for s in self.known(count) if s.pool.cloud in wanted), late, failed)
 
     def _begin(self, cloud: str, offers: Sequence[Offer], count: int) -> asyncio.Task[None] | None:
         """The question to a cloud, one at a time each; None where all was asked within the last minute."""
         now = self._clock.elapsed()
-        due = [offer for offer in offers if now - self._asked.get((count, Pool.of(offer)), -ASKED_AGAIN) >= ASKED_AGAIN]
+        due = [
+            offer
+            for offer in offers
+            if now - self._asked.get((count, Pool.of(offer)), -ASKED_AGAIN) >= ASKED_AGAIN
+        ]
         running = self._under_way.get(cloud)
         if not due:
             return running
@@ -107,10 +121,14 @@ class Probe:
         self._asked.update(((count, Pool.of(offer)), now) for offer in due)
         task = asyncio.create_task(self._question(cloud, due, count, running))
         self._under_way[cloud] = task
-        task.add_done_callback(lambda done: self._under_way.pop(cloud) if self._under_way.get(cloud) is done else None)
+        task.add_done_callback(
+            lambda done: self._under_way.pop(cloud) if self._under_way.get(cloud) is done else None
+        )
         return task
 
-    async def _question(self, cloud: str, offers: Sequence[Offer], count: int, before: asyncio.Task[None] | None) -> None:
+    async def _question(
+        self, cloud: str, offers: Sequence[Offer], count: int, before: asyncio.Task[None] | None
+    ) -> None:
         if before is not None:
             await asyncio.wait({before})
         try:
@@ -128,7 +146,9 @@ class Probe:
         if not said:
             return
         oldest: Instant = self._clock.now() - REMEMBERED
-        kept = {pool: stock for pool, stock in self._said.get(count, {}).items() if stock.at > oldest}
+        kept = {
+            pool: stock for pool, stock in self._said.get(count, {}).items() if stock.at > oldest
+        }
         for stock in said:
             before = kept.get(stock.pool)
             if before is None or before.at <= stock.at:

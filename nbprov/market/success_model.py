@@ -29,7 +29,12 @@ FORGOTTEN: Seconds = 24 * HALF_LIFE
 STOCK_WEIGHT = 4.0
 """What a cloud says of its own stock, in observations."""
 STOCK_HALF_LIFE: Seconds = 10 * 60.0
-STOCK_MEANS: Mapping[Level, float] = {Level.NONE: 0.03, Level.LOW: 0.5, Level.MEDIUM: 0.85, Level.HIGH: 0.96}
+STOCK_MEANS: Mapping[Level, float] = {
+    Level.NONE: 0.03,
+    Level.LOW: 0.5,
+    Level.MEDIUM: 0.85,
+    Level.HIGH: 0.96,
+}
 USUAL_READY: Seconds = 120.0
 """From request to ready where a cloud has not been used yet: the middle of what the big clouds take for a GPU machine."""
 REFUSED_SECONDS: Seconds = 30.0
@@ -79,7 +84,14 @@ class Chances:
     True
     """
 
-    def __init__(self, observations: Iterable[Observation] = (), *, stock: Iterable[Stock] = (), now: Instant, count: int = 1) -> None:
+    def __init__(
+        self,
+        observations: Iterable[Observation] = (),
+        *,
+        stock: Iterable[Stock] = (),
+        now: Instant,
+        count: int = 1,
+    ) -> None:
         self._types: dict[tuple[str, str, str], _Seen] = defaultdict(_Seen)
         self._regions: dict[tuple[str, str, str, str], _Seen] = defaultdict(_Seen)
         self._pools: dict[Pool, _Seen] = defaultdict(_Seen)
@@ -116,7 +128,9 @@ class Chances:
 
     def knows(self, pool: Pool) -> bool:
         """Whether anything was seen or said of this pool's type."""
-        clouds, kinds, markets = ({"", value} for value in (pool.cloud, pool.instance_type, pool.market))
+        clouds, kinds, markets = (
+            {"", value} for value in (pool.cloud, pool.instance_type, pool.market)
+        )
         return not self.known_types.isdisjoint(product(clouds, kinds, markets))
 
     @staticmethod
@@ -150,4 +164,6 @@ class Chances:
         if not seen:
             return USUAL_READY
         total = sum(weight for weight, _ in seen)
-        return (USUAL_READY + sum(weight * (seconds + USUAL_READY) for weight, seconds in seen)) / (1 + total)
+        return (USUAL_READY + sum(weight * (seconds + USUAL_READY) for weight, seconds in seen)) / (
+            1 + total
+        )

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 def _printable(text: str) -> str:
     """The text without control characters: an error repeats what machines and clouds say, and is shown in many places."""
-    return text if text.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
+    )
 
 
 class NbprovError(Exception):

@@ -81,7 +81,9 @@ class Rule:
     advice: str
 
 
-def _rule(scope: Scope, seconds: Seconds, retry: Retry, words: str, advice: str, most: Seconds = 0.0) -> Rule:
+def _rule(
+    scope: Scope, seconds: Seconds, retry: Retry, words: str, advice: str, most: Seconds = 0.0
+) -> Rule:
     return Rule(scope, seconds, max(seconds, most), retry, words, advice)
 
 
@@ -131,8 +133,20 @@ RULES: dict[Cause, Rule] = {
         "permission missing",
         "ask the account's administrator for the permission named in the message",
     ),
-    Cause.BAD_REQUEST: _rule(Scope.NOTHING, 0, Retry.STOP, "request refused as invalid", "correct the spec as the message says"),
-    Cause.RATE_LIMIT: _rule(Scope.NOTHING, 0, Retry.SAME, "asked too often", "nothing to do: the same request is repeated after a pause"),
+    Cause.BAD_REQUEST: _rule(
+        Scope.NOTHING,
+        0,
+        Retry.STOP,
+        "request refused as invalid",
+        "correct the spec as the message says",
+    ),
+    Cause.RATE_LIMIT: _rule(
+        Scope.NOTHING,
+        0,
+        Retry.SAME,
+        "asked too often",
+        "nothing to do: the same request is repeated after a pause",
+    ),
     Cause.TRANSIENT: _rule(
         Scope.NOTHING,
         0,
@@ -168,7 +182,9 @@ RULES: dict[Cause, Rule] = {
         "the answer was lost",
         "nothing to do: the cloud's own list is asked before anything else starts",
     ),
-    Cause.CANCELLED: _rule(Scope.NOTHING, 0, Retry.STOP, "cancelled", "run the cell again when you want the machine"),
+    Cause.CANCELLED: _rule(
+        Scope.NOTHING, 0, Retry.STOP, "cancelled", "run the cell again when you want the machine"
+    ),
     Cause.UNKNOWN: _rule(
         Scope.OFFER,
         3 * MINUTE,

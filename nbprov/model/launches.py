@@ -81,7 +81,11 @@ class Launch:
 
         32 lower-case hex digits, the same whenever it is asked for.
         """
-        return self.token if not self.part else hashlib.sha256(f"{self.token}/{self.part}".encode()).hexdigest()[:32]
+        return (
+            self.token
+            if not self.part
+            else hashlib.sha256(f"{self.token}/{self.part}".encode()).hexdigest()[:32]
+        )
 
     @property
     def numbers(self) -> tuple[int, ...]:

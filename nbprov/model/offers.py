@@ -170,7 +170,9 @@ class Block:
         return f"{what or 'everything'} in {place}"
 
 
-def block_for(candidate: Candidate, failure: Failure, now: Instant, *, repeats: int = 0) -> Block | None:
+def block_for(
+    candidate: Candidate, failure: Failure, now: Instant, *, repeats: int = 0
+) -> Block | None:
     """The block that follows from a failure of a candidate; None where its cause blocks nothing.
 
     Parameters
@@ -192,7 +194,9 @@ def block_for(candidate: Candidate, failure: Failure, now: Instant, *, repeats: 
         account=candidate.account,
         region=offer.region if narrow else "",
         zone=offer.zone if rule.scope in (Scope.OFFER, Scope.ZONE) else "",
-        instance_type=offer.instance_type if narrow and not (is_quota and offer.quota_family) else "",
+        instance_type=offer.instance_type
+        if narrow and not (is_quota and offer.quota_family)
+        else "",
         market=offer.market.value if narrow and failure.cause is not Cause.NOT_OFFERED else "",
         quota_family=offer.quota_family if is_quota else "",
         min_count=candidate.count if failure.cause is Cause.CAPACITY else 0,

@@ -19,7 +19,9 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     if env.get(HOME_VARIABLE):
         return Path(env[HOME_VARIABLE]).expanduser().absolute()
     user = Path.home()
-    platform = str(sys.platform)  # as a plain text: a type checker for one platform would call the other branches dead
+    platform = str(
+        sys.platform
+    )  # as a plain text: a type checker for one platform would call the other branches dead
     if platform == "win32":
         return Path(env.get("LOCALAPPDATA", str(user / "AppData" / "Local"))) / "nbprov"
     if platform == "darwin":

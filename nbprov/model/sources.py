@@ -28,7 +28,13 @@ class SourceKind(StrEnum):
     """A URI that nothing here can read."""
 
 
-_SCHEMES = {"s3": SourceKind.S3, "gs": SourceKind.GS, "r2": SourceKind.R2, "https": SourceKind.WEB, "http": SourceKind.WEB}
+_SCHEMES = {
+    "s3": SourceKind.S3,
+    "gs": SourceKind.GS,
+    "r2": SourceKind.R2,
+    "https": SourceKind.WEB,
+    "http": SourceKind.WEB,
+}
 
 
 def source_kind(text: str) -> SourceKind:
@@ -138,11 +144,20 @@ def why_not_git_url(url: str) -> str:
         return forms
     if "@" in parts.netloc and (scheme != "ssh" or parts.password is not None):
         return "a password or token stands in the address"
-    if scheme not in ("https", "ssh", "http") or not parts.path.strip("/") or parts.fragment or parts.query:
+    if (
+        scheme not in ("https", "ssh", "http")
+        or not parts.path.strip("/")
+        or parts.fragment
+        or parts.query
+    ):
         return forms
     if not host or host.startswith("-") or (parts.username or "").startswith("-"):
         return forms
-    return "http:// is not encrypted: code that comes by it runs on the machine" if scheme == "http" and not _is_loopback(host) else ""
+    return (
+        "http:// is not encrypted: code that comes by it runs on the machine"
+        if scheme == "http" and not _is_loopback(host)
+        else ""
+    )
 
 
 def _is_loopback(host: str) -> bool:
@@ -160,5 +175,11 @@ def why_not_git_ref(ref: str) -> str:
     >>> why_not_git_ref("feature/x"), why_not_git_ref("--upload-pack=x")
     ('', 'it is no name of a branch, a tag or a commit')
     """
-    unfit = ref.startswith(("-", "/", ".", "+")) or ref.endswith(("/", ".")) or ref == "@" or len(ref) > 255 or _NO_REF.search(ref)
+    unfit = (
+        ref.startswith(("-", "/", ".", "+"))
+        or ref.endswith(("/", "."))
+        or ref == "@"
+        or len(ref) > 255
+        or _NO_REF.search(ref)
+    )
     return "it is no name of a branch, a tag or a commit" if unfit else ""

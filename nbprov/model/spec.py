@@ -214,7 +214,10 @@ class Request:
 
     def __str__(self) -> str:
         parts = [str(self.accelerator) if self.accelerator else "", self.instance_type]
-        parts += [f"cpus {self.cpus}" if self.cpus else "", f"memory {self.memory}" if self.memory else ""]
+        parts += [
+            f"cpus {self.cpus}" if self.cpus else "",
+            f"memory {self.memory}" if self.memory else "",
+        ]
         parts.append("spot" if self.market is Market.SPOT else "")
         place = "/".join(p or "*" for p in (self.cloud, self.region, self.zone)).rstrip("/*")
         parts.append(f"@{place}" if place else "")
@@ -275,7 +278,9 @@ class Guards:
 
         said = []
         if self.autostop is not None:
-            said.append(f"{'down' if self.autostop.down else 'stop'} after {short_duration(self.autostop.idle)} idle")
+            said.append(
+                f"{'down' if self.autostop.down else 'stop'} after {short_duration(self.autostop.idle)} idle"
+            )
         if self.max_lifetime is not None:
             said.append(f"down after {short_duration(self.max_lifetime)}")
         if self.budget is not None:
@@ -321,7 +326,11 @@ class Repository:
         >>> Repository("https://github.com/o/r.git").short, Repository("git@host:o/r").short
         ('o/r', 'o/r')
         """
-        path = self.url.partition("://")[2].partition("/")[2] if "://" in self.url else self.url.partition(":")[2]
+        path = (
+            self.url.partition("://")[2].partition("/")[2]
+            if "://" in self.url
+            else self.url.partition(":")[2]
+        )
         return "/".join(path.strip("/").removesuffix(".git").split("/")[-2:])
 
 

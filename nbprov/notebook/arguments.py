@@ -21,7 +21,13 @@ class HelpWanted(Exception):
 
 
 class _HelpAction(argparse.Action):
-    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: Any,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         raise HelpWanted(parser.format_help())
 
 
@@ -36,9 +42,15 @@ class MagicParser(argparse.ArgumentParser):
 
     def __init__(self, magic: str, description: str, epilog: str = "") -> None:
         super().__init__(
-            prog=magic, description=description, epilog=epilog, add_help=False, formatter_class=argparse.RawDescriptionHelpFormatter
+            prog=magic,
+            description=description,
+            epilog=epilog,
+            add_help=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        self.add_argument("--help", "-h", action=_HelpAction, nargs=0, help="show this and do nothing")
+        self.add_argument(
+            "--help", "-h", action=_HelpAction, nargs=0, help="show this and do nothing"
+        )
         self.takes_script = False
 
     def error(self, message: str) -> NoReturn:
@@ -64,8 +76,13 @@ class MagicParser(argparse.ArgumentParser):
         try:
             words = shlex.split(_without_comment(line))
         except ValueError as error:
-            raise UsageError(f"{self.prog}: {error}", hint='put values with an apostrophe in double quotes: "it\'s"') from None
-        return self.parse_args(words, argparse.Namespace(script=script) if self.takes_script else None)
+            raise UsageError(
+                f"{self.prog}: {error}",
+                hint='put values with an apostrophe in double quotes: "it\'s"',
+            ) from None
+        return self.parse_args(
+            words, argparse.Namespace(script=script) if self.takes_script else None
+        )
 
     def option(self, flag: str) -> argparse.Action | None:
         """What a long flag that wants a value stands for; None for one that wants none, or is none."""
@@ -74,7 +91,12 @@ class MagicParser(argparse.ArgumentParser):
 
     def flags(self) -> list[str]:
         """All long flags, for completion."""
-        return [option for action in self._actions for option in action.option_strings if option.startswith("--")]
+        return [
+            option
+            for action in self._actions
+            for option in action.option_strings
+            if option.startswith("--")
+        ]
 
 
 def _without_comment(line: str) -> str:
@@ -119,10 +141,15 @@ def environment(items: Sequence[str], magic: str) -> dict[str, str | Secret]:
         name, sign, value = item.partition("=")
         if not re.match(r"[A-Za-z_][A-Za-z0-9_]*\Z", name):
             # Of what stands after the sign nothing is said: it may be a secret.
-            raise UsageError(f"{magic}: --env wants NAME=VALUE or NAME, and {name!r} is no name of a variable", hint=f"{magic} --help")
+            raise UsageError(
+                f"{magic}: --env wants NAME=VALUE or NAME, and {name!r} is no name of a variable",
+                hint=f"{magic} --help",
+            )
         if not sign and name not in os.environ:
             hint = f"--env {name}=VALUE, or set it there first"
-            raise UsageError(f"the kernel's environment has no {name}", hint=hint, code="env.missing")
+            raise UsageError(
+                f"the kernel's environment has no {name}", hint=hint, code="env.missing"
+            )
         found[name] = value if sign else Secret(os.environ[name])
     return found
 
@@ -168,10 +195,23 @@ def provision_parser() -> MagicParser:
         "Get machines as the YAML in the cell says. Shows the plan and waits for Launch.",
         "example:\n  %%provision dev\n  resources:\n    accelerators: A100\n    infra: [aws, gcp]\n    autostop: 30m",
     )
-    parser.add_argument("name", nargs="?", default="", help="name of the cluster, and of the variable that holds the run")
-    parser.add_argument("--yes", "-y", action="store_true", help="launch without waiting for the button; agrees to the spec's caps")
     parser.add_argument(
-        "--wait", "-w", action="store_true", help="block until the cluster is set up, and show its failure as the cell's error"
+        "name",
+        nargs="?",
+        default="",
+        help="name of the cluster, and of the variable that holds the run",
+    )
+    parser.add_argument(
+        "--yes",
+        "-y",
+        action="store_true",
+        help="launch without waiting for the button; agrees to the spec's caps",
+    )
+    parser.add_argument(
+        "--wait",
+        "-w",
+        action="store_true",
+        help="block until the cluster is set up, and show its failure as the cell's error",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and create nothing")
     parser.add_argument(
@@ -192,9 +232,18 @@ def provision_parser() -> MagicParser:
         metavar="NAME[=VALUE]",
         help="value for an env or secret of the spec, before the one written there; NAME alone takes the kernel's own (may be repeated)",
     )
-    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
     parser.add_argument(
-        "--on-interrupt", choices=("cancel", "detach"), default="cancel", help="what Ctrl-C does to the launch (default: cancel)"
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="turn the error about a field into a warning",
+    )
+    parser.add_argument(
+        "--on-interrupt",
+        choices=("cancel", "detach"),
+        default="cancel",
+        help="what Ctrl-C does to the launch (default: cancel)",
     )
     parser.add_argument(
         "--on-setup-failure",
@@ -229,7 +278,13 @@ def prices_parser() -> MagicParser:
         default="",
         help="A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100*, /A100.*/ or part of a name; any case",
     )
-    parser.add_argument("--cloud", action="append", default=[], metavar="CLOUD", help="only this cloud (may be repeated)")
+    parser.add_argument(
+        "--cloud",
+        action="append",
+        default=[],
+        metavar="CLOUD",
+        help="only this cloud (may be repeated)",
+    )
     parser.add_argument(
         "--region",
         action="append",
@@ -237,17 +292,54 @@ def prices_parser() -> MagicParser:
         metavar="REGION",
         help="only this region, pattern (us-*), country or continent (de, eu) (may be repeated)",
     )
-    parser.add_argument("--zone", action="append", default=[], metavar="ZONE", help="only this zone (may be repeated)")
-    parser.add_argument("--type", action="append", default=[], metavar="TYPE", help="only this instance type or pattern (may be repeated)")
+    parser.add_argument(
+        "--zone",
+        action="append",
+        default=[],
+        metavar="ZONE",
+        help="only this zone (may be repeated)",
+    )
+    parser.add_argument(
+        "--type",
+        action="append",
+        default=[],
+        metavar="TYPE",
+        help="only this instance type or pattern (may be repeated)",
+    )
     market = parser.add_mutually_exclusive_group()
     market.add_argument("--spot", action="store_true", help="only the spot market")
     market.add_argument("--on-demand", action="store_true", help="only the on-demand market")
     parser.add_argument("--cpus", default=None, metavar="N", help="vCPUs: 8 (exactly) or 8+")
-    parser.add_argument("--memory", default=None, metavar="SIZE", help="memory in GiB: 32, 32+, 64GB+ or 4x (per vCPU)")
-    parser.add_argument("--min-price", type=dollars, default=None, metavar="USD", help="at least so many dollars an hour a node")
-    parser.add_argument("--max-price", type=dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
-    parser.add_argument("--fresh", type=_days, default=None, metavar="DAYS", help="only prices that are not older than so many days")
-    parser.add_argument("--live", action="store_true", help="ask the clouds that are set up for their prices now")
+    parser.add_argument(
+        "--memory",
+        default=None,
+        metavar="SIZE",
+        help="memory in GiB: 32, 32+, 64GB+ or 4x (per vCPU)",
+    )
+    parser.add_argument(
+        "--min-price",
+        type=dollars,
+        default=None,
+        metavar="USD",
+        help="at least so many dollars an hour a node",
+    )
+    parser.add_argument(
+        "--max-price",
+        type=dollars,
+        default=None,
+        metavar="USD",
+        help="at most so many dollars an hour a node",
+    )
+    parser.add_argument(
+        "--fresh",
+        type=_days,
+        default=None,
+        metavar="DAYS",
+        help="only prices that are not older than so many days",
+    )
+    parser.add_argument(
+        "--live", action="store_true", help="ask the clouds that are set up for their prices now"
+    )
     return parser
 
 
@@ -261,9 +353,28 @@ def on_parser() -> MagicParser:
     )
     parser.add_argument("name", help="the cluster")
     parser.add_argument("--bash", action="store_true", help="run the cell as a shell script")
-    parser.add_argument("--input", "-i", action="append", default=[], metavar="NAMES", help="copy these variables there first: -i a,b")
-    parser.add_argument("--output", "-o", action="append", default=[], metavar="NAMES", help="copy these variables back afterwards: -o c")
-    parser.add_argument("--nodes", default="head", metavar="all|N", help="which nodes: head (default), all, a number, 0,2 or 1-3")
+    parser.add_argument(
+        "--input",
+        "-i",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="copy these variables there first: -i a,b",
+    )
+    parser.add_argument(
+        "--output",
+        "-o",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="copy these variables back afterwards: -o c",
+    )
+    parser.add_argument(
+        "--nodes",
+        default="head",
+        metavar="all|N",
+        help="which nodes: head (default), all, a number, 0,2 or 1-3",
+    )
     parser.add_argument(
         "--env",
         action="append",
@@ -271,14 +382,19 @@ def on_parser() -> MagicParser:
         metavar="NAME[=VALUE]",
         help="a variable of the environment there; without a value, this computer's, which is shown nowhere",
     )
-    parser.add_argument("--trust", action="store_true", help="let -o bring any object: unpickling it runs what the machine put into it")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="let -o bring any object: unpickling it runs what the machine put into it",
+    )
     return parser
 
 
 def clusters_parser() -> MagicParser:
     """The line of `%clusters`."""
     parser = MagicParser(
-        "%clusters", "The clusters of this user: state, cost so far, price, guards, and buttons to stop, start and end them."
+        "%clusters",
+        "The clusters of this user: state, cost so far, price, guards, and buttons to stop, start and end them.",
     )
     parser.add_argument("--all", action="store_true", help="those that have ended too")
     return parser

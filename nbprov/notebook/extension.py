@@ -46,7 +46,13 @@ def load(shell: InteractiveShell) -> None:
     from .magics.magics import Nbprov
 
     magics: Any = Nbprov(shell=shell)
-    loaded = _Loaded(magics, match, _show_what_is_due, LogFile(paths.home() / "logs" / "nbprov.log"), install(shell))
+    loaded = _Loaded(
+        magics,
+        match,
+        _show_what_is_due,
+        LogFile(paths.home() / "logs" / "nbprov.log"),
+        install(shell),
+    )
     shell.register_magics(magics)
     shell.Completer.custom_matchers.append(loaded.matcher)
     shell.events.register("post_run_cell", loaded.after_cell)

@@ -20,7 +20,9 @@ def greet(shell: Any) -> None:
     report = Report()
 
     def tell() -> None:
-        line.renew(f"nbprov: {report}" if report.lines else "nbprov: nothing is left of earlier kernels")
+        line.renew(
+            f"nbprov: {report}" if report.lines else "nbprov: nothing is left of earlier kernels"
+        )
 
     report.on_change = lambda: engine.publisher.mark(("greeting", id(line)), tell)
 

@@ -20,10 +20,14 @@ def apply() -> None:
     try:
         import nest_asyncio
     except ImportError:
-        raise UsageError("nest_asyncio is not installed", hint="pip install 'nbprov[nest]'", code="nest.missing") from None
+        raise UsageError(
+            "nest_asyncio is not installed", hint="pip install 'nbprov[nest]'", code="nest.missing"
+        ) from None
     try:
         nest_asyncio.apply()
     except ValueError as error:
         raise UsageError(
-            f"nest_asyncio cannot patch this loop: {error}", hint="nbprov itself works without it", code="nest.refused"
+            f"nest_asyncio cannot patch this loop: {error}",
+            hint="nbprov itself works without it",
+            code="nest.refused",
         ) from None

@@ -15,7 +15,15 @@ from nbprov.model.errors import NotFound
 
 PRICE_TABLE = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "price_table.js")
 RUN_PANEL = ("format.js", "dom.js", "table.js", "link.js", "grid.js", "confirm.js", "run_panel.js")
-CLUSTERS_TABLE = ("format.js", "dom.js", "table.js", "link.js", "confirm.js", "facts.js", "clusters_table.js")
+CLUSTERS_TABLE = (
+    "format.js",
+    "dom.js",
+    "table.js",
+    "link.js",
+    "confirm.js",
+    "facts.js",
+    "clusters_table.js",
+)
 STYLE = "nbprov.css"
 
 _IMPORT = re.compile(r'^import .* from "\./.*";\n', re.MULTILINE)
@@ -40,7 +48,9 @@ def folder() -> Path:
     for place in (package / "_static", package.parent / "widgets"):
         if (place / STYLE).is_file():
             return place
-    raise NotFound("the files of nbprov's panels are missing", hint="reinstall nbprov", code="assets.missing")
+    raise NotFound(
+        "the files of nbprov's panels are missing", hint="reinstall nbprov", code="assets.missing"
+    )
 
 
 def _read(name: str) -> str:

@@ -13,4 +13,15 @@ from .lookup.enabled_clouds import EnabledCloud, reason
 from .planner import plan
 from .relax import Relaxation, relax
 
-__all__ = ["CandidateList", "EnabledCloud", "PlanError", "PlanProblem", "Relaxation", "best_by_cloud", "fits", "plan", "reason", "relax"]
+__all__ = [
+    "CandidateList",
+    "EnabledCloud",
+    "PlanError",
+    "PlanProblem",
+    "Relaxation",
+    "best_by_cloud",
+    "fits",
+    "plan",
+    "reason",
+    "relax",
+]

@@ -8,7 +8,9 @@ from collections.abc import Collection
 from nbprov.model.offers import Candidate, Plan
 
 
-def best_by_cloud(plan: Plan, most: int = 1, *, clouds: Collection[str] | None = None) -> tuple[Candidate, ...]:
+def best_by_cloud(
+    plan: Plan, most: int = 1, *, clouds: Collection[str] | None = None
+) -> tuple[Candidate, ...]:
     """The first candidate of every cloud in a plan, in the plan's order; the chosen one leads.
 
     Parameters

@@ -39,7 +39,10 @@ TOLERANCE = 1e-6
 TUNNELS = Expose()
 """No port is opened to the internet."""
 ELSEWHERE = Rule("place", "elsewhere than asked")
-NEEDLESS_GPU = Rule("needless-gpu", "machines with accelerators that nobody asked for, where the cloud has some without")
+NEEDLESS_GPU = Rule(
+    "needless-gpu",
+    "machines with accelerators that nobody asked for, where the cloud has some without",
+)
 
 
 class Stage(StrEnum):
@@ -142,7 +145,10 @@ class Search:
         stages = [Stage.HARDWARE] * len(demands)
         refused: list[tuple[Rule, Ints]] = []
         chunks: list[Ints] = []
-        order = sorted(range(len(demands)), key=lambda i: (demands[i].request.tier, demands[i].request.index, i))
+        order = sorted(
+            range(len(demands)),
+            key=lambda i: (demands[i].request.tier, demands[i].request.index, i),
+        )
         for i in order:
             demand = demands[i]
             if demand.unknown is not None:
@@ -158,15 +164,26 @@ class Search:
         refused += [(ELSEWHERE, self.hardware(demand)) for demand in placed.values()]
         dropped = self._dropped(refused, rows)
         rows, blocked, emptied = self._unblocked(rows, owner, blocks)
-        idle = [pair for i, demand in enumerate(demands) if stages[i] is Stage.PLACED for pair in self._idle(demand)]
+        idle = [
+            pair
+            for i, demand in enumerate(demands)
+            if stages[i] is Stage.PLACED
+            for pair in self._idle(demand)
+        ]
         sold_out = int(np.isin(rows, self._out).sum()) if len(self._out) else 0
-        return Found(rows, owner[rows], stages, dropped, blocked, emptied, idle, self._unusable, sold_out)
+        return Found(
+            rows, owner[rows], stages, dropped, blocked, emptied, idle, self._unusable, sold_out
+        )
 
     def _idle(self, demand: Demand) -> Iterator[tuple[Demand, PlaceGlob]]:
         for rule in demand.rules:
             if len(rule.allow) > 1:
                 rows = self.hardware(demand)
-                yield from ((demand, glob) for glob in rule.allow if not self._placing.under(rows, glob).any())
+                yield from (
+                    (demand, glob)
+                    for glob in rule.allow
+                    if not self._placing.under(rows, glob).any()
+                )
 
     def hardware(self, demand: Demand) -> Ints:
         """The rows with the hardware and market of a demand, in price order, wherever they are."""
@@ -185,7 +202,11 @@ class Search:
         clouds = table.names("cloud")
         families = {c: e.capabilities.default_families for c, e in self._enabled.items()}
         sizes = [default_size(c, families.get(c, ())) for c in clouds]
-        cloud, vcpus, memory = table.of("cloud", rows), table.of("vcpus", rows), table.of("memory_gib", rows)
+        cloud, vcpus, memory = (
+            table.of("cloud", rows),
+            table.of("vcpus", rows),
+            table.of("memory_gib", rows),
+        )
         if request.cpus is not None:
             fits = enough(vcpus, request.cpus, vcpus)
         elif request.memory is None:
@@ -203,7 +224,9 @@ class Search:
                 fits &= (cloud != table.code("cloud", name)) | table.is_of_family(rows, own)
         return fits
 
-    def _narrow(self, rows: Ints, demand: Demand, refused: list[tuple[Rule, Ints]]) -> tuple[Ints, Stage]:
+    def _narrow(
+        self, rows: Ints, demand: Demand, refused: list[tuple[Rule, Ints]]
+    ) -> tuple[Ints, Stage]:
         """Place, clouds and what they can do, cap: the rows left, and where they ended if none is."""
         if not len(rows):
             return rows, Stage.HARDWARE
@@ -217,7 +240,11 @@ class Search:
             taken = [(rules[code - 1], rows[said == code]) for code in against]
             refused += taken
             self._note_unusable(demand, taken)
-            last = Stage.CAPABILITY if any(_is_capability(rules[code - 1]) for code in against) else Stage.CLOUD
+            last = (
+                Stage.CAPABILITY
+                if any(_is_capability(rules[code - 1]) for code in against)
+                else Stage.CLOUD
+            )
             rows = rows[said == 0]
             if not len(rows):
                 return rows, last
@@ -230,7 +257,12 @@ class Search:
         if cap is not None:
             within = self._table.of("hourly", rows) <= cap
             if not within.all():
-                refused.append((Rule("price", f"dearer than the cap of {format_usd(cap)} an hour"), rows[~within]))
+                refused.append(
+                    (
+                        Rule("price", f"dearer than the cap of {format_usd(cap)} an hour"),
+                        rows[~within],
+                    )
+                )
                 rows = rows[within]
         return rows, Stage.PLACED if len(rows) else Stage.PRICE
 
@@ -239,7 +271,9 @@ class Search:
         table, cap = self._table, demand.request.max_hourly
         for rule, rows in taken:
             kind, _, cloud = rule.name.partition(":")
-            if kind != "disabled" or (cap is not None and int(table.of("hourly", rows[:1])[0]) > cap):
+            if kind != "disabled" or (
+                cap is not None and int(table.of("hourly", rows[:1])[0]) > cap
+            ):
                 continue
             known = self._unusable.get(cloud)
             both = rows[:1] if known is None else np.array([known, int(rows[0])])
@@ -281,10 +315,16 @@ class Search:
 
     def in_place(self, rows: Ints, demand: Demand) -> Ints:
         """The rows in the place of a demand."""
-        for column, name in (("cloud", demand.cloud), ("region", demand.region), ("zone", demand.zone)):
+        for column, name in (
+            ("cloud", demand.cloud),
+            ("region", demand.region),
+            ("zone", demand.zone),
+        ):
             if name:
                 rows = rows[self._table.of(column, rows) == self._table.code(column, name)]
-        return rows[self._placing.allowed(rows, demand.rules)] if demand.rules and len(rows) else rows
+        return (
+            rows[self._placing.allowed(rows, demand.rules)] if demand.rules and len(rows) else rows
+        )
 
     def _verdict(self, demand: Demand) -> tuple[Ints, list[Rule]]:
         """By cloud code: 0 where offers may be taken for a demand, else the number of the rule against it, from 1."""
@@ -317,7 +357,11 @@ class Search:
         """
         if not chunks:
             return np.zeros(0, dtype=np.int64)
-        if len(chunks) == 1 and self._prefer is Policy.CHEAPEST and not are_known(self._table, chunks[0], self._chances).any():
+        if (
+            len(chunks) == 1
+            and self._prefer is Policy.CHEAPEST
+            and not are_known(self._table, chunks[0], self._chances).any()
+        ):
             return self._table.in_rank_order(chunks[0])
         rows = np.concatenate(chunks)
         owners = owner[rows]
@@ -343,7 +387,9 @@ class Search:
                     counts[rule] = counts.get(rule, 0) + len(new)
         return counts
 
-    def _unblocked(self, rows: Ints, owner: Marks, blocks: Sequence[Block]) -> tuple[Ints, Sequence[tuple[Block, int]], frozenset[int]]:
+    def _unblocked(
+        self, rows: Ints, owner: Marks, blocks: Sequence[Block]
+    ) -> tuple[Ints, Sequence[tuple[Block, int]], frozenset[int]]:
         """The rows that no block matches, how many each block took, and the requests that lost all they had."""
         if not blocks or not len(rows):
             return rows, (), frozenset()
@@ -352,7 +398,9 @@ class Search:
         if len(kept) == len(rows):
             return rows, (), frozenset()
         counts = np.bincount(taken[taken >= 0], minlength=len(blocks))
-        blocked = [(blocks[number], int(counts[number])) for number in np.flatnonzero(counts).tolist()]
+        blocked = [
+            (blocks[number], int(counts[number])) for number in np.flatnonzero(counts).tolist()
+        ]
         emptied = frozenset(present(owner[rows])) - frozenset(present(owner[kept]))
         return kept, blocked, emptied
 
@@ -367,7 +415,11 @@ def enough(actual: Ints, asked: Quantity, vcpus: Ints) -> Bools:
 
 def _hardware_key(demand: Demand) -> tuple[object, ...]:
     """What two demands share that one look-up answers."""
-    return (demand.query, demand.request.cpus, demand.request.memory) if demand.plain else (demand.query,)
+    return (
+        (demand.query, demand.request.cpus, demand.request.memory)
+        if demand.plain
+        else (demand.query,)
+    )
 
 
 def _is_capability(rule: Rule) -> bool:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from .lookup.catalog_columns import Ints
 
 ORDINALS = ("1st", "2nd", "3rd")
-FIRST = {Policy.CHEAPEST: "cheapest", Policy.SOONEST: "soonest", Policy.BALANCED: "best price for its chance"}
+FIRST = {
+    Policy.CHEAPEST: "cheapest",
+    Policy.SOONEST: "soonest",
+    Policy.BALANCED: "best price for its chance",
+}
 """What the first candidate is, by what the spec prefers."""
 
 
@@ -109,7 +113,9 @@ class CandidateList(Sequence[Candidate]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CandidateList):
             return NotImplemented
-        return self is other or (len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True)))
+        return self is other or (
+            len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+        )
 
     __hash__ = None  # type: ignore[assignment]  # as a list: it is compared by what it holds
 
@@ -120,16 +126,25 @@ class CandidateList(Sequence[Candidate]):
     @property
     def rows(self) -> Ints:
         """Row numbers in the catalogue, in the plan's order."""
-        return self._rows if len(self._at) == len(self._rows) and self._at.step == 1 else self._rows.take(self._at)
+        return (
+            self._rows
+            if len(self._at) == len(self._rows) and self._at.step == 1
+            else self._rows.take(self._at)
+        )
 
-    def first_of_clouds(self, most: int = 1, *, clouds: Collection[str] | None = None) -> list[Candidate]:
+    def first_of_clouds(
+        self, most: int = 1, *, clouds: Collection[str] | None = None
+    ) -> list[Candidate]:
         """The first candidates of each cloud, at most so many of one, in the plan's order; of these clouds, or of all."""
         import numpy as np
 
         codes = self._cloud_codes(self.rows)
         if not len(codes):
             return []
-        places = [np.flatnonzero(codes == code)[:most] for code in np.flatnonzero(np.bincount(codes)).tolist()]
+        places = [
+            np.flatnonzero(codes == code)[:most]
+            for code in np.flatnonzero(np.bincount(codes)).tolist()
+        ]
         if clouds is not None:
             places = [some for some in places if self[int(some[0])].offer.cloud in clouds]
         return [self[place] for place in sorted(np.concatenate(places).tolist())] if places else []
@@ -152,23 +167,43 @@ class CandidateList(Sequence[Candidate]):
 
     def _why(self, rank: int, offer: Offer, request: Request, success: float | None) -> str:
         """Its place in a few words: which choice it belongs to, how soon it would be ready, what it costs beside the first, its chance where known."""
-        choice = f"{ordinal(self._tiers.index(request.tier))} choice" if len(self._tiers) > 1 else ""
-        beside = FIRST[self._prefer] if rank == 0 else self._beside_the_first(offer, request, success)
+        choice = (
+            f"{ordinal(self._tiers.index(request.tier))} choice" if len(self._tiers) > 1 else ""
+        )
+        beside = (
+            FIRST[self._prefer] if rank == 0 else self._beside_the_first(offer, request, success)
+        )
         soon = ""
         if self._prefer is Policy.SOONEST:
-            soon = f"ready in about {short_duration(self._chances.expected_seconds(Pool.of(offer)))}"
+            soon = (
+                f"ready in about {short_duration(self._chances.expected_seconds(Pool.of(offer)))}"
+            )
         chance = "" if success is None else f"{success:.0%} likely"
-        return ", ".join(words for words in (choice, soon if rank else "", beside, "" if rank else soon, chance) if words)
+        return ", ".join(
+            words
+            for words in (choice, soon if rank else "", beside, "" if rank else soon, chance)
+            if words
+        )
 
     def _beside_the_first(self, offer: Offer, request: Request, success: float | None) -> str:
         first = self._offer(int(self._rows[0]))
         more = (offer.hourly - first.hourly) * self._count
         if more:
-            return f"+{format_usd(more)}/h over the first" if more > 0 else f"{format_usd(-more)}/h less than the first"
-        reason = self._tie_break(first, offer, request, success) if self._prefer is Policy.CHEAPEST else ""
+            return (
+                f"+{format_usd(more)}/h over the first"
+                if more > 0
+                else f"{format_usd(-more)}/h less than the first"
+            )
+        reason = (
+            self._tie_break(first, offer, request, success)
+            if self._prefer is Policy.CHEAPEST
+            else ""
+        )
         return f"same price as the first{reason}"
 
-    def _tie_break(self, first: Offer, offer: Offer, request: Request, success: float | None) -> str:
+    def _tie_break(
+        self, first: Offer, offer: Offer, request: Request, success: float | None
+    ) -> str:
         """What decided between two offers of one price."""
         ahead = self._requests[int(self._request_of[0])]
         if request.tier != ahead.tier:

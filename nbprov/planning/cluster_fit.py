@@ -50,25 +50,49 @@ def _differences(request: Request, running: Candidate) -> tuple[str, ...]:
             found.append(_said(field, asked, has or "any"))
     if request.region and not region_matches(request.region, offer.cloud, offer.region):
         found.append(_said("region", request.region, offer.region))
-    found += [_said("place", str(rule), str(offer.place)) for rule in request.places if not is_allowed(offer.place, (rule,))]
+    found += [
+        _said("place", str(rule), str(offer.place))
+        for rule in request.places
+        if not is_allowed(offer.place, (rule,))
+    ]
     if request.accelerator is not None and not _has_accelerator(request.accelerator, running):
-        found.append(_said("accelerators", str(request.accelerator), offer.gpus if offer.accelerator else "none"))
-    if request.cpus is not None and offer.vcpus is not None and not request.cpus.allows(offer.vcpus):
+        found.append(
+            _said(
+                "accelerators",
+                str(request.accelerator),
+                offer.gpus if offer.accelerator else "none",
+            )
+        )
+    if (
+        request.cpus is not None
+        and offer.vcpus is not None
+        and not request.cpus.allows(offer.vcpus)
+    ):
         found.append(_said("cpus", str(request.cpus), f"{offer.vcpus:g}"))
     if request.memory is not None and not _memory_is_met(request, offer):
         found.append(_said("memory", str(request.memory), f"{offer.memory_gib:g} GiB"))
     if request.market is not offer.market:
         found.append(_said("use_spot", request.market.value, offer.market.value))
     if not _has_disk_tier(request.disk_tier, running.request.disk_tier):
-        found.append(_said("disk_tier", request.disk_tier, running.request.disk_tier or "no tier of its own"))
+        found.append(
+            _said("disk_tier", request.disk_tier, running.request.disk_tier or "no tier of its own")
+        )
     if request.network_tier == "best" and running.request.network_tier != "best":
         found.append(_said("network_tier", "best", running.request.network_tier or "standard"))
     if request.image is not None and request.image != running.request.image:
-        found.append(_said("image_id", str(request.image), str(running.request.image or "the usual image")))
+        found.append(
+            _said("image_id", str(request.image), str(running.request.image or "the usual image"))
+        )
     if request.disk_gb > disk_gb:
         found.append(_said("disk_size", f"{request.disk_gb} GB", f"{disk_gb} GB"))
     if request.max_hourly is not None and offer.hourly > request.max_hourly:
-        found.append(_said("max_hourly_cost", f"at most {format_usd(request.max_hourly)}", f"{format_usd(offer.hourly)} an hour"))
+        found.append(
+            _said(
+                "max_hourly_cost",
+                f"at most {format_usd(request.max_hourly)}",
+                f"{format_usd(offer.hourly)} an hour",
+            )
+        )
     return tuple(found)
 
 
@@ -76,7 +100,11 @@ def _has_disk_tier(asked: str, has: str) -> bool:
     """A tier is met by itself or a faster one; `best` is the best the place has, so a running cluster has it only where it was asked for."""
     if not asked or asked == has:
         return True
-    return asked in DISK_TIERS and has in DISK_TIERS and DISK_TIERS.index(asked) <= DISK_TIERS.index(has)
+    return (
+        asked in DISK_TIERS
+        and has in DISK_TIERS
+        and DISK_TIERS.index(asked) <= DISK_TIERS.index(has)
+    )
 
 
 def _said(field: str, asked: str, has: str) -> str:
@@ -90,7 +118,10 @@ def _has_accelerator(asked: Accelerator, running: Candidate) -> bool:
     if asked.memory_gib is None:
         # What was written when the cluster was planned (`MI300`) still means what it was resolved to then.
         written = running.request.accelerator
-        known = {offer.accelerator.casefold(), written.name.casefold() if written is not None else ""}
+        known = {
+            offer.accelerator.casefold(),
+            written.name.casefold() if written is not None else "",
+        }
         return asked.name.casefold() in known
     nominal = nominal_gb(offer.accelerator_memory_gib)
     if nominal is None:

@@ -46,7 +46,9 @@ class Explainer:
         said = [self._line(key[0], group) for key, group in groups.items()]
         lines = list(dict.fromkeys(said))
         if len(lines) > MOST_LINES:
-            lines[MOST_LINES:] = [f"and {len(lines) - MOST_LINES} further alternatives have no candidate"]
+            lines[MOST_LINES:] = [
+                f"and {len(lines) - MOST_LINES} further alternatives have no candidate"
+            ]
         return lines
 
     def _line(self, stage: object, group: Sequence[Demand]) -> str:
@@ -81,10 +83,14 @@ class Explainer:
         """Which part of the demand no machine meets."""
         query, request, table = demand.query, demand.request, self._table
         other = Market.ON_DEMAND if request.market is Market.SPOT else Market.SPOT
-        turned = replace(demand, query=replace(query, market=other), request=replace(request, market=other))
+        turned = replace(
+            demand, query=replace(query, market=other), request=replace(request, market=other)
+        )
         if len(self._search.hardware(turned)):
             return (
-                "not sold as spot; use_spot: false buys on demand" if request.market is Market.SPOT else "sold as spot only; use_spot: true"
+                "not sold as spot; use_spot: false buys on demand"
+                if request.market is Market.SPOT
+                else "sold as spot only; use_spot: true"
             )
         if demand.plain:
             return self._missing_size(demand, table.select(replace(query, market=None)))
@@ -97,7 +103,8 @@ class Explainer:
         query = demand.query
         if query.accelerator and isinstance(query.count, int | float):
             sold = self._table.figures(
-                "accelerator_count", self._table.select(replace(query, market=None, count=None, cpus=None, memory=None))
+                "accelerator_count",
+                self._table.select(replace(query, market=None, count=None, cpus=None, memory=None)),
             )
             if sold:
                 nearest = min(sold, key=lambda c: (abs(c - float(query.count or 0)), c))  # type: ignore[arg-type]
@@ -109,21 +116,30 @@ class Explainer:
     def _missing_size(self, demand: Demand, rows: Ints) -> str:
         """For vCPUs and memory: the nearest sizes, and the form that takes larger machines too."""
         said = []
-        for name, column, asked in (("cpus", "vcpus", demand.request.cpus), ("memory", "memory_gib", demand.request.memory)):
+        for name, column, asked in (
+            ("cpus", "vcpus", demand.request.cpus),
+            ("memory", "memory_gib", demand.request.memory),
+        ):
             if asked is None:
                 continue
             sold = self._table.figures(column, rows)
             if asked.compare is Compare.EXACTLY:
                 near = _nearest(sold, asked.value)
                 if not any(asked.allows(size) for size in sold):
-                    said.append(f"no machine has {name} {asked}; nearest {_figures(near)}; {name}: {asked}+ takes larger ones")
+                    said.append(
+                        f"no machine has {name} {asked}; nearest {_figures(near)}; {name}: {asked}+ takes larger ones"
+                    )
             elif asked.compare is Compare.AT_LEAST and sold and sold[-1] < asked.value:
                 said.append(f"the largest machine has {name} {sold[-1]:g}, asked {asked}")
         return "; ".join(said) or f"no machine has {_asked(demand)} together"
 
     def _sold_where(self, demand: Demand) -> str:
         rows = self._search.hardware(demand)
-        in_cloud = self._search.in_place(rows, replace(demand, region="", zone="", rules=())) if demand.cloud else rows
+        in_cloud = (
+            self._search.in_place(rows, replace(demand, region="", zone="", rules=()))
+            if demand.cloud
+            else rows
+        )
         if not len(in_cloud):
             return f"sold by {_join(self._table.distinct('cloud', rows))}"
         return f"cheapest in {_join(self._table.in_order('region', in_cloud))}"
@@ -132,28 +148,44 @@ class Explainer:
 def hardware_words(demand: Demand) -> str:
     """The hardware of a request in a few words: `A100:8 spot`."""
     request = demand.request
-    words = [str(request.accelerator) if request.accelerator else "", request.instance_type, _sizes(request.cpus, request.memory)]
+    words = [
+        str(request.accelerator) if request.accelerator else "",
+        request.instance_type,
+        _sizes(request.cpus, request.memory),
+    ]
     named = " ".join(w for w in words if w) or "a default machine"
     return f"{named} spot" if request.market is Market.SPOT else named
 
 
 def idle_lines(idle: Sequence[tuple[Demand, PlaceGlob]]) -> list[str]:
     """A line for each allowed pattern that means places, none of which sells what is asked."""
-    lines = [f"{hardware_words(demand)} is not sold in {glob_words(glob)}: passed over" for demand, glob in idle]
+    lines = [
+        f"{hardware_words(demand)} is not sold in {glob_words(glob)}: passed over"
+        for demand, glob in idle
+    ]
     return list(dict.fromkeys(lines))[:MOST_LINES]
 
 
-def dropped_lines(dropped: Mapping[Rule, int], blocked: Sequence[tuple[Block, int]], now: Instant) -> tuple[Dropped, ...]:
+def dropped_lines(
+    dropped: Mapping[Rule, int], blocked: Sequence[tuple[Block, int]], now: Instant
+) -> tuple[Dropped, ...]:
     """What was dropped by which rule; blocks of one cause together."""
-    lines = [Dropped(rule.name, rule.words, count) for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)]
+    lines = [
+        Dropped(rule.name, rule.words, count)
+        for rule, count in sorted(dropped.items(), key=lambda item: item[0].name)
+    ]
     by_cause: dict[Cause, list[tuple[Block, int]]] = {}
     for block, count in blocked:
         by_cause.setdefault(block.cause, []).append((block, count))
     for cause in sorted(by_cause):
         same = by_cause[cause]
         until = min(block.expires for block, _ in same) - now
-        places = _join([block.words() for block, _ in same[:MOST_BLOCKS]], more=max(0, len(same) - MOST_BLOCKS))
-        words = f"{RULES[cause].words}: {places}; open again in {short_duration(until)}" + (" at the earliest" if len(same) > 1 else "")
+        places = _join(
+            [block.words() for block, _ in same[:MOST_BLOCKS]], more=max(0, len(same) - MOST_BLOCKS)
+        )
+        words = f"{RULES[cause].words}: {places}; open again in {short_duration(until)}" + (
+            " at the earliest" if len(same) > 1 else ""
+        )
         lines.append(Dropped(f"blocked:{cause.value}", words, sum(count for _, count in same)))
     return tuple(lines)
 
@@ -165,12 +197,18 @@ def _kind(demand: Demand, stage: Stage) -> tuple[object, ...]:
 
 
 def _place(demand: Demand) -> str:
-    named = "/".join(part or "*" for part in (demand.cloud, demand.region, demand.zone)).rstrip("/*")
-    return " and ".join(part for part in (named, *(f"({rule_words(rule)})" for rule in demand.rules)) if part)
+    named = "/".join(part or "*" for part in (demand.cloud, demand.region, demand.zone)).rstrip(
+        "/*"
+    )
+    return " and ".join(
+        part for part in (named, *(f"({rule_words(rule)})" for rule in demand.rules)) if part
+    )
 
 
 def _sizes(cpus: Quantity | None, memory: Quantity | None) -> str:
-    return " ".join(w for w in (f"cpus {cpus}" if cpus else "", f"memory {memory}" if memory else "") if w)
+    return " ".join(
+        w for w in (f"cpus {cpus}" if cpus else "", f"memory {memory}" if memory else "") if w
+    )
 
 
 def _asked(demand: Demand) -> str:

@@ -44,7 +44,9 @@ class Outlook:
 def outlook(table: Table, rows: Ints, chances: Chances) -> Outlook:
     """What is known of each row. Only pools of which something is known are looked at one by one; all others have their market's prior."""
     is_spot = table.of("is_spot", rows)
-    likely: Floats = np.where(is_spot, chances.prior(Market.SPOT.value), chances.prior(Market.ON_DEMAND.value))
+    likely: Floats = np.where(
+        is_spot, chances.prior(Market.SPOT.value), chances.prior(Market.ON_DEMAND.value)
+    )
     is_out, is_low = np.zeros(len(rows), dtype=bool), np.zeros(len(rows), dtype=bool)
     at = np.flatnonzero(are_known(table, rows, chances))
     if len(at):
@@ -66,7 +68,10 @@ def pools_of(table: Table, rows: Ints) -> list[Pool]:
     for name in ("cloud", "region", "zone", "instance_type"):
         texts = table.names(name)
         columns.append([texts[code] for code in table.of(name, rows).tolist()])
-    markets = [Market.SPOT.value if spot else Market.ON_DEMAND.value for spot in table.of("is_spot", rows).tolist()]
+    markets = [
+        Market.SPOT.value if spot else Market.ON_DEMAND.value
+        for spot in table.of("is_spot", rows).tolist()
+    ]
     return [Pool(*pool) for pool in zip(*columns, markets, strict=True)]
 
 
@@ -86,7 +91,9 @@ def are_known(table: Table, rows: Ints, chances: Chances) -> NDArray[np.bool_]:
     return np.asarray(kinds[table.of("instance_type", rows)] | clouds[table.of("cloud", rows)])
 
 
-def ranking(table: Table, rows: Ints, policy: Policy, chances: Chances, seen: Outlook) -> tuple[Ints | Floats, ...]:
+def ranking(
+    table: Table, rows: Ints, policy: Policy, chances: Chances, seen: Outlook
+) -> tuple[Ints | Floats, ...]:
     """What rows are sorted by inside a tier, most important first.
 
     `cheapest`: price, then P(success). `soonest`: expected seconds to ready, then price. `balanced`: price over P(success), then price.

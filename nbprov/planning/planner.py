@@ -87,7 +87,17 @@ def plan(
 
     disabled, chances = disabled or {}, chances or Chances(now=now)
     table = Table(catalog)
-    demands, search, found = looked_up(spec, catalog, table, enabled, blocks=blocks, now=now, disabled=disabled, demo=demo, chances=chances)
+    demands, search, found = looked_up(
+        spec,
+        catalog,
+        table,
+        enabled,
+        blocks=blocks,
+        now=now,
+        disabled=disabled,
+        demo=demo,
+        chances=chances,
+    )
     candidates = CandidateList(
         found.rows,
         found.request_of,
@@ -123,7 +133,10 @@ def plan(
 
 def _unusable(found: Found, catalog: Catalog, disabled: Mapping[str, str]) -> tuple[Unusable, ...]:
     """What clouds that are not set up would offer, the cheapest first."""
-    offers = [Unusable(catalog.offer(row), disabled.get(cloud) or NO_ADAPTER) for cloud, row in found.unusable.items()]
+    offers = [
+        Unusable(catalog.offer(row), disabled.get(cloud) or NO_ADAPTER)
+        for cloud, row in found.unusable.items()
+    ]
     return tuple(sorted(offers, key=lambda u: (u.offer.hourly, u.offer.cloud)))
 
 
@@ -189,13 +202,24 @@ def _resolved(
         demands.append(demand)
         cloud = enabled.get(demand.cloud) if request.cloud else None
         if cloud is not None:
-            rule = refused_outright(demand.cloud, cloud.capabilities, needs_of(request, spec.num_nodes, spec.expose))
+            rule = refused_outright(
+                demand.cloud, cloud.capabilities, needs_of(request, spec.num_nodes, spec.expose)
+            )
             if rule is not None:
-                impossible.append(PlanProblem("plan.unsupported", request.origin, rule.words, "name another cloud, or leave this out"))
+                impossible.append(
+                    PlanProblem(
+                        "plan.unsupported",
+                        request.origin,
+                        rule.words,
+                        "name another cloud, or leave this out",
+                    )
+                )
     for alike, problem in elsewhere:
         if alike in found:
             there = demands[found[alike]]
-            demands[found[alike]] = replace(there, notes=(*there.notes, f"{problem.message}: passed over"))
+            demands[found[alike]] = replace(
+                there, notes=(*there.notes, f"{problem.message}: passed over")
+            )
         else:
             problems.append(problem)
     if len(impossible) == len(spec.requests):
@@ -237,7 +261,11 @@ def _empty_tiers(spec: Spec, found: Found) -> list[str]:
     if len(tiers) == 1 or not len(found.rows):
         return []
     placed = {spec.requests[i].tier for i in set(found.request_of.tolist())}
-    return [f"the {ordinal(place)} choice has no candidate and is passed over" for place, tier in enumerate(tiers) if tier not in placed]
+    return [
+        f"the {ordinal(place)} choice has no candidate and is passed over"
+        for place, tier in enumerate(tiers)
+        if tier not in placed
+    ]
 
 
 def _stock_notes(found: Found) -> list[str]:
@@ -265,7 +293,10 @@ def _notes(
 ) -> list[str]:
     demands = list(demands)
     unpriced = sorted({d.cloud for d in demands if d.cloud and d.cloud not in table.places})
-    notes = [f"the catalogue has no prices of {c}" if c in enabled else why_disabled(c, disabled) for c in unpriced]
+    notes = [
+        f"the catalogue has no prices of {c}" if c in enabled else why_disabled(c, disabled)
+        for c in unpriced
+    ]
     if not len(found.rows):
         return notes + without_adapter(spec, demands, enabled, disabled)
     clouds = set(table.distinct("cloud", found.rows))
@@ -275,13 +306,17 @@ def _notes(
         )
     typical = sorted(clouds & MEMORY_IS_TYPICAL)
     if typical and any(d.request.memory is not None and not d.plain for d in demands):
-        notes.append(f"memory beside a GPU is a typical figure on {', '.join(typical)}: counted as met, checked when the machine is up")
+        notes.append(
+            f"memory beside a GPU is a typical figure on {', '.join(typical)}: counted as met, checked when the machine is up"
+        )
     notes += _disk_notes(demands, found, table)
     autostop = spec.guards.autostop
     if autostop is not None and not autostop.down:
         cannot = sorted(c for c in clouds if not enabled[c].capabilities.stop)
         if cannot:
-            notes.append(f"{', '.join(cannot)} cannot stop a machine: autostop ends it there, its disk with it")
+            notes.append(
+                f"{', '.join(cannot)} cannot stop a machine: autostop ends it there, its disk with it"
+            )
     return notes
 
 
@@ -296,4 +331,6 @@ def _disk_notes(demands: Iterable[Demand], found: Found, table: Table) -> list[s
     if not kinds:
         return []
     more = f" and {len(kinds) - 3} more" if len(kinds) > 3 else ""
-    return [f"azure: {', '.join(kinds[:3])}{more} take no premium disk: they start from a standard one (disk_tier low)"]
+    return [
+        f"azure: {', '.join(kinds[:3])}{more} take no premium disk: they start from a standard one (disk_tier low)"
+    ]

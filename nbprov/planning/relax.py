@@ -105,7 +105,12 @@ def relax(
     from .lookup.catalog_columns import Table
 
     table = Table(catalog)
-    settings: dict[str, Any] = {"now": now, "disabled": disabled or {}, "demo": demo, "chances": Chances(now=now)}
+    settings: dict[str, Any] = {
+        "now": now,
+        "disabled": disabled or {},
+        "demo": demo,
+        "chances": Chances(now=now),
+    }
     live = tuple(block for block in blocks if block.is_live(now))
 
     def rows_of(changed: Spec, usable: Mapping[str, EnabledCloud], blocks: Iterable[Block]) -> Ints:
@@ -130,13 +135,25 @@ def relax(
 
     def tell(change: Change) -> Relaxation:
         after = rows_of(change.spec, change.enabled or enabled, () if change.unblocked else live)
-        return Relaxation(change.field, change.words, *_opened(table, before, taken, after), is_yaml=change.is_yaml, origin=change.origin)
+        return Relaxation(
+            change.field,
+            change.words,
+            *_opened(table, before, taken, after),
+            is_yaml=change.is_yaml,
+            origin=change.origin,
+        )
 
     # Of two that start at one price the first says how to get it; one that opens more says what else there is.
-    return tuple(sorted(opened(), key=lambda r: (r.offers == 0, r.hourly or 0, not r.is_yaml, r.field, r.change)))
+    return tuple(
+        sorted(
+            opened(), key=lambda r: (r.offers == 0, r.hourly or 0, not r.is_yaml, r.field, r.change)
+        )
+    )
 
 
-def _opened(table: Table, before: Ints, taken: frozenset[int], after: Ints) -> tuple[int, int, Micros | None]:
+def _opened(
+    table: Table, before: Ints, taken: frozenset[int], after: Ints
+) -> tuple[int, int, Micros | None]:
     """New places, new offers, and the cheapest of these."""
     import numpy as np
 
@@ -145,7 +162,11 @@ def _opened(table: Table, before: Ints, taken: frozenset[int], after: Ints) -> t
     new = after[~known[after]]
     if not len(new):
         return 0, 0, None
-    return len(taken.union(_places(table, new))) - len(taken), len(new), int(table.of("hourly", new).min())
+    return (
+        len(taken.union(_places(table, new))) - len(taken),
+        len(new),
+        int(table.of("hourly", new).min()),
+    )
 
 
 def _places(table: Table, rows: Ints) -> list[int]:

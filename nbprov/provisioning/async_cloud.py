@@ -8,10 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import (
+    CALL_SECONDS,
+    CHECK_SECONDS,
+    LIST_SECONDS,
+    STOCK_SECONDS,
+    Capabilities,
+    Cloud,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Retry
-from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
+from nbprov.model.launches import (
+    CheckResult,
+    Instance,
+    Launch,
+    Operation,
+    PollResult,
+    Quote,
+    SideObject,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.stock import Stock
 from nbprov.runtime.worker_pool import Workers
@@ -92,7 +107,9 @@ class AsyncCloud:
     async def submit(self, launch: Launch) -> Operation:
         """See `Cloud.submit`; silence is an unknown outcome, and so is a fault that the adapter did not itself call a refusal."""
         try:
-            return await self._workers.run(self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE)
+            return await self._workers.run(
+                self.adapter.submit, launch, seconds=CALL_SECONDS + GRACE
+            )
         except CloudError:
             raise
         except Exception as error:
@@ -112,7 +129,9 @@ class AsyncCloud:
             await asyncio.wait({pending})
         current = self._listing.get(owner)
         if current is None or current is pending or current.done():
-            current = asyncio.create_task(self._call(self.adapter.list, owner, seconds=LIST_SECONDS))
+            current = asyncio.create_task(
+                self._call(self.adapter.list, owner, seconds=LIST_SECONDS)
+            )
             self._listing[owner] = current
         return await asyncio.shield(current)
 
@@ -150,4 +169,8 @@ class AsyncCloud:
 
 def is_passing(failure: Failure) -> bool:
     """Whether asking the same again later may help: what a loop that must not give up (confirming an end) goes on over."""
-    return failure.rule.retry is Retry.SAME or failure.cause in (Cause.UNKNOWN_OUTCOME, Cause.UNKNOWN, Cause.TIMEOUT)
+    return failure.rule.retry is Retry.SAME or failure.cause in (
+        Cause.UNKNOWN_OUTCOME,
+        Cause.UNKNOWN,
+        Cause.TIMEOUT,
+    )

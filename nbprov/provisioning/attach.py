@@ -46,18 +46,31 @@ async def open_cluster(engine: Engine, row: ClusterRow) -> LiveCluster:
         )
     keys = ClusterKeys.load(engine.home / "keys" / row.run_id)
     machines, seconds = engine.ledger.members(row.token), cloud.capabilities.ssh_deadline
-    door = Door(cloud, [i.id for i in machines], engine.clock, partial(engine.ledger.instances, row.token))
+    door = Door(
+        cloud, [i.id for i in machines], engine.clock, partial(engine.ledger.instances, row.token)
+    )
     live = LiveCluster(row.run_id, row.name, row.candidate, keys, nodes_of(engine, row), door)
     known = engine.ledger.guard(row.run_id)
     # A start may have lost what the agent was told; the same values again do not begin a count anew.
-    guards = GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
+    guards = (
+        GuardConfig.from_json(known[0]) if known is not None and "poweroff" in known[0] else None
+    )
 
     def told(node: Node) -> GuardConfig | None:
-        return None if guards is None else of_node(guards, engine.ledger, row.run_id, row.token, node.instance.node)
+        return (
+            None
+            if guards is None
+            else of_node(guards, engine.ledger, row.run_id, row.token, node.instance.node)
+        )
 
     try:
         # A start may put the keys in place anew after sshd answers; at any other time a foreign key is somebody else's machine.
-        await live.connect(seconds, boot_grace=seconds if cloud.capabilities.login and current.state is ClusterState.STARTING else 0.0)
+        await live.connect(
+            seconds,
+            boot_grace=seconds
+            if cloud.capabilities.login and current.state is ClusterState.STARTING
+            else 0.0,
+        )
         await live.start_agents(told, AGENT_SECONDS)
         for note in live.notes:
             log.warning("%s: %s", row.name, note)
@@ -76,6 +89,10 @@ def nodes_of(engine: Engine, row: ClusterRow) -> list[Node]:
     lost = {i.node: i for i in engine.ledger.instances(row.token)}
     found = []
     for number in range(row.candidate.count):
-        instance = members.get(number) or lost.get(number) or replace(members[0], id="", node=number, host="", port=0, private_host="")
+        instance = (
+            members.get(number)
+            or lost.get(number)
+            or replace(members[0], id="", node=number, host="", port=0, private_host="")
+        )
         found.append(Node(instance, missing=number not in members))
     return found

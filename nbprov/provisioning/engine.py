@@ -116,7 +116,9 @@ class Engine:
         self.home = home or paths.home()
         self.clock = clock or SystemClock()
         self.thread = EngineThread()
-        self.ledger = wrap_ledger(Ledger(self.home / LEDGER_FILE, self.clock, uuid.uuid4().hex, lease_seconds))
+        self.ledger = wrap_ledger(
+            Ledger(self.home / LEDGER_FILE, self.clock, uuid.uuid4().hex, lease_seconds)
+        )
         self.publisher = Publisher(self.thread.loop)
         self.drivers: dict[str, RunDriver] = {}
         self.live: dict[str, LiveCluster] = {}
@@ -153,7 +155,13 @@ class Engine:
         """How long each phase may take on a candidate's cloud, and for a spec's health check."""
         capabilities = self.cloud(candidate.offer.cloud).capabilities
         checked = health_seconds(health, candidate) if health is not None else None
-        return Deadlines(capabilities.accept_deadline, capabilities.boot_deadline, capabilities.ssh_deadline, AGENT_SECONDS, checked)
+        return Deadlines(
+            capabilities.accept_deadline,
+            capabilities.boot_deadline,
+            capabilities.ssh_deadline,
+            AGENT_SECONDS,
+            checked,
+        )
 
     # ------------------------------------------------------------ runs
 
@@ -179,17 +187,27 @@ class Engine:
         if plan.chosen is not None:
             check_budget(spec.guards, plan.chosen)
         consent = consent_to(plan, agreed=agreed)
-        machine = new_failover(self, spec, consent.plan, consent.hourly, Patience(least_pause=self.least_pause))
+        machine = new_failover(
+            self, spec, consent.plan, consent.hourly, Patience(least_pause=self.least_pause)
+        )
         driver = self._driver(new_id(), name, spec, consent.plan, machine, consent=consent.hourly)
         rule = race_rule(
-            spec.race if race is None else Race(race, hedge), plan, usual=partial(usual_accept, self.ledger), eager=race is not None
+            spec.race if race is None else Race(race, hedge),
+            plan,
+            usual=partial(usual_accept, self.ledger),
+            eager=race is not None,
         )
         machine.hedging = hedging_of(rule, spec, self.ledger, lambda: sum(driver.costs().values()))
-        driver.notes = (*([consent.words] if consent.words else []), *notes_of(spec, consent.plan, rule, self.capabilities_of))
+        driver.notes = (
+            *([consent.words] if consent.words else []),
+            *notes_of(spec, consent.plan, rule, self.capabilities_of),
+        )
         driver.passed_over = consent.passed_over
         return driver
 
-    def _driver(self, run_id: str, name: str, spec: Spec, plan: Plan, machine: Failover, consent: Micros) -> RunDriver:
+    def _driver(
+        self, run_id: str, name: str, spec: Spec, plan: Plan, machine: Failover, consent: Micros
+    ) -> RunDriver:
         return RunDriver(
             run_id=run_id,
             name=name,
@@ -233,7 +251,9 @@ class Engine:
         driver.state = RunState.LAUNCHING
         self.follow(driver)
 
-    def follow(self, driver: RunDriver, first: list[events.Action] | None = None) -> asyncio.Task[None]:
+    def follow(
+        self, driver: RunDriver, first: list[events.Action] | None = None
+    ) -> asyncio.Task[None]:
         """Drive a run in the background. On the engine thread."""
         self.drivers[driver.run_id] = driver
         self._followed = [d for d in self._followed if not d.finished.done()] + [driver]
@@ -269,10 +289,15 @@ class Engine:
             del self.drivers[driver.run_id]
         said = f"{type(error).__name__}: {error}"
         if faults > ADOPTIONS:
-            driver.given_up = Failure(Cause.UNKNOWN, f"a fault of nbprov's own, {faults} times: {said}")
+            driver.given_up = Failure(
+                Cause.UNKNOWN, f"a fault of nbprov's own, {faults} times: {said}"
+            )
             if not driver.ready.done():
                 driver.leave_ready(
-                    NbprovError(f"{driver.name}: {said}; what was made is being ended", hint="%clusters shows how far it is")
+                    NbprovError(
+                        f"{driver.name}: {said}; what was made is being ended",
+                        hint="%clusters shows how far it is",
+                    )
                 )
         pause = min(MOST_FAULT_PAUSE, FAULT_PAUSE * 2 ** (faults - 1))
         driver.runlog.line(f"a fault of nbprov's own ({said}); taken up again in {pause:g} s")
@@ -284,7 +309,13 @@ class Engine:
         run_id = driver.run_id
         other = self.drivers.get(run_id)
         if other is not None and other is not driver:
-            driver.leave(NbprovError(f"{driver.name} was taken up anew", hint="%clusters shows what became of it", code="run.left"))
+            driver.leave(
+                NbprovError(
+                    f"{driver.name} was taken up anew",
+                    hint="%clusters shows what became of it",
+                    code="run.left",
+                )
+            )
             return None
         row = self.ledger.run(run_id)
         if row is None or driver.finished.done() or not self.ledger.take(run_id):
@@ -302,7 +333,9 @@ class Engine:
     def restored_driver(self, row: RunRow, spec: Spec) -> RunDriver:
         """A driver for a run whose kernel died. It has no keys yet: they are loaded where machines are to be reached."""
         plan = Plan(spec, ())
-        driver = self._driver(row.run_id, row.name, spec, plan, resumed_failover(self, row, spec), consent=row.consent)
+        driver = self._driver(
+            row.run_id, row.name, spec, plan, resumed_failover(self, row, spec), consent=row.consent
+        )
         driver.notes = tuple(notes_of(spec, plan, RaceRule(row.race, spec.race.hedge)))
         return driver
 
@@ -319,15 +352,40 @@ class Engine:
         row = self.ledger.cluster(name)
         if row is None or row.state is ClusterState.ENDED:
             names = ", ".join(c.name for c in self.ledger.clusters(live_only=True))
-            hint = f"live clusters: {names}" if names else "live clusters: none; a %%provision cell makes one"
+            hint = (
+                f"live clusters: {names}"
+                if names
+                else "live clusters: none; a %%provision cell makes one"
+            )
             ended = f" (it ended: {row.reason})" if row is not None and row.reason else ""
-            under_way = next((r for r in self.ledger.unfinished_runs() if r.name == name and r.state in UNDER_WAY), None)
+            under_way = next(
+                (
+                    r
+                    for r in self.ledger.unfinished_runs()
+                    if r.name == name and r.state in UNDER_WAY
+                ),
+                None,
+            )
             if under_way is not None:
-                words = "waits for stock" if under_way.state is RunState.WAITING else f"is {under_way.state.value}"
-                raise NotFound(f"{name} {words} and is no cluster yet", hint=f"%nbprov down {name} ends it", code="cluster.not-found")
+                words = (
+                    "waits for stock"
+                    if under_way.state is RunState.WAITING
+                    else f"is {under_way.state.value}"
+                )
+                raise NotFound(
+                    f"{name} {words} and is no cluster yet",
+                    hint=f"%nbprov down {name} ends it",
+                    code="cluster.not-found",
+                )
             if called := self.ledger.now_called(name):
-                raise NotFound(f"{name} was renamed: it is called {called} now", hint=f"%%on {called}", code="cluster.renamed")
-            raise NotFound(f"no live cluster is called {name!r}{ended}", hint=hint, code="cluster.not-found")
+                raise NotFound(
+                    f"{name} was renamed: it is called {called} now",
+                    hint=f"%%on {called}",
+                    code="cluster.renamed",
+                )
+            raise NotFound(
+                f"no live cluster is called {name!r}{ended}", hint=hint, code="cluster.not-found"
+            )
         return row
 
     async def attach(self, name: str) -> LiveCluster:
@@ -417,7 +475,13 @@ class Engine:
             if driver.run_id in lost:
                 driver.lose()
         # A wait may go on for hours: another kernel that asks for its end must not have to wait for it.
-        going = [d for d in active if d.run_id not in lost and not d.is_cancelled and d.state in (RunState.LAUNCHING, RunState.WAITING)]
+        going = [
+            d
+            for d in active
+            if d.run_id not in lost
+            and not d.is_cancelled
+            and d.state in (RunState.LAUNCHING, RunState.WAITING)
+        ]
         asked = self.ledger.cancelled(d.run_id for d in going)
         for driver in going:
             if driver.run_id in asked:
@@ -429,7 +493,9 @@ class Engine:
         try:
             future.result(RELEASE_SECONDS)
         except Exception as error:
-            log.warning("shut down before the leases were given up (%r); they lapse by themselves", error)
+            log.warning(
+                "shut down before the leases were given up (%r); they lapse by themselves", error
+            )
         self.thread.stop()
         self._leave_all()
         self.ledger.close()
@@ -453,6 +519,8 @@ class Engine:
         for driver in self._followed:
             driver.leave(
                 NbprovError(
-                    f"{driver.name}: this kernel is shutting down; the next load takes it up", hint="%load_ext nbprov", code="run.left"
+                    f"{driver.name}: this kernel is shutting down; the next load takes it up",
+                    hint="%load_ext nbprov",
+                    code="run.left",
                 )
             )

@@ -33,7 +33,11 @@ async def tie(live: LiveCluster) -> None:
     live.notes, live.unheard = [], set()
     try:
         told = await asyncio.to_thread(material, gang, live.keys)
-        agents, shared = (gang.agents, await asyncio.to_thread(secret, live.keys)) if len(live.nodes) > 1 else ([], b"")
+        agents, shared = (
+            (gang.agents, await asyncio.to_thread(secret, live.keys))
+            if len(live.nodes) > 1
+            else ([], b"")
+        )
     except NbprovError as error:
         live.notes.append(error.message)
         live.unheard = {rank for rank, node in enumerate(live.nodes) if not node.missing}
@@ -60,17 +64,24 @@ async def tie(live: LiveCluster) -> None:
             live.notes.append(f"node {node.instance.node}: {error.message}")
 
     there = [(rank, node) for rank, node in enumerate(live.nodes) if not node.missing]
-    await asyncio.gather(*(files(node) for _, node in there), *(join(rank, node) for rank, node in there if agents))
+    await asyncio.gather(
+        *(files(node) for _, node in there), *(join(rank, node) for rank, node in there if agents)
+    )
     if agents:
         await asyncio.gather(*(_hear(live, rank) for rank, _ in there if rank not in live.unheard))
     if live.unheard:
         names = ", ".join(str(live.nodes[rank].instance.node) for rank in sorted(live.unheard))
-        live.notes.append(f"the agents of nodes {names} do not hear of all others: while they idle, work on other nodes does not keep them")
+        live.notes.append(
+            f"the agents of nodes {names} do not hear of all others: while they idle, work on other nodes does not keep them"
+        )
 
 
 async def _hear(live: LiveCluster, rank: int) -> None:
     """Wait until a machine has heard of all others; note where it does not in time."""
-    agent, missing = live.nodes[rank].agent, {rank for rank, node in enumerate(live.nodes) if node.missing}
+    agent, missing = (
+        live.nodes[rank].agent,
+        {rank for rank, node in enumerate(live.nodes) if node.missing},
+    )
     assert agent is not None, "machines are tied once their agents run"
     end = asyncio.get_running_loop().time() + HEARD_SECONDS
     while True:

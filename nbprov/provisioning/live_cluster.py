@@ -120,7 +120,9 @@ class LiveCluster:
         CloudError
             With the cause of the first node that cannot be reached in time.
         """
-        await all_of(*(self.connect_to(node, seconds, boot_grace=boot_grace) for node in self.present))
+        await all_of(
+            *(self.connect_to(node, seconds, boot_grace=boot_grace) for node in self.present)
+        )
 
     async def connect_to(self, node: Node, seconds: Seconds, *, boot_grace: Seconds = 0.0) -> None:
         """Open an ssh connection to one node; as `connect`."""
@@ -128,7 +130,13 @@ class LiveCluster:
 
         at = node.instance
         node.connection = await wait_for_ssh(
-            at.host, at.port, self.keys, seconds, at.user or None, boot_grace=boot_grace, on_silence=self._knock
+            at.host,
+            at.port,
+            self.keys,
+            seconds,
+            at.user or None,
+            boot_grace=boot_grace,
+            on_silence=self._knock,
         )
 
     def _knock(self) -> None:
@@ -144,7 +152,9 @@ class LiveCluster:
             node.instance = self.door.where(node.instance)
         at = node.instance
         try:
-            return await Connection.open(at.host, at.port, self.keys, CONNECT_SECONDS, at.user or None)
+            return await Connection.open(
+                at.host, at.port, self.keys, CONNECT_SECONDS, at.user or None
+            )
         except SshError as error:
             if is_silence(error):
                 self._knock()
@@ -174,7 +184,9 @@ class LiveCluster:
 
         assert node.connection is not None, "agents are started over an open connection"
         config = AgentConfig(guards=guards, start_seconds=seconds)
-        node.agent = await AgentClient.start(node.connection, config, reconnect=partial(self._reconnect, node))
+        node.agent = await AgentClient.start(
+            node.connection, config, reconnect=partial(self._reconnect, node)
+        )
         node.told = guards or node.told
 
     async def close(self) -> None:

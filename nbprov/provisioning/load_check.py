@@ -20,7 +20,9 @@ def has_live_rows(path: Path) -> bool:
     """Whether a ledger exists and holds anything that may be on the bill. Takes well under a millisecond."""
     if not path.exists():
         return False
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOOK_SECONDS)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=LOOK_SECONDS
+    )
     try:
         return bool(connection.execute(LIVE_ROWS).fetchone()[0])
     except sqlite3.DatabaseError:

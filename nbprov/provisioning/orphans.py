@@ -38,16 +38,24 @@ async def tidy(engine: Engine, cloud_name: str, report: Report) -> None:
     try:
         done = (await asyncio.wait_for(engine.tidying.look(cloud_name), LOOK_SECONDS)).is_done
     except (CloudError, TimeoutError) as error:
-        report.say(f"side {cloud_name}", f"{cloud_name}: what lies beside its machines: {str(error) or 'no answer'}; tried again")
+        report.say(
+            f"side {cloud_name}",
+            f"{cloud_name}: what lies beside its machines: {str(error) or 'no answer'}; tried again",
+        )
         done = False
     left = [row for row in engine.tidying.left(cloud_name) if row.reason]
     if left:
-        report.say(f"side {cloud_name}", f"{cloud_name}: left beside its machines, and tried again: {words(left)}")
+        report.say(
+            f"side {cloud_name}",
+            f"{cloud_name}: left beside its machines, and tried again: {words(left)}",
+        )
     if not done:
         engine.tidying.soon(cloud_name)
 
 
-async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS) -> list[Instance]:
+async def end_orphans(
+    engine: Engine, cloud_name: str, report: Report, *, least_age: Seconds = ORPHAN_SECONDS
+) -> list[Instance]:
     """End machines that bear our owner id and that no live launch of the ledger made, and confirm that. Returns those found.
 
     One whose launch the ledger knows as over is ended whatever its age: a create that was concluded to have made nothing did
@@ -61,9 +69,15 @@ async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_
     cloud, ledger = engine.cloud(cloud_name), engine.ledger
     live = ledger.live_tokens()
     listed = await cloud.list(ledger.owner)
-    live |= ledger.live_tokens()  # neither what was concluded nor what was intended while the list was made is an orphan
+    live |= (
+        ledger.live_tokens()
+    )  # neither what was concluded nor what was intended while the list was made is an orphan
     known = ledger.tokens()
-    orphans = [i for i in listed if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE]
+    orphans = [
+        i
+        for i in listed
+        if i.token not in live and i.owner == ledger.owner and i.state is not InstanceState.GONE
+    ]
     doomed = {}
     for instance in orphans:
         what = _orphan(instance, known)
@@ -71,7 +85,9 @@ async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_
             doomed[instance.id] = what
             report.say(instance.id, f"{what}: being ended")
         else:
-            report.say(instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old")
+            report.say(
+                instance.id, f"{what}: left alone until it is {least_age / 60:.0f} minutes old"
+            )
     young = [engine.clock.now() - i.launched_at for i in orphans if i.id not in doomed]
     if young:  # who loads next may do so in a week
         engine.tidying.look_again(cloud_name, ORPHAN_SECONDS - min(young))
@@ -82,10 +98,14 @@ async def end_orphans(engine: Engine, cloud_name: str, report: Report, *, least_
 
 def _orphan(instance: Instance, known: set[str]) -> str:
     place = f"{instance.id} in {instance.place} bears this ledger's id but"
-    return f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
+    return (
+        f"{place} {'its launch counts as over' if instance.token in known else 'stands in no row'}"
+    )
 
 
-async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report) -> bool:
+async def _end_confirmed(
+    engine: Engine, cloud: AsyncCloud, doomed: dict[str, str], report: Report
+) -> bool:
     """Whether all are confirmed gone."""
     end = engine.clock.elapsed() + CONFIRM_SECONDS
     pause, left, told = cloud.capabilities.poll_every, dict(doomed), set[str]()
@@ -106,12 +126,21 @@ async def _end_confirmed(engine: Engine, cloud: AsyncCloud, doomed: dict[str, st
                 return False
             pause = min(MOST_WATCH, pause * 2)
         else:
-            for instance_id in [i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE]:
-                report.say(instance_id, f"{left.pop(instance_id)}: ended, confirmed by the cloud's list")
-            told -= {i for i in left if listed[i] is not InstanceState.ENDING}  # asked again for what goes on living
+            for instance_id in [
+                i for i in left if listed.get(i, InstanceState.GONE) is InstanceState.GONE
+            ]:
+                report.say(
+                    instance_id, f"{left.pop(instance_id)}: ended, confirmed by the cloud's list"
+                )
+            told -= {
+                i for i in left if listed[i] is not InstanceState.ENDING
+            }  # asked again for what goes on living
             if left and engine.clock.elapsed() > end:
                 for instance_id, what in left.items():
-                    report.say(instance_id, f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s")
+                    report.say(
+                        instance_id,
+                        f"{what}: asked to end, and still {listed[instance_id].value} after {CONFIRM_SECONDS:g} s",
+                    )
                 return False
         if left:
             await asyncio.sleep(pause)

@@ -42,7 +42,11 @@ async def reconcile(engine: Engine, report: Report) -> None:
     """
     engine.lifecycle.watch()
     before = engine.ledger.clusters(live_only=True)
-    names = sorted({c.candidate.offer.cloud for c in before} | engine.ledger.live_clouds() | engine.ledger.side_clouds())
+    names = sorted(
+        {c.candidate.offer.cloud for c in before}
+        | engine.ledger.live_clouds()
+        | engine.ledger.side_clouds()
+    )
     answers = await asyncio.gather(*(_list(engine, name, report) for name in names))
     listed = {name for name, answered in zip(names, answers, strict=True) if answered}
     work: dict[str, Coroutine[Any, Any, object]] = {}
@@ -55,10 +59,15 @@ async def reconcile(engine: Engine, report: Report) -> None:
     for name in sorted(listed):
         work[f"machines at {name}"] = end_orphans(engine, name, report)
         work[f"what lies beside machines at {name}"] = tidy(engine, name, report)
-    for what, result in zip(work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True):
+    for what, result in zip(
+        work, await asyncio.gather(*work.values(), return_exceptions=True), strict=True
+    ):
         if isinstance(result, Exception):
             log.error("%s", what, exc_info=result)
-            report.say(f"failed {what}", f"{' '.join(what.split()[:3])}: not settled, left for the next load: {result}")
+            report.say(
+                f"failed {what}",
+                f"{' '.join(what.split()[:3])}: not settled, left for the next load: {result}",
+            )
 
 
 async def _list(engine: Engine, name: str, report: Report) -> bool:
@@ -66,13 +75,22 @@ async def _list(engine: Engine, name: str, report: Report) -> bool:
     try:
         await asyncio.wait_for(engine.lifecycle.observe(engine.cloud(name)), LOOK_SECONDS)
     except NotFound as error:
-        report.say(f"cloud {name}", f"{name}: its adapter is not installed here ({error.message}); what it runs is shown as last seen")
+        report.say(
+            f"cloud {name}",
+            f"{name}: its adapter is not installed here ({error.message}); what it runs is shown as last seen",
+        )
     except TimeoutError:
-        report.say(f"cloud {name}", f"{name}: did not answer within {LOOK_SECONDS:g} s; what it runs is shown as last seen")
+        report.say(
+            f"cloud {name}",
+            f"{name}: did not answer within {LOOK_SECONDS:g} s; what it runs is shown as last seen",
+        )
     except Exception as error:
         if not isinstance(error, CloudError | NbprovError):
             log.exception("%s could not be listed", name)
-        report.say(f"cloud {name}", f"{name}: cannot be listed now ({error}); what it runs is shown as last seen")
+        report.say(
+            f"cloud {name}",
+            f"{name}: cannot be listed now ({error}); what it runs is shown as last seen",
+        )
     else:
         return True
     return False
@@ -89,7 +107,11 @@ def _report_cluster(engine: Engine, run_id: str, report: Report) -> None:
         ClusterState.ENDED: f"ended while no kernel was there: {row.reason}",
     }.get(row.state, f"{row.state.value}: {row.reason}")
     words = _wanted_words(row) or words
-    if row.state is ClusterState.STOPPED and engine.leaving is not None and engine.leaving.outputs_left(row):
+    if (
+        row.state is ClusterState.STOPPED
+        and engine.leaving is not None
+        and engine.leaving.outputs_left(row)
+    ):
         words = f"{words}; outputs: {left_note(engine.ledger, row)}"
     if engine.lifecycle.is_missing(row):
         words = "not in its cloud's list just now; it is looked for again before it counts as ended"
@@ -115,7 +137,11 @@ def _left_undone(engine: Engine, run_id: str) -> str:
     spec = _spec_of(row)
     scripts = [name for name in ("setup", "run") if getattr(spec, name)]
     undone = ["its files were not copied"] if spec.workdir or spec.file_mounts else []
-    undone += [f"its {' and '.join(scripts)} {'were' if len(scripts) > 1 else 'was'} not run"] if scripts else []
+    undone += (
+        [f"its {' and '.join(scripts)} {'were' if len(scripts) > 1 else 'was'} not run"]
+        if scripts
+        else []
+    )
     return f"; {' and '.join(undone)}: run the %%provision cell again to do so" if undone else ""
 
 
@@ -137,7 +163,11 @@ async def _again(engine: Engine, run_id: str, report: Report) -> None:
 
 def _half_way(engine: Engine, run_id: str) -> ClusterRow | None:
     row = engine.ledger.cluster_of_run(run_id)
-    return row if row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING) else None
+    return (
+        row
+        if row is not None and row.state in (ClusterState.STARTING, ClusterState.STOPPING)
+        else None
+    )
 
 
 async def _start_again(engine: Engine, row: ClusterRow, report: Report) -> None:
@@ -145,9 +175,15 @@ async def _start_again(engine: Engine, row: ClusterRow, report: Report) -> None:
     try:
         await engine.lifecycle.start(row)
     except (CloudError, NbprovError) as error:
-        report.say(row.cluster_id, f"{row.name}: was being started when its kernel stopped, and could not be: {error}")
+        report.say(
+            row.cluster_id,
+            f"{row.name}: was being started when its kernel stopped, and could not be: {error}",
+        )
     else:
-        report.say(row.cluster_id, f"{row.name}: was being started when its kernel stopped; it runs: %%on {row.name} uses it")
+        report.say(
+            row.cluster_id,
+            f"{row.name}: was being started when its kernel stopped; it runs: %%on {row.name} uses it",
+        )
 
 
 async def _stop_again(engine: Engine, row: ClusterRow, report: Report) -> None:
@@ -155,9 +191,15 @@ async def _stop_again(engine: Engine, row: ClusterRow, report: Report) -> None:
     try:
         await engine.lifecycle.stop(row, row.reason)
     except (CloudError, NbprovError) as error:
-        report.say(row.cluster_id, f"{row.name}: was being stopped when its kernel stopped, and could not be: {error}")
+        report.say(
+            row.cluster_id,
+            f"{row.name}: was being stopped when its kernel stopped, and could not be: {error}",
+        )
     else:
-        report.say(row.cluster_id, f"{row.name}: was being stopped when its kernel stopped; it is: %nbprov start {row.name} brings it back")
+        report.say(
+            row.cluster_id,
+            f"{row.name}: was being stopped when its kernel stopped; it is: %nbprov start {row.name} brings it back",
+        )
 
 
 async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]) -> None:
@@ -165,7 +207,8 @@ async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]
         return
     if silent := _clouds_of(engine, row.run_id) - listed:
         report.say(
-            row.run_id, f"{row.name}: {', '.join(sorted(silent))} cannot be listed now; what it left there is taken up at the next load"
+            row.run_id,
+            f"{row.name}: {', '.join(sorted(silent))} cannot be listed now; what it left there is taken up at the next load",
         )
         return
     if not await _take_lease(engine, row, report):
@@ -188,7 +231,9 @@ async def _take_up(engine: Engine, row: RunRow, report: Report, listed: set[str]
 
 def _clouds_of(engine: Engine, run_id: str) -> set[str]:
     """The clouds that must answer before a run can be taken up."""
-    clouds = {launch.cloud for launch in engine.ledger.launches(run_id) if not launch.state.is_final}
+    clouds = {
+        launch.cloud for launch in engine.ledger.launches(run_id) if not launch.state.is_final
+    }
     cluster = engine.ledger.cluster_of_run(run_id)
     if cluster is not None and cluster.state is ClusterState.ENDING:
         clouds.add(cluster.candidate.offer.cloud)
@@ -215,7 +260,10 @@ async def _take_lease(engine: Engine, row: RunRow, report: Report, key: str = ""
         if renewed:
             report.say(key, f"{row.name}: another notebook is at work on it")
             return False
-        report.say(key, f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s unless it speaks up")
+        report.say(
+            key,
+            f"{row.name}: its kernel is silent; taken over in {max(0, left):.0f} s unless it speaks up",
+        )
         await asyncio.sleep(max(0.05, min(1.0, left)))
     return True
 
@@ -224,15 +272,30 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
     launches = engine.ledger.launches(row.run_id)
     # A run with a cluster keeps exactly that one; whatever else it made is ended.
     cancelled = row.cancelled or row.state is RunState.CANCELLING or has_cluster
-    pending = [launch for launch in launches if not launch.state.is_final and not (has_cluster and launch.state is AttemptState.READY)]
+    pending = [
+        launch
+        for launch in launches
+        if not launch.state.is_final and not (has_cluster and launch.state is AttemptState.READY)
+    ]
     waits = not cancelled and row.wait_deadline > engine.clock.now()
     if waits and _read_spec(row) is None:  # without it anything at all would be bought
-        report.say(f"spec {row.run_id}", f"{row.name}: its spec cannot be read by this release of nbprov, so its wait ends here")
+        report.say(
+            f"spec {row.run_id}",
+            f"{row.name}: its spec cannot be read by this release of nbprov, so its wait ends here",
+        )
         waits = False
     if not pending and not waits:
         if not has_cluster and not row.state.is_final:
-            words = "its kernel stopped before anything was created" if not launches else "its kernel stopped when nothing of it was left"
-            state = RunState.CANCELLED if row.cancelled or row.state is RunState.CANCELLING else RunState.FAILED
+            words = (
+                "its kernel stopped before anything was created"
+                if not launches
+                else "its kernel stopped when nothing of it was left"
+            )
+            state = (
+                RunState.CANCELLED
+                if row.cancelled or row.state is RunState.CANCELLING
+                else RunState.FAILED
+            )
             engine.ledger.set_run(row.run_id, state, words)
             report.say(row.run_id, f"{row.name}: {words}; nothing is left on the bill")
         return
@@ -259,13 +322,16 @@ async def _wind_up(engine: Engine, row: RunRow, report: Report, *, has_cluster: 
         return
     found = _found(pending)
     report.say(
-        row.run_id, f"{row.name}: a launch was under way when its kernel stopped ({found}); {'ending it' if cancelled else 'taking it up'}"
+        row.run_id,
+        f"{row.name}: a launch was under way when its kernel stopped ({found}); {'ending it' if cancelled else 'taking it up'}",
     )
     await engine.follow(driver, first)
     report.say(row.run_id, _outcome(engine, row, driver))
 
 
-def _go_on_waiting(engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: Report) -> None:
+def _go_on_waiting(
+    engine: Engine, row: RunRow, driver: RunDriver, first: list[Action], report: Report
+) -> None:
     """Take up a wait for stock; it may go on for hours, so nothing else waits for its end."""
     report.say(
         row.run_id,
@@ -289,12 +355,23 @@ def _spec_of(row: RunRow) -> Spec:
 
 
 def _attempt(row: LaunchRow) -> Attempt:
-    return Attempt(row.token, row.candidate, row.number, row.slot, state=row.state, failure=row.failure, ids=row.ids)
+    return Attempt(
+        row.token,
+        row.candidate,
+        row.number,
+        row.slot,
+        state=row.state,
+        failure=row.failure,
+        ids=row.ids,
+    )
 
 
 def _found(pending: list[LaunchRow]) -> str:
     return (
-        ", ".join(f"attempt {launch.number} {launch.state.value} in {launch.candidate.offer.place}" for launch in pending)
+        ", ".join(
+            f"attempt {launch.number} {launch.state.value} in {launch.candidate.offer.place}"
+            for launch in pending
+        )
         or "nothing sent yet"
     )
 
@@ -309,7 +386,9 @@ def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
     open_ones = [a for a in attempts if not a.is_over and a.token != machine.winner]
     error = driver.finished.exception() if driver.finished.done() else None
     if open_ones or error is not None or not driver.finished.done():
-        parts += [f"attempt {a.number} is {a.state.value} in {a.candidate.offer.place}" for a in open_ones]
+        parts += [
+            f"attempt {a.number} is {a.state.value} in {a.candidate.offer.place}" for a in open_ones
+        ]
         parts += [str(error or driver.message)] if error or not open_ones else []
         return f"{row.name}: not settled yet: {', '.join(parts)}"
     if driver.is_detached:  # what became of it, and what it may buy yet, another kernel knows
@@ -318,6 +397,4 @@ def _outcome(engine: Engine, row: RunRow, driver: RunDriver) -> str:
         place = machine.attempts[machine.winner].candidate.offer.place
         text = f"{row.name}: adopted, it runs in {place}: %%on {row.name} uses it, %nbprov down {row.name} ends it"
         return text + (f" ({', '.join(parts)})" if parts else "") + _left_undone(engine, row.run_id)
-    return (
-        f"{row.name}: its kernel stopped during the launch; {', '.join(parts) or 'nothing had been created'}; nothing is left on the bill"
-    )
+    return f"{row.name}: its kernel stopped during the launch; {', '.join(parts) or 'nothing had been created'}; nothing is left on the bill"

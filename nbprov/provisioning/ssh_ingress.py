@@ -29,7 +29,13 @@ class Door:
         The machines as they were last listed.
     """
 
-    def __init__(self, cloud: AsyncCloud, ids: Sequence[str], clock: Clock, listed: Callable[[], Sequence[Instance]]) -> None:
+    def __init__(
+        self,
+        cloud: AsyncCloud,
+        ids: Sequence[str],
+        clock: Clock,
+        listed: Callable[[], Sequence[Instance]],
+    ) -> None:
         self._cloud, self._ids, self._clock, self._listed = cloud, tuple(ids), clock, listed
         self._last: Seconds | None = None
         self._task: asyncio.Task[None] | None = None
@@ -46,16 +52,22 @@ class Door:
     async def _ask(self) -> None:
         try:
             if await self._cloud.admit(self._ids):
-                log.info("%s lets this computer in to %s again", self._cloud.name, ", ".join(self._ids))
+                log.info(
+                    "%s lets this computer in to %s again", self._cloud.name, ", ".join(self._ids)
+                )
         except CloudError as error:
-            log.warning("%s: this computer may be kept out: %s", self._cloud.name, error.failure.sentence())
+            log.warning(
+                "%s: this computer may be kept out: %s", self._cloud.name, error.failure.sentence()
+            )
         except Exception:
             log.exception("%s: this computer may be kept out", self._cloud.name)
 
     def where(self, instance: Instance) -> Instance:
         """A machine as it was last listed; as it was known where no list has an address for it."""
         try:
-            found = next((i for i in self._listed() if i.id == instance.id and i.host and i.port), None)
+            found = next(
+                (i for i in self._listed() if i.id == instance.id and i.host and i.port), None
+            )
         except Exception as error:
             log.info("where %s is now: %s", instance.id, error)
             found = None

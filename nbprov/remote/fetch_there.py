@@ -60,7 +60,9 @@ class _Again(Exception):
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows to https, or from http to http; what opens a bucket is not shown to another host."""
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
         made = super().redirect_request(req, fp, code, msg, headers, newurl)
         if made is None:
             return None
@@ -116,7 +118,11 @@ class Known:
             info = os.lstat(path)
         except OSError:
             return ""
-        same = len(row) == 3 and stat.S_ISREG(info.st_mode) and row[1:] == [info.st_size, info.st_mtime_ns]
+        same = (
+            len(row) == 3
+            and stat.S_ISREG(info.st_mode)
+            and row[1:] == [info.st_size, info.st_mtime_ns]
+        )
         return str(row[0]) if same else ""
 
     def note(self, name: str, etag: str, path: str) -> None:
@@ -161,7 +167,10 @@ class Download:
         """Fetch it; the answer."""
         folder = self._of.folder
         with self._of.lock:
-            self._path, self._part = folder.place(self._name, make=True), folder.part_path(self._name, make=True)
+            self._path, self._part = (
+                folder.place(self._name, make=True),
+                folder.part_path(self._name, make=True),
+            )
         self._from = self._part + ".from"
         try:
             self._begin()
@@ -181,7 +190,13 @@ class Download:
     def _begin(self) -> None:
         if os.path.isdir(self._path) and not os.path.islink(self._path):
             raise Trouble("place", "a folder stands in its place")
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+        flags = (
+            os.O_RDWR
+            | os.O_CREAT
+            | getattr(os, "O_NOFOLLOW", 0)
+            | getattr(os, "O_NONBLOCK", 0)
+            | getattr(os, "O_CLOEXEC", 0)
+        )
         self._fd = os.open(self._part, flags, 0o644)
         self._hold()
         try:
@@ -269,7 +284,11 @@ class Download:
         return False
 
     def _headers(self) -> dict[str, str]:
-        headers = {"User-Agent": "nbprov", "Accept-Encoding": "identity", **{str(k): str(v) for k, v in self._asked["headers"].items()}}
+        headers = {
+            "User-Agent": "nbprov",
+            "Accept-Encoding": "identity",
+            **{str(k): str(v) for k, v in self._asked["headers"].items()},
+        }
         if self._have:
             headers["Range"] = "bytes={}-".format(self._have)
             if not self._asked["etag"]:
@@ -292,8 +311,14 @@ class Download:
             raise _Again("http", "the server cannot go on where it was cut")
         if status in _PASSING:
             pause = error.headers.get("Retry-After", "")
-            raise _Again("http", "the server answers {}".format(status), float(pause) if pause.isdigit() else 0.0)
-        code = {401: "denied", 403: "denied", 404: "missing", 410: "missing", 412: "changed"}.get(status, "http")
+            raise _Again(
+                "http",
+                "the server answers {}".format(status),
+                float(pause) if pause.isdigit() else 0.0,
+            )
+        code = {401: "denied", 403: "denied", 404: "missing", 410: "missing", 412: "changed"}.get(
+            status, "http"
+        )
         raise Trouble(code, "the server answers {}".format(status))
 
     def _take(self, response: Any) -> None:
@@ -328,10 +353,18 @@ class Download:
         if total >= 0 and 0 <= int(self._asked["size"]) != total:
             raise Trouble("changed", "has another length now than when it was listed")
         self._size = total if total >= 0 else self._size
-        if self._size < 0 and not self._asked["sha256"] and headers.get("Transfer-Encoding", "").lower() != "chunked":
-            raise Trouble("length", "the server does not say how long it is: add #sha256=… to the address")
+        if (
+            self._size < 0
+            and not self._asked["sha256"]
+            and headers.get("Transfer-Encoding", "").lower() != "chunked"
+        ):
+            raise Trouble(
+                "length", "the server does not say how long it is: add #sha256=… to the address"
+            )
         # With keys of KMS or of the user's own, an ETag is no digest of the content.
-        if "kms" in headers.get("x-amz-server-side-encryption", "") or headers.get("x-amz-server-side-encryption-customer-algorithm"):
+        if "kms" in headers.get("x-amz-server-side-encryption", "") or headers.get(
+            "x-amz-server-side-encryption-customer-algorithm"
+        ):
             self._checks_md5 = False
         need = self._size - self._have
         if need > shutil.disk_usage(os.path.dirname(self._part)).free:
@@ -400,9 +433,18 @@ class Download:
 
 def _sorted_out(error: BaseException) -> Exception:
     """What a failed connection comes to. No word of it repeats the address."""
-    reason = error.reason if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException) else error
+    reason = (
+        error.reason
+        if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException)
+        else error
+    )
     if isinstance(reason, ssl.SSLCertVerificationError):
-        return Trouble("certificate", "the server's certificate is not one this machine trusts: {}".format(reason.verify_message))
+        return Trouble(
+            "certificate",
+            "the server's certificate is not one this machine trusts: {}".format(
+                reason.verify_message
+            ),
+        )
     if isinstance(reason, socket.gaierror):
         return _Again("name", "the machine finds no address for the server's name")
     if isinstance(reason, (socket.timeout, TimeoutError)):
@@ -509,7 +551,11 @@ class Fetching:
             try:
                 self.say(**download.run())
             except Exception as error:
-                trouble = error if isinstance(error, Trouble) else Trouble("io", "could not be fetched ({})".format(type(error).__name__))
+                trouble = (
+                    error
+                    if isinstance(error, Trouble)
+                    else Trouble("io", "could not be fetched ({})".format(type(error).__name__))
+                )
                 if trouble.code != "busy":
                     download.leave()
                 self.say(failed=asked["get"], code=trouble.code, why=trouble.why)

@@ -81,21 +81,29 @@ def let_in(login: str, mark: str) -> None:
     Whoever may log in now may do so at any moment of this, and after it has failed.
     """
     # The file itself: a link to it stays one.
-    path = os.path.realpath(os.environ.get("NBPROV_AUTHORIZED_KEYS") or os.path.expanduser("~/.ssh/authorized_keys"))
+    path = os.path.realpath(
+        os.environ.get("NBPROV_AUTHORIZED_KEYS") or os.path.expanduser("~/.ssh/authorized_keys")
+    )
     before = text_of(path).splitlines()
     kept = [line for line in before if not line.endswith(" " + mark)]
     if [*kept, login] == before:
         return
     try:
         try:
-            put(path, "".join(line + "\n" for line in [*kept, login]), os.stat(path) if os.path.exists(path) else None)
+            put(
+                path,
+                "".join(line + "\n" for line in [*kept, login]),
+                os.stat(path) if os.path.exists(path) else None,
+            )
         except OSError as error:
             if error.errno not in NOT_REPLACED or not os.path.exists(path):
                 raise
             if login not in before:
                 append(path, login)
     except OSError as error:
-        raise SystemExit(f"{path} is as it was, since a new one could not be written: {error.strerror}") from None
+        raise SystemExit(
+            f"{path} is as it was, since a new one could not be written: {error.strerror}"
+        ) from None
 
 
 def include(config: str) -> None:

@@ -37,7 +37,10 @@ _NO_LOGIN = re.compile(
 _NO_ROAD = re.compile(
     r"Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|unable to access|No route to host|early EOF|hung up|Couldn't connect"
 )
-_SHALLOW = re.compile(r"does not support shallow|unadvertised object|not our ref|remote error: upload-pack|not advertised", re.IGNORECASE)
+_SHALLOW = re.compile(
+    r"does not support shallow|unadvertised object|not our ref|remote error: upload-pack|not advertised",
+    re.IGNORECASE,
+)
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z", re.IGNORECASE)
 _WHOLE = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _LINE = re.compile(rb"[\r\n]")
@@ -56,7 +59,12 @@ class Git:
         What it may speak.
     """
 
-    def __init__(self, folder: str, told: Callable[[str], None] = lambda text: None, protocols: str = "https:ssh") -> None:
+    def __init__(
+        self,
+        folder: str,
+        told: Callable[[str], None] = lambda text: None,
+        protocols: str = "https:ssh",
+    ) -> None:
         self.folder, self._told, self.protocols = folder, told, protocols
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -83,9 +91,18 @@ class Git:
 
     def call(self, *words: str) -> tuple[int, str, str]:
         """Exit code, output and complaints of `git WORDS`."""
-        settings = ["core.hooksPath=" + os.devnull, "gc.auto=0", "maintenance.auto=false", "advice.detachedHead=false"]
+        settings = [
+            "core.hooksPath=" + os.devnull,
+            "gc.auto=0",
+            "maintenance.auto=false",
+            "advice.detachedHead=false",
+        ]
         flags = [part for setting in settings for part in ("-c", setting)]
-        more: dict[str, Any] = {"creationflags": 0x08000000} if sys.platform == "win32" else {"start_new_session": True}
+        more: dict[str, Any] = (
+            {"creationflags": 0x08000000}
+            if sys.platform == "win32"
+            else {"start_new_session": True}
+        )
         try:
             environment = self._environment()
             process = subprocess.Popen(
@@ -114,8 +131,18 @@ class Git:
 
     def _environment(self) -> dict[str, str]:
         # What points git to another repository, as inside a hook, would make it work there.
-        own = {name: value for name, value in os.environ.items() if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")}
-        own.update(GIT_TERMINAL_PROMPT="0", GIT_ALLOW_PROTOCOL=self.protocols, GIT_LFS_SKIP_SMUDGE="1", LC_ALL="C", LANGUAGE="C")
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE")
+        }
+        own.update(
+            GIT_TERMINAL_PROMPT="0",
+            GIT_ALLOW_PROTOCOL=self.protocols,
+            GIT_LFS_SKIP_SMUDGE="1",
+            LC_ALL="C",
+            LANGUAGE="C",
+        )
         if "GIT_SSH" not in own and not self._has_own_ssh():
             own.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes -oConnectTimeout=30")
         return own
@@ -151,19 +178,27 @@ class Git:
             try:
                 number, data = heard.get(timeout=STALL_SECONDS)
             except queue.Empty:
-                raise Trouble("stalled", "git has said nothing for {:.0f} s".format(STALL_SECONDS)) from None
+                raise Trouble(
+                    "stalled", "git has said nothing for {:.0f} s".format(STALL_SECONDS)
+                ) from None
             still_open -= not data
             texts[number] += data
             if number == 1:
                 del texts[1][:-KEPT_WORDS]
                 self._tell(texts[1])
             if len(texts[0]) > MOST_OUT or time.monotonic() > end:
-                raise Trouble("foul" if len(texts[0]) > MOST_OUT else "stalled", "git comes to no end")
+                raise Trouble(
+                    "foul" if len(texts[0]) > MOST_OUT else "stalled", "git comes to no end"
+                )
         return texts[0].decode("utf-8", "surrogateescape"), texts[1].decode("utf-8", "replace")
 
     def _tell(self, words: bytearray) -> None:
         now = time.monotonic()
-        lines = [line for line in _LINE.split(bytes(words[-400:])) if b"%" in line] if now - self._last_told >= TOLD_EVERY else []
+        lines = (
+            [line for line in _LINE.split(bytes(words[-400:])) if b"%" in line]
+            if now - self._last_told >= TOLD_EVERY
+            else []
+        )
         if lines:
             self._last_told = now
             self._told(lines[-1].decode("utf-8", "replace").replace("remote: ", "").strip())
@@ -213,9 +248,17 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
     """
     if _WHOLE.match(ref.lower()):
         return {"kind": "commit", "name": ref, "commit": ref.lower(), "full": ref.lower()}
-    plain = [ref] if ref.startswith("refs/") else ["refs/heads/" + ref, "refs/tags/" + ref] if ref and ref != "HEAD" else []
+    plain = (
+        [ref]
+        if ref.startswith("refs/")
+        else ["refs/heads/" + ref, "refs/tags/" + ref]
+        if ref and ref != "HEAD"
+        else []
+    )
     patterns = [*plain, *(name + "^{}" for name in plain)] or ["HEAD"]
-    out = git.run("ls-remote", "--symref", "--", url, *patterns, *(["refs/heads/*"] if not plain else []))
+    out = git.run(
+        "ls-remote", "--symref", "--", url, *patterns, *(["refs/heads/*"] if not plain else [])
+    )
     known: dict[str, str] = {}
     head = ""
     for line in out.splitlines():
@@ -226,15 +269,35 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
             known[name] = value
     if not plain:
         # A server that does not say what its HEAD is named after: a branch that is the same commit.
-        head = head or next((name for name, value in known.items() if name != "HEAD" and value == known.get("HEAD")), "")
+        head = head or next(
+            (
+                name
+                for name, value in known.items()
+                if name != "HEAD" and value == known.get("HEAD")
+            ),
+            "",
+        )
         if head not in known:
-            raise Trouble("ref", "it is empty" if not known else "it has no default branch: name a ref")
+            raise Trouble(
+                "ref", "it is empty" if not known else "it has no default branch: name a ref"
+            )
         plain = [head]
     for name in plain:
         if name in known:
-            kind = "branch" if name.startswith("refs/heads/") else "tag" if name.startswith("refs/tags/") else "commit"
+            kind = (
+                "branch"
+                if name.startswith("refs/heads/")
+                else "tag"
+                if name.startswith("refs/tags/")
+                else "commit"
+            )
             short = name.split("/", 2)[2] if kind != "commit" else name
-            return {"kind": kind, "name": short, "commit": known.get(name + "^{}", known[name]), "full": name}
+            return {
+                "kind": kind,
+                "name": short,
+                "commit": known.get(name + "^{}", known[name]),
+                "full": name,
+            }
     if _HEX.match(ref):
         return {"kind": "commit", "name": ref, "commit": "", "full": ""}
     raise Trouble("ref", "it has no branch, tag or commit of that name")
@@ -263,9 +326,13 @@ def fetch(git: Git, source: str, wanted: dict[str, str], *, shallow: bool) -> st
             raise trouble_of_git(complaint)
     # A shortened commit, or a server that gives out branches and tags alone.
     everything = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-    deep = ["--unshallow"] if git.run("rev-parse", "--is-shallow-repository").strip() == "true" else []
+    deep = (
+        ["--unshallow"] if git.run("rev-parse", "--is-shallow-repository").strip() == "true" else []
+    )
     git.run("fetch", "--progress", "--no-recurse-submodules", *deep, "--", source, *everything)
-    commit = git.run("rev-parse", "--verify", "--quiet", (full or wanted["name"]) + "^{commit}", check=False).strip()
+    commit = git.run(
+        "rev-parse", "--verify", "--quiet", (full or wanted["name"]) + "^{commit}", check=False
+    ).strip()
     if not commit:
         raise Trouble("ref", "it has no branch, tag or commit of that name")
     git.run("update-ref", tracking(wanted), commit)

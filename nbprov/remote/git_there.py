@@ -28,14 +28,24 @@ PLACED = "refs/nbprov/placed"
 """The commit that was checked out by us: a HEAD that is another one may hold somebody's work."""
 
 _MANAGERS = (
-    ("apt-get", "apt-get -q update && apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends git ca-certificates"),
+    (
+        "apt-get",
+        "apt-get -q update && apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends git ca-certificates",
+    ),
     ("dnf", "dnf -q -y install git"),
     ("microdnf", "microdnf -y install git"),
     ("yum", "yum -q -y install git"),
     ("apk", "apk add --no-cache git ca-certificates"),
     ("zypper", "zypper -n install git"),
 )
-_UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+_UNDER_WAY = (
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+    "BISECT_LOG",
+)
 
 
 class Placing:
@@ -59,7 +69,9 @@ class Placing:
         """What was done: `{commit, name, kind, same, left, notes}`, or `{need: true}` where only a bundle will do."""
         if shutil.which("git") is None:
             self._install()
-        if not os.path.lexists(self._place) or (os.path.isdir(self._place) and not os.listdir(self._place)):
+        if not os.path.lexists(self._place) or (
+            os.path.isdir(self._place) and not os.listdir(self._place)
+        ):
             return self._fresh()
         self._check_place()
         self._git.folder = self._place
@@ -69,7 +81,9 @@ class Placing:
         wanted = self._wanted()
         head = self._head()
         # Of a shortened commit only the beginning is known.
-        if self._is_on(wanted) and head == (wanted["commit"] or (head if head.startswith(wanted["name"].lower()) else "-")):
+        if self._is_on(wanted) and head == (
+            wanted["commit"] or (head if head.startswith(wanted["name"].lower()) else "-")
+        ):
             return self._done(wanted, head, same=True)
         if self._needs_bundle():
             return {"need": True}
@@ -105,7 +119,12 @@ class Placing:
             raise Trouble("git", "git is not installed, and could not be") from None
         if done.returncode or shutil.which("git") is None:
             words = done.stdout.decode("utf-8", "replace").strip().splitlines()
-            raise Trouble("git", "git is not installed, and could not be: {}".format(words[-1] if words else "no reason given"))
+            raise Trouble(
+                "git",
+                "git is not installed, and could not be: {}".format(
+                    words[-1] if words else "no reason given"
+                ),
+            )
 
     # ------------------------------------------------------------ a fresh clone
 
@@ -145,13 +164,19 @@ class Placing:
         origin = self._git.run("config", "--get", "remote.origin.url", check=False).strip()
         if _plain(origin) != _plain(self._url):
             shown = re.sub(r"//[^/@]*@", "//", origin)
-            raise Trouble("place", "holds another repository ({})".format(shown or "without an origin"))
+            raise Trouble(
+                "place", "holds another repository ({})".format(shown or "without an origin")
+            )
 
     def _why_left(self) -> str:
         """Why nothing may be changed; empty where nothing of anybody's would be lost."""
-        changed = self._git.run("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=untracked").splitlines()
+        changed = self._git.run(
+            "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=untracked"
+        ).splitlines()
         if changed:
-            return "{:,} file{} changed there".format(len(changed), " is" if len(changed) == 1 else "s are")
+            return "{:,} file{} changed there".format(
+                len(changed), " is" if len(changed) == 1 else "s are"
+            )
         inside = self._git.run("rev-parse", "--absolute-git-dir").strip()
         if any(os.path.exists(os.path.join(inside, name)) for name in _UNDER_WAY):
             return "a merge or rebase is under way there"
@@ -159,27 +184,55 @@ class Placing:
 
     def _is_own(self, name: str) -> bool:
         """Whether a commit may exist nowhere else."""
-        commit = self._git.run("rev-parse", "--verify", "--quiet", name + "^{commit}", check=False).strip()
-        if not commit or commit == self._git.run("rev-parse", "--verify", "--quiet", PLACED, check=False).strip():
+        commit = self._git.run(
+            "rev-parse", "--verify", "--quiet", name + "^{commit}", check=False
+        ).strip()
+        if (
+            not commit
+            or commit
+            == self._git.run("rev-parse", "--verify", "--quiet", PLACED, check=False).strip()
+        ):
             return False
-        return not self._git.run("for-each-ref", "--count=1", "--contains", commit, "refs/remotes", "refs/nbprov").strip()
+        return not self._git.run(
+            "for-each-ref", "--count=1", "--contains", commit, "refs/remotes", "refs/nbprov"
+        ).strip()
 
     def _update(self, wanted: dict[str, str], *, fresh: bool = False) -> dict[str, Any]:
         shallow = fresh or self._git.run("rev-parse", "--is-shallow-repository").strip() == "true"
         branch = wanted["kind"] == "branch"
         # Asked before a fetch: one that cuts history off makes what it cut off look like nobody else's.
         if branch and self._is_own("refs/heads/" + wanted["name"]):
-            return {**self._now(), "left": "its branch {} has commits that were made there".format(wanted["name"])}
-        commit = self._take_bundle(wanted) if self.asked.get("bundle") else fetch(self._git, "origin", wanted, shallow=shallow)
+            return {
+                **self._now(),
+                "left": "its branch {} has commits that were made there".format(wanted["name"]),
+            }
+        commit = (
+            self._take_bundle(wanted)
+            if self.asked.get("bundle")
+            else fetch(self._git, "origin", wanted, shallow=shallow)
+        )
         # Files that git does not know, ignored ones too, are not written over.
         how = ["-B", wanted["name"]] if branch else ["--detach"]
-        code, _, complaint = self._git.call("checkout", "--progress", "--no-overwrite-ignore", *how, commit, "--")
+        code, _, complaint = self._git.call(
+            "checkout", "--progress", "--no-overwrite-ignore", *how, commit, "--"
+        )
         if code:
             if not fresh and "overwritten by checkout" in complaint:
-                return {**self._now(), "left": "files that are not git's would be written over there"}
-            raise Trouble("failed", "could not be checked out: " + " ".join(complaint.split())[-150:])
+                return {
+                    **self._now(),
+                    "left": "files that are not git's would be written over there",
+                }
+            raise Trouble(
+                "failed", "could not be checked out: " + " ".join(complaint.split())[-150:]
+            )
         if branch:
-            self._git.run("branch", "-q", "--set-upstream-to=origin/" + wanted["name"], wanted["name"], check=False)
+            self._git.run(
+                "branch",
+                "-q",
+                "--set-upstream-to=origin/" + wanted["name"],
+                wanted["name"],
+                check=False,
+            )
         self._git.run("update-ref", PLACED, commit)
         self._submodules()
         self._remark_on_lfs()
@@ -188,7 +241,11 @@ class Placing:
     def _take_bundle(self, wanted: dict[str, str]) -> str:
         path = os.path.join(os.path.expanduser("~"), str(self.asked["bundle"]))
         inside = self._git.run("rev-parse", "--absolute-git-dir").strip()
-        roots = [root for root in self.asked["roots"] if not self._git.holds("cat-file", "-e", root + "^{commit}")]
+        roots = [
+            root
+            for root in self.asked["roots"]
+            if not self._git.holds("cat-file", "-e", root + "^{commit}")
+        ]
         if roots:
             # Where history was cut off here is told beforehand: what lies behind it is not in the bundle.
             with open(os.path.join(inside, "shallow"), "a", encoding="ascii") as file:
@@ -196,7 +253,15 @@ class Placing:
         self._git.protocols = "file"
         try:
             name = tracking(wanted)
-            self._git.run("fetch", "--progress", "--no-tags", "--no-recurse-submodules", "--", path, "+{}:{}".format(name, name))
+            self._git.run(
+                "fetch",
+                "--progress",
+                "--no-tags",
+                "--no-recurse-submodules",
+                "--",
+                path,
+                "+{}:{}".format(name, name),
+            )
         finally:
             self._git.protocols = protocols_for(self._url)
         return self._git.run("rev-parse", "--verify", tracking(wanted) + "^{commit}").strip()
@@ -207,22 +272,34 @@ class Placing:
         """Submodules by https alone; what cannot be had is named."""
         if not os.path.exists(os.path.join(self._git.folder, ".gitmodules")):
             return
-        out = self._git.run("config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False)
+        out = self._git.run(
+            "config", "--file", ".gitmodules", "--get-regexp", r"^submodule\..*\.path$", check=False
+        )
         paths = [line.partition(" ")[2] for line in out.splitlines()][:MOST_SUBMODULES]
-        self._git.protocols = ":".join(word for word in protocols_for(self._url).split(":") if word != "ssh")
+        self._git.protocols = ":".join(
+            word for word in protocols_for(self._url).split(":") if word != "ssh"
+        )
         missing = []
         for path in paths:
             words = ("submodule", "update", "--init", "--recursive", "--progress")
-            if not self._git.holds(*words, "--depth", "1", "--", path) and not self._git.holds(*words, "--", path):
+            if not self._git.holds(*words, "--depth", "1", "--", path) and not self._git.holds(
+                *words, "--", path
+            ):
                 missing.append(path)
         self._git.protocols = protocols_for(self._url)
         if missing:
             more = ", …" if len(missing) > 3 else ""
-            self._notes.append("submodules not fetched (only https without a log-in is): {}{}".format(", ".join(missing[:3]), more))
+            self._notes.append(
+                "submodules not fetched (only https without a log-in is): {}{}".format(
+                    ", ".join(missing[:3]), more
+                )
+            )
 
     def _remark_on_lfs(self) -> None:
         try:
-            with open(os.path.join(self._git.folder, ".gitattributes"), encoding="utf-8", errors="replace") as file:
+            with open(
+                os.path.join(self._git.folder, ".gitattributes"), encoding="utf-8", errors="replace"
+            ) as file:
                 has = "filter=lfs" in file.read(1 << 20)
         except OSError:
             has = False
@@ -232,7 +309,9 @@ class Placing:
     # ------------------------------------------------------------ answers
 
     def _head(self) -> str:
-        return self._git.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False).strip()
+        return self._git.run(
+            "rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False
+        ).strip()
 
     def _branch(self) -> str:
         return self._git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).strip()
@@ -241,10 +320,24 @@ class Placing:
         return self._branch() == (wanted["name"] if wanted["kind"] == "branch" else "")
 
     def _now(self) -> dict[str, Any]:
-        return {"commit": self._head(), "kind": "branch", "name": self._branch(), "same": True, "left": "", "notes": self._notes}
+        return {
+            "commit": self._head(),
+            "kind": "branch",
+            "name": self._branch(),
+            "same": True,
+            "left": "",
+            "notes": self._notes,
+        }
 
     def _done(self, wanted: dict[str, str], commit: str, *, same: bool) -> dict[str, Any]:
-        return {"commit": commit, "kind": wanted["kind"], "name": wanted["name"], "same": same, "left": "", "notes": self._notes}
+        return {
+            "commit": commit,
+            "kind": wanted["kind"],
+            "name": wanted["name"],
+            "same": same,
+            "left": "",
+            "notes": self._notes,
+        }
 
 
 def _plain(url: str) -> str:

@@ -21,7 +21,9 @@ for name, text in {sources!r}:
 def loading(modules: tuple[str, ...]) -> str:
     """The text of a program that loads modules of this folder, in the order of their imports; the last one is `module` in what follows it."""
     folder = files("nbprov.remote")
-    sources = [(name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in modules]
+    sources = [
+        (name, folder.joinpath(f"{name}.py").read_text(encoding="utf-8")) for name in modules
+    ]
     return _LOAD.format(sources=sources)
 
 

@@ -21,7 +21,19 @@ import sys
 import time
 from typing import Iterator
 
-from .uv_side import STEP_SECONDS, TOO_LONG, Json, Machine, TooLong, Trouble, get_uv, index_settings, output, run, say
+from .uv_side import (
+    STEP_SECONDS,
+    TOO_LONG,
+    Json,
+    Machine,
+    TooLong,
+    Trouble,
+    get_uv,
+    index_settings,
+    output,
+    run,
+    say,
+)
 
 assert sys.platform != "win32", "this runs on the machine, which is never Windows"
 
@@ -81,14 +93,19 @@ def make_interpreter(uv: str, request: Json, place: str, build: str, machine: Ma
 def packages_of(python: str, env: dict[str, str]) -> dict[str, str]:
     """Name and version of all that an environment holds; empty where it cannot be asked."""
     try:
-        return {str(name): str(version) for name, version in json.loads(output([python, "-I", "-c", LIST], env) or "[]")}
+        return {
+            str(name): str(version)
+            for name, version in json.loads(output([python, "-I", "-c", LIST], env) or "[]")
+        }
     except ValueError:
         return {}
 
 
 def write(path: str, text: str) -> None:
     """A private file: requirements may hold a log-in."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+    with open(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+    ) as file:
         file.write(text)
 
 
@@ -121,18 +138,46 @@ def fill(uv: str, request: Json, place: str, build: str, machine: Machine) -> st
         constraints: list[str] = []
         if request["kind"] == "project":
             held = os.path.join(build, "held.txt")
-            write(held, "".join("%s==%s\n" % item for item in sorted(packages_of(python, machine.env).items())))
+            write(
+                held,
+                "".join(
+                    "%s==%s\n" % item for item in sorted(packages_of(python, machine.env).items())
+                ),
+            )
             constraints = ["--constraints", held]
-        sources = [name for name in ("requirements.in", "pyproject.toml") if name in request["files"] and request["kind"] != "project"]
+        sources = [
+            name
+            for name in ("requirements.in", "pyproject.toml")
+            if name in request["files"] and request["kind"] != "project"
+        ]
         write(wanted, "".join(name + "\n" for name in ALWAYS))
-        options = ["--quiet", "--generate-hashes", "--no-header", "--no-annotate", "--output-file", exact]
-        run([uv, "pip", "compile", *options, *constraints, *command, *sources, "wanted.in"], machine.env, build)
+        options = [
+            "--quiet",
+            "--generate-hashes",
+            "--no-header",
+            "--no-annotate",
+            "--output-file",
+            exact,
+        ]
+        run(
+            [uv, "pip", "compile", *options, *constraints, *command, *sources, "wanted.in"],
+            machine.env,
+            build,
+        )
         with open(exact, encoding="utf-8") as file:
             pinned = file.read()
-        indexes = [line for line in request["files"].get("requirements.in", "").splitlines() if _INDEX_OPTION.match(line)]
+        indexes = [
+            line
+            for line in request["files"].get("requirements.in", "").splitlines()
+            if _INDEX_OPTION.match(line)
+        ]
         write(exact, "".join(line + "\n" for line in indexes) + pinned)
     verb = "install" if request["kind"] == "project" else "sync"
-    run([uv, "pip", verb, *command, *(["-r"] if verb == "install" else []), exact], machine.env, build)
+    run(
+        [uv, "pip", verb, *command, *(["-r"] if verb == "install" else []), exact],
+        machine.env,
+        build,
+    )
     with open(exact, encoding="utf-8") as file:
         return file.read()
 
@@ -144,7 +189,11 @@ def read_record(place: str) -> Json:
             record = json.load(file)
     except (OSError, ValueError):
         return {}
-    return record if isinstance(record, dict) and os.access(os.path.join(place, "bin", "python"), os.X_OK) else {}
+    return (
+        record
+        if isinstance(record, dict) and os.access(os.path.join(place, "bin", "python"), os.X_OK)
+        else {}
+    )
 
 
 def changed(record: Json, now: dict[str, str]) -> list[str]:
@@ -163,9 +212,17 @@ def make(request: Json, machine: Machine) -> None:
     mark = hashlib.sha256("|".join(system).encode()).hexdigest()
     place = os.path.join(machine.environments, mark[:16])
     record = read_record(place)
-    if record and request.get("lock") and (record["lock"], record["python"]) != (request["lock"], request["python"]):
+    if (
+        record
+        and request.get("lock")
+        and (record["lock"], record["python"]) != (request["lock"], request["python"])
+    ):
         record = {}
-    differing = changed(record, packages_of(os.path.join(place, "bin", "python"), machine.env)) if record else []
+    differing = (
+        changed(record, packages_of(os.path.join(place, "bin", "python"), machine.env))
+        if record
+        else []
+    )
     if record and not differing:
         if not os.path.exists(os.path.join(place, REQUEST)):
             keep_request(request, place)
@@ -175,7 +232,11 @@ def make(request: Json, machine: Machine) -> None:
         say("python: as before: %s" % words(record))
         return
     uv = get_uv(machine)
-    machine.env.update(index_settings(machine.env, output([machine.python, "-m", "pip", "config", "list"], machine.env)))
+    machine.env.update(
+        index_settings(
+            machine.env, output([machine.python, "-m", "pip", "config", "list"], machine.env)
+        )
+    )
     with workshop(request, place) as build:
         if record:
             say("changed since it was made, and put back: %s" % ", ".join(differing))
@@ -186,7 +247,9 @@ def make(request: Json, machine: Machine) -> None:
     say("python: made in %.0f s: %s" % (time.monotonic() - begun, words(read_record(place))))
 
 
-def put_back(uv: str, record: Json, differing: list[str], place: str, build: str, machine: Machine) -> None:
+def put_back(
+    uv: str, record: Json, differing: list[str], place: str, build: str, machine: Machine
+) -> None:
     """Install again what was changed, as it was; what was added since then is left alone."""
     exact = os.path.join(build, "exact.txt")
     write(exact, record["lock"])
@@ -194,7 +257,20 @@ def put_back(uv: str, record: Json, differing: list[str], place: str, build: str
     if os.path.exists(os.path.join(build, "uv.lock")):
         env = {**machine.env, "UV_PROJECT_ENVIRONMENT": place}
         run([uv, "sync", "--frozen", "--inexact", "--no-install-workspace", *again], env, build)
-    run([uv, "pip", "install", "--python", os.path.join(place, "bin", "python"), *again, "-r", exact], machine.env, build)
+    run(
+        [
+            uv,
+            "pip",
+            "install",
+            "--python",
+            os.path.join(place, "bin", "python"),
+            *again,
+            "-r",
+            exact,
+        ],
+        machine.env,
+        build,
+    )
 
 
 def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) -> None:
@@ -203,10 +279,18 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
     try:
         python = make_interpreter(uv, request, place, build, machine)
         lock = fill(uv, request, place, build, machine)
-        version, implementation = json.loads(output([python, "-I", "-c", TELL], machine.env) or "[0, 0]")
+        version, implementation = json.loads(
+            output([python, "-I", "-c", TELL], machine.env) or "[0, 0]"
+        )
         if not version:
             raise Trouble("the new interpreter does not start: %s" % python)
-        record = {"key": request["key"], "python": version, "implementation": implementation, "lock": lock, "made": time.time()}
+        record = {
+            "key": request["key"],
+            "python": version,
+            "implementation": implementation,
+            "lock": lock,
+            "made": time.time(),
+        }
         record["packages"] = packages_of(python, machine.env)
         keep_request(request, place)
         write(os.path.join(place, RECORD + ".new"), json.dumps(record))
@@ -218,7 +302,10 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
 
 def keep_request(request: Json, place: str) -> None:
     """Write down what was asked for, without what another node had of it."""
-    write(os.path.join(place, REQUEST + ".new"), json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}))
+    write(
+        os.path.join(place, REQUEST + ".new"),
+        json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}),
+    )
     os.rename(os.path.join(place, REQUEST + ".new"), os.path.join(place, REQUEST))
 
 
@@ -247,7 +334,11 @@ def tidy(machine: Machine) -> None:
     current, used = os.path.realpath(machine.chosen), places_in_use(machine)
     found = []
     for entry in os.scandir(machine.environments):
-        if entry.is_dir(follow_symlinks=False) and os.path.realpath(entry.path) != current and entry.path not in used:
+        if (
+            entry.is_dir(follow_symlinks=False)
+            and os.path.realpath(entry.path) != current
+            and entry.path not in used
+        ):
             try:
                 last = os.stat(os.path.join(entry.path, RECORD)).st_mtime
             except OSError:
@@ -285,7 +376,9 @@ def alone(machine: Machine) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise TooLong("another making of an environment on this machine does not end") from None
+                    raise TooLong(
+                        "another making of an environment on this machine does not end"
+                    ) from None
             if not is_told:
                 say("another making of an environment goes on here; waiting for it")
                 is_told = True

@@ -11,13 +11,30 @@ import os
 import stat
 import sys
 
-from .sync_side import KEEP_FROM, PACKED_BYTES, PACKED_FILES, PART, SMALL, Folder, Trouble, new_digest, trouble_of, why_not_link
+from .sync_side import (
+    KEEP_FROM,
+    PACKED_BYTES,
+    PACKED_FILES,
+    PART,
+    SMALL,
+    Folder,
+    Trouble,
+    new_digest,
+    trouble_of,
+    why_not_link,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_OPEN = (
+    os.O_RDWR
+    | os.O_CREAT
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 _LOCKED_AT = 1 << 60
 """The byte that a lock is on, on Windows: far behind any content."""
 
@@ -86,9 +103,15 @@ class Receiver:
             raise Trouble("foul", "files began where none may")
         for row in rows:
             name, size, mtime, mode, digest = row
-            if not isinstance(name, str) or not isinstance(digest, str) or not all(type(number) is int for number in (size, mtime, mode)):
+            if (
+                not isinstance(name, str)
+                or not isinstance(digest, str)
+                or not all(type(number) is int for number in (size, mtime, mode))
+            ):
                 raise Trouble("foul", "files began where none may")
-            if not 0 <= size <= SMALL or (self._expected is not None and self._expected.pop(name, None) != size):
+            if not 0 <= size <= SMALL or (
+                self._expected is not None and self._expected.pop(name, None) != size
+            ):
                 raise Trouble("foul", "a file came that was not asked for")
         self._packed = rows
         return None if any(row[1] for row in rows) else self._unpack(b"")
@@ -145,11 +168,23 @@ class Receiver:
 
     def _begin(self, head: dict[str, Any]) -> None:
         name, size, offset = head["put"], head["size"], head["offset"]
-        if self._name or not isinstance(name, str) or not all(type(head[key]) is int for key in ("size", "offset", "mtime", "mode")):
+        if (
+            self._name
+            or not isinstance(name, str)
+            or not all(type(head[key]) is int for key in ("size", "offset", "mtime", "mode"))
+        ):
             raise Trouble("foul", "a file began where none may")
-        if not 0 <= offset <= size or (self._expected is not None and self._expected.pop(name, None) != size):
+        if not 0 <= offset <= size or (
+            self._expected is not None and self._expected.pop(name, None) != size
+        ):
             raise Trouble("foul", "a file came that was not asked for")
-        self._head, self._name, self._size, self._left, self._trouble = head, name, size, size - offset, None
+        self._head, self._name, self._size, self._left, self._trouble = (
+            head,
+            name,
+            size,
+            size - offset,
+            None,
+        )
         try:
             self._open(name, offset)
         except OSError as error:
@@ -205,7 +240,9 @@ class Receiver:
             raise Trouble("foul", "a file ended that had not begun")
         name, trouble = self._name, self._trouble
         if trouble is None and "digest" not in frame:
-            trouble = Trouble(str(frame.get("code", "io"))[:20], str(frame.get("why", "could not be read"))[:200])
+            trouble = Trouble(
+                str(frame.get("code", "io"))[:20], str(frame.get("why", "could not be read"))[:200]
+            )
         elif trouble is None and (self._left or self._made.hexdigest() != frame["digest"]):
             trouble = Trouble("digest", "arrived damaged")
         if trouble is None:
@@ -219,7 +256,11 @@ class Receiver:
         self._name = ""
         if trouble is not None:
             return {"failed": name, "code": trouble.code, "why": trouble.why}
-        return {"done": name, "stat": [info.st_size, info.st_mtime_ns, info.st_ctime_ns], "digest": frame["digest"]}
+        return {
+            "done": name,
+            "stat": [info.st_size, info.st_mtime_ns, info.st_ctime_ns],
+            "digest": frame["digest"],
+        }
 
     def _settle(self, name: str) -> os.stat_result:
         """Put the finished file in its place."""
@@ -242,7 +283,11 @@ class Receiver:
         self._fd, self._part = -1, ""
         if fd >= 0:
             os.close(fd)
-        if part and not (keep and self._size >= KEEP_FROM) and not (self._trouble is not None and self._trouble.code == "busy"):
+        if (
+            part
+            and not (keep and self._size >= KEEP_FROM)
+            and not (self._trouble is not None and self._trouble.code == "busy")
+        ):
             try:
                 os.unlink(part)
             except OSError:

@@ -66,7 +66,12 @@ def trouble_of(error: OSError) -> Trouble:
     if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
         return Trouble("full", "the disk is full")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return Trouble("permission", "may not be {}".format("written: read-only" if error.errno == errno.EROFS else "read or written"))
+        return Trouble(
+            "permission",
+            "may not be {}".format(
+                "written: read-only" if error.errno == errno.EROFS else "read or written"
+            ),
+        )
     if error.errno == errno.EISDIR:
         return Trouble("io", "a folder stands in its place")
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -144,13 +149,19 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 def why_not_name(name: str) -> str:
     """Why a name cannot be one below a folder; empty if it can."""
     parts = name.split("/")
-    if len(name) > 255 and (len(name) > 4096 or len(parts) > MOST_DEPTH or max(map(len, parts)) > 255):
+    if len(name) > 255 and (
+        len(name) > 4096 or len(parts) > MOST_DEPTH or max(map(len, parts)) > 255
+    ):
         return "a name that is too long"
     if not name.isprintable() and _CONTROL.search(name):
         return "control characters in its name"
     if "" in parts or "." in parts or ".." in parts:
         return "a name that leads out of the folder"
-    return "a name of our unfinished files" if PART in name and any(part.startswith(PART) for part in parts) else ""
+    return (
+        "a name of our unfinished files"
+        if PART in name and any(part.startswith(PART) for part in parts)
+        else ""
+    )
 
 
 def why_not_link(name: str, target: str) -> str:
@@ -164,7 +175,12 @@ def why_not_link(name: str, target: str) -> str:
         ups += 1
     if not target or len(target) > 4096 or _CONTROL.search(target):
         return "a link that leads nowhere"
-    if target.startswith(("/", "\\")) or target[1:2] == ":" or ".." in parts[ups:] or ups > name.count("/"):
+    if (
+        target.startswith(("/", "\\"))
+        or target[1:2] == ":"
+        or ".." in parts[ups:]
+        or ups > name.count("/")
+    ):
         return "a link that leads out of the folder"
     return ""
 
@@ -174,7 +190,9 @@ class Rules:
 
     def __init__(self, rules: Iterable[list[Any]], folds: bool = False) -> None:
         flags = re.DOTALL | (re.IGNORECASE if folds else 0)
-        self._rules = [(re.compile(pattern, flags), negated, folders) for pattern, negated, folders in rules]
+        self._rules = [
+            (re.compile(pattern, flags), negated, folders) for pattern, negated, folders in rules
+        ]
 
     def ignores(self, name: str, is_folder: bool) -> bool:
         """Whether this is left out; a `.git` always is, wherever it lies."""
@@ -206,7 +224,12 @@ class Survey:
 
 # ---------------------------------------------------------------- a folder
 
-_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NOFOLLOW = (
+    getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
 
 
 class Folder:
@@ -216,7 +239,9 @@ class Folder:
     """
 
     def __init__(self, path: str) -> None:
-        self.path = os.path.realpath(os.path.join(os.path.expanduser("~"), os.path.expanduser(path)))
+        self.path = os.path.realpath(
+            os.path.join(os.path.expanduser("~"), os.path.expanduser(path))
+        )
         self._real = {""}
         self._prefixes: dict[str, tuple[int, Any]] = {}
         self.is_over = False
@@ -231,7 +256,11 @@ class Folder:
             return
         try:
             info = os.lstat(path)
-            now = (info.st_size, info.st_mtime_ns, info.st_ctime_ns) if stat.S_ISREG(info.st_mode) else None
+            now = (
+                (info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+                if stat.S_ISREG(info.st_mode)
+                else None
+            )
         except FileNotFoundError:
             now = None
         if now != self.standing.get(name):
@@ -263,7 +292,10 @@ class Folder:
             own = "{}:{}".format(os.getuid(), os.getgid())
             steps = (["mkdir", "-p", "--", self.path], ["chown", own, "--", self.path])
             try:
-                return not any(subprocess.call(["sudo", "-n", *step], stdin=subprocess.DEVNULL, stdout=2) for step in steps)
+                return not any(
+                    subprocess.call(["sudo", "-n", *step], stdin=subprocess.DEVNULL, stdout=2)
+                    for step in steps
+                )
             except OSError:  # there is no sudo
                 return False
 
@@ -273,7 +305,9 @@ class Folder:
         while waiting:
             prefix = waiting.pop()
             try:
-                entries = sorted(os.scandir(os.path.join(self.path, prefix)), key=lambda entry: entry.name)
+                entries = sorted(
+                    os.scandir(os.path.join(self.path, prefix)), key=lambda entry: entry.name
+                )
             except OSError as error:
                 found.is_whole = False
                 found.skip(prefix.rstrip("/") or ".", trouble_of(error).why)
@@ -301,18 +335,38 @@ class Folder:
                 if len(found.ignored) < 3:
                     found.ignored.append(name + ("/" if is_folder else ""))
                 return None
-            kind = "d" if is_folder else "f" if stat.S_ISREG(info.st_mode) else "l" if stat.S_ISLNK(info.st_mode) else ""
+            kind = (
+                "d"
+                if is_folder
+                else "f"
+                if stat.S_ISREG(info.st_mode)
+                else "l"
+                if stat.S_ISLNK(info.st_mode)
+                else ""
+            )
             target = os.readlink(entry.path) if kind == "l" else ""
         except OSError as error:
             found.skip(name, trouble_of(error).why)
             return None
-        why = "neither a file nor a folder" if not kind else why_not_name(name) or (why_not_link(name, target) if kind == "l" else "")
+        why = (
+            "neither a file nor a folder"
+            if not kind
+            else why_not_name(name) or (why_not_link(name, target) if kind == "l" else "")
+        )
         if not why and kind == "f" and not os.access(entry.path, os.R_OK):
             why = "may not be read"
         if why:
             found.skip(name, why)
             return None
-        return [name, kind, info.st_size if kind == "f" else 0, info.st_mtime_ns, _changed(info), info.st_mode & 0o777, target]
+        return [
+            name,
+            kind,
+            info.st_size if kind == "f" else 0,
+            info.st_mtime_ns,
+            _changed(info),
+            info.st_mode & 0o777,
+            target,
+        ]
 
     def place(self, name: str, *, make: bool = False) -> str:
         """The path of a name, all folders on its way being real ones; with `make` they are made."""
@@ -367,7 +421,11 @@ class Folder:
         """How much of an unfinished file is here, and the digest of that."""
         made, length = new_digest(), 0
         try:
-            with open(self.part_path(name, make=False), "rb", opener=lambda path, flags: os.open(path, flags | _NOFOLLOW)) as file:
+            with open(
+                self.part_path(name, make=False),
+                "rb",
+                opener=lambda path, flags: os.open(path, flags | _NOFOLLOW),
+            ) as file:
                 while data := file.read(CHUNK):
                     made.update(data)
                     length += len(data)
@@ -379,7 +437,10 @@ class Folder:
     def part_path(self, name: str, *, make: bool) -> str:
         """Where the unfinished file of a name lies: beside it, so that it becomes it in one step."""
         path = self.place(name, make=make)
-        return os.path.join(os.path.dirname(path), PART + hashlib.blake2b(os.fsencode(name), digest_size=12).hexdigest())
+        return os.path.join(
+            os.path.dirname(path),
+            PART + hashlib.blake2b(os.fsencode(name), digest_size=12).hexdigest(),
+        )
 
     def known_prefix(self, name: str, length: int) -> Any:
         """The digest so far of an unfinished file that `part` looked at."""

@@ -40,7 +40,9 @@ def main() -> None:
             data = os.read(STDIN, CHUNK)
             if not data:
                 return
-            for answers in gathered(answer for frame in frames.feed(data) for answer in serving.answers(frame)):
+            for answers in gathered(
+                answer for frame in frames.feed(data) for answer in serving.answers(frame)
+            ):
                 _write(answers)
             if serving.rests and not _is_wanted_again():
                 return
@@ -126,7 +128,9 @@ class Serving:
             exists=exists,
             home=folder.is_home_or_above(),
             free=_free(near),
-            rsync=any(os.access(os.path.join(folder, "rsync"), os.X_OK) for folder in os.get_exec_path()),
+            rsync=any(
+                os.access(os.path.join(folder, "rsync"), os.X_OK) for folder in os.get_exec_path()
+            ),
         )
 
     def _rest(self, frame: dict[str, Any]) -> Iterator[bytes]:

@@ -59,10 +59,21 @@ def run(command: list[str], env: dict[str, str], folder: str) -> None:
     Trouble
         If it ends with a code other than 0, or not in time.
     """
-    what = " ".join([os.path.basename(command[0]), *(word for word in command[1:4] if not word.startswith(("-", "/")))])
+    what = " ".join(
+        [
+            os.path.basename(command[0]),
+            *(word for word in command[1:4] if not word.startswith(("-", "/"))),
+        ]
+    )
     say(what)
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, cwd=folder, bufsize=0
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=env,
+        cwd=folder,
+        bufsize=0,
     )
     assert process.stdout is not None
     late = threading.Event()
@@ -84,7 +95,11 @@ def run(command: list[str], env: dict[str, str], folder: str) -> None:
     if late.is_set():
         raise TooLong("%s took longer than %.0f min, and was ended" % (what, STEP_SECONDS / 60))
     if code:
-        raise Trouble("%s ended with code %d" % (what, code) if code != KILLED else "%s was killed; is the memory full?" % what)
+        raise Trouble(
+            "%s ended with code %d" % (what, code)
+            if code != KILLED
+            else "%s was killed; is the memory full?" % what
+        )
 
 
 def output(command: list[str], env: dict[str, str] | None = None, folder: str | None = None) -> str:
@@ -121,9 +136,17 @@ class Machine:
 
     def plain_environment(self) -> dict[str, str]:
         """Our own variables without an environment that is active: the new one must not be made from the old one."""
-        env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME", "CONDA_PREFIX")}
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("VIRTUAL_ENV", "PYTHONHOME", "CONDA_PREFIX")
+        }
         ours = os.path.join(os.path.realpath(self.environments), "")
-        path = [p for p in env.get("PATH", os.defpath).split(os.pathsep) if not os.path.join(os.path.realpath(p), "").startswith(ours)]
+        path = [
+            p
+            for p in env.get("PATH", os.defpath).split(os.pathsep)
+            if not os.path.join(os.path.realpath(p), "").startswith(ours)
+        ]
         env.update(PATH=os.pathsep.join(path), UV_NO_PROGRESS="1", NO_COLOR="1")
         # The machine's own certificates: behind a proxy they are the ones that count.
         env.setdefault("UV_SYSTEM_CERTS", "1")
@@ -171,7 +194,9 @@ def find_uv(machine: Machine) -> str:
     """The uv of the machine that is new enough; empty where there is none."""
     home = os.path.expanduser("~")
     places = [shutil.which("uv", path=machine.env["PATH"]) or ""]
-    places += [os.path.join(home, *parts) for parts in ((".local", "bin", "uv"), (".cargo", "bin", "uv"))]
+    places += [
+        os.path.join(home, *parts) for parts in ((".local", "bin", "uv"), (".cargo", "bin", "uv"))
+    ]
     places.append(os.path.join(machine.tool, "bin", "uv"))
     for place in places:
         if place and os.access(place, os.X_OK):
@@ -235,17 +260,36 @@ def by_venv(machine: Machine, place: str) -> bool:
 
 
 def pip_install(python: str, machine: Machine, place: str) -> None:
-    options = ["--quiet", "--progress-bar", "off", "--disable-pip-version-check", "--no-input", "--only-binary", ":all:"]
-    run([python, "-m", "pip", "install", *options, "--target", place, "uv"], machine.env, machine.root)
+    options = [
+        "--quiet",
+        "--progress-bar",
+        "off",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--only-binary",
+        ":all:",
+    ]
+    run(
+        [python, "-m", "pip", "install", *options, "--target", place, "uv"],
+        machine.env,
+        machine.root,
+    )
 
 
 def by_installer(machine: Machine, place: str) -> bool:
     os.makedirs(place, exist_ok=True)
     script = os.path.join(place, "install.sh")
     say("  from %s" % INSTALLER)
-    with urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer, open(script, "wb") as file:
+    with (
+        urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer,
+        open(script, "wb") as file,
+    ):
         file.write(answer.read(1_000_000))
-    run(["sh", script, "--quiet"], {**machine.env, "UV_UNMANAGED_INSTALL": os.path.join(place, "bin")}, machine.root)
+    run(
+        ["sh", script, "--quiet"],
+        {**machine.env, "UV_UNMANAGED_INSTALL": os.path.join(place, "bin")},
+        machine.root,
+    )
     return True
 
 
@@ -255,5 +299,18 @@ def by_package_manager(machine: Machine, place: str) -> bool:
     root = [] if getattr(os, "geteuid", int)() == 0 else ["sudo", "-n"]
     say("  with python3-venv of the distribution")
     run([*root, "apt-get", "update", "-q"], machine.env, machine.root)
-    run([*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "-q", "python3-venv"], machine.env, machine.root)
+    run(
+        [
+            *root,
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "install",
+            "-y",
+            "-q",
+            "python3-venv",
+        ],
+        machine.env,
+        machine.root,
+    )
     return by_venv(machine, place)

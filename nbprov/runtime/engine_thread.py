@@ -47,7 +47,9 @@ class EngineThread:
             if self._loop is None:
                 started = threading.Event()
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._main, args=(self._loop, started), name=self._name, daemon=True)
+                self._thread = threading.Thread(
+                    target=self._main, args=(self._loop, started), name=self._name, daemon=True
+                )
                 self._thread.start()
                 started.wait()
             return self._loop

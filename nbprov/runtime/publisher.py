@@ -61,7 +61,9 @@ class Publisher:
             log.exception("a display could not be updated")
             if tries > 0:
                 self._sends.setdefault(key, send)
-                self._timers[key] = self._loop.call_later(self._interval, self._flush, key, tries - 1)
+                self._timers[key] = self._loop.call_later(
+                    self._interval, self._flush, key, tries - 1
+                )
 
     def forget(self, key: Hashable) -> None:
         """Send what is due for a display and drop it. Any thread may call it."""

@@ -42,7 +42,9 @@ class Workers:
             self._unfinished += 1
             if self._unfinished > self._threads and self._threads < self._most:
                 self._threads += 1
-                threading.Thread(target=self._main, name=f"nbprov-{self._name}-{self._threads}", daemon=True).start()
+                threading.Thread(
+                    target=self._main, name=f"nbprov-{self._name}-{self._threads}", daemon=True
+                ).start()
         return future
 
     def _main(self) -> None:

@@ -37,7 +37,7 @@ _LATER = {
     "KeyContext": "completion",
     "keys_at": "completion",
     "SkyPilotTask": "writing.skypilot",
-    "to_skypilot": "skypilot",
+    "to_skypilot": "writing.skypilot",
     "to_yaml": "writing.spec_yaml",
 }
 

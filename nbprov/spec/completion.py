@@ -13,7 +13,9 @@ from .schema.registry import ALIASES, OWN, Field, Use, Where, fields, find
 _KEY = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([^\s"'#{}\[\],][^:#{}\[\],]*?))\s*:(?=\s|$)""")
 _DASH = re.compile(r"(\s*)-(\s+|$)")
 _BLOCK_SCALAR = re.compile(r"[|>][-+0-9]*\s*(#.*)?$")
-_SMALL_MAPS = frozenset({"nbprov", "config", "budget", "race", "wait", "confirm_above", "health", "python"})
+_SMALL_MAPS = frozenset(
+    {"nbprov", "config", "budget", "race", "wait", "confirm_above", "health", "python"}
+)
 _ALTERNATIVES = ("any_of", "ordered")
 _OPENING = {"{": "}", "[": "]"}
 _LIST = "[]"
@@ -121,7 +123,9 @@ class _Scan:
             indent, rest = self._dashes(before)
             match = _KEY.match(rest + ("" if rest.endswith(" ") else "\0"))
             if match is None:
-                in_list = self._stack[-1].key == _LIST and not rest.lstrip().startswith(tuple(_OPENING))
+                in_list = self._stack[-1].key == _LIST and not rest.lstrip().startswith(
+                    tuple(_OPENING)
+                )
                 self._settle(indent)
                 if rest.lstrip().startswith(tuple(_OPENING)):
                     self._flow(rest)
@@ -198,7 +202,11 @@ class _Scan:
             if char != "," and self._stack[-1].bracket in _OPENING:
                 self._stack.pop()
             self._pending = ""
-        elif char == ":" and top.bracket == "{" and (not following or following.isspace() or following in "{["):
+        elif (
+            char == ":"
+            and top.bracket == "{"
+            and (not following or following.isspace() or following in "{[")
+        ):
             name = _bare(self._pending)
             top.written.add(name)
             self._stack.append(_Level(float("inf"), name, ":"))
@@ -218,15 +226,23 @@ class _Scan:
                 return KeyContext(path, _bare(prefix), _unwritten(where, path, top.written))
             return self._value_context(path[-1] if path else "", path[:-1], prefix)
         key = top.key if top.bracket == ":" else next((k for k in reversed(path) if k != _LIST), "")
-        return self._value_context(key, tuple(path[: path.index(key)]) if key in path else path, prefix)
+        return self._value_context(
+            key, tuple(path[: path.index(key)]) if key in path else path, prefix
+        )
 
-    def _key_context(self, prefix: str, indent: float, in_list: bool, below: list[str]) -> KeyContext:
+    def _key_context(
+        self, prefix: str, indent: float, in_list: bool, below: list[str]
+    ) -> KeyContext:
         path = self._path()
         where = _where(path)
         if where is None:
             key = next((k for k in reversed(path) if k != _LIST), "")
             is_value = bool(key) and (in_list or path[-1] != _LIST)
-            return self._value_context(key, path[: path.index(key)], prefix) if is_value else KeyContext(path, prefix)
+            return (
+                self._value_context(key, path[: path.index(key)], prefix)
+                if is_value
+                else KeyContext(path, prefix)
+            )
         written = set(self._stack[-1].written) | _keys_below(below, indent)
         return KeyContext(path, _bare(prefix), _unwritten(where, path, written))
 
@@ -272,7 +288,9 @@ def _where(path: tuple[str, ...]) -> Where | None:
 def _unwritten(where: Where, path: tuple[str, ...], written: set[str]) -> tuple[Field, ...]:
     names = {ALIASES.get(name, name) for name in written}
     left_out = {"tier"} if where is Where.ITEM and "any_of" not in path else set()
-    return tuple(f for f in fields(where) if f.name not in names | left_out and f.use is not Use.DROPPED)
+    return tuple(
+        f for f in fields(where) if f.name not in names | left_out and f.use is not Use.DROPPED
+    )
 
 
 def _keys_below(lines: list[str], indent: float) -> set[str]:

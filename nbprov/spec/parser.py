@@ -9,19 +9,47 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.model.python_env import KEEP
-from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Policy, Race, Request, Spec, Wait
+from nbprov.model.spec import (
+    ConfirmAbove,
+    Engine,
+    Expose,
+    Health,
+    Policy,
+    Race,
+    Request,
+    Spec,
+    Wait,
+)
 
 from .interpolation.redaction import hide_secrets
 from .interpolation.substitution import fill, source_of
 from .reading import units
 from .reading.container_config import Config, read_config
 from .reading.engine import read_engine
-from .reading.envs import Secrets, check_docker_login, read_envs, read_secrets, settle_both, warn_of_copies
+from .reading.envs import (
+    Secrets,
+    check_docker_login,
+    read_envs,
+    read_secrets,
+    settle_both,
+    warn_of_copies,
+)
 from .reading.field_reader import as_mapping, converted, join, recognise
 from .reading.guards import guards_of, read_budget
 from .reading.health import read_health, remark_on_pool, remark_on_service
 from .reading.mounts import read_mounts, read_workdir
-from .reading.nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, as_given, describe, is_null, quoted
+from .reading.nodes import (
+    Kind,
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    Sequence,
+    as_given,
+    describe,
+    is_null,
+    quoted,
+)
 from .reading.outputs import read_inputs, read_outputs
 from .reading.public_ports import read_expose
 from .reading.python_env import read_on_setup_failure, read_python
@@ -84,31 +112,61 @@ def parse(
     findings.raise_if_any()
     warn_of_copies(documents, findings)
     for unused in sorted(findings.ignore - findings.ignored):
-        findings.note(task.start, unused, "ignored", f"--ignore {unused} changed nothing: the cell holds no such field to leave out")
+        findings.note(
+            task.start,
+            unused,
+            "ignored",
+            f"--ignore {unused} changed nothing: the cell holds no such field to leave out",
+        )
     source = source_of(filled, secret, findings)
-    return replace(spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables)
+    return replace(
+        spec, remarks=findings.finished_remarks(), source=source, variables=filled.variables
+    )
 
 
 def _single_task(documents: list[Node], findings: Findings) -> tuple[str, Mapping]:
     """The task of the cell, and the name that a header document gave."""
     start = Mark(findings.first_line, 1, 0)
     if not documents:
-        findings.fail(start, "", "empty", "the cell says nothing", "say what you want: resources: {accelerators: A100}")
+        findings.fail(
+            start,
+            "",
+            "empty",
+            "the cell says nothing",
+            "say what you want: resources: {accelerators: A100}",
+        )
     for document in documents:
         if not isinstance(document, Mapping):
             hint = "write `key: value` lines: resources: {accelerators: A100}"
-            findings.fail(document.start, "", "not-a-map", f"the cell must be a map of fields, not {describe(document)}", hint)
+            findings.fail(
+                document.start,
+                "",
+                "not-a-map",
+                f"the cell must be a map of fields, not {describe(document)}",
+                hint,
+            )
     tasks = [d for d in documents if isinstance(d, Mapping)]
     name = ""
     if len(tasks) > 1 and tasks[0].pairs and all(key.text in _HEADER for key, _ in tasks[0].pairs):
         header = tasks.pop(0)
         given = header.get("name")
         name = given.text if isinstance(given, Scalar) and not given.is_null else ""
-        findings.note(header.start, "", "header", "the first document is read as the header of a pipeline with one task")
+        findings.note(
+            header.start,
+            "",
+            "header",
+            "the first document is read as the header of a pipeline with one task",
+        )
     if len(tasks) > 1:
         lines = ", ".join(str(t.start.line) for t in tasks)
         hint = "cut it there and give each its own cell"
-        findings.fail(tasks[1].start, "", "tasks", f"one task a cell: {len(tasks)} begin here, in lines {lines}", hint)
+        findings.fail(
+            tasks[1].start,
+            "",
+            "tasks",
+            f"one task a cell: {len(tasks)} begin here, in lines {lines}",
+            hint,
+        )
     return name, tasks[0]
 
 
@@ -136,19 +194,30 @@ class _Task:
         if own is None:
             return
         for key, _ in own.pairs:
-            twin = next((k for k, v in self._mapping.pairs if k.text == key.text and not is_null(v)), None)
+            twin = next(
+                (k for k, v in self._mapping.pairs if k.text == key.text and not is_null(v)), None
+            )
             if key.text in OWN and twin is not None:
-                message = f"{quoted(key.text)} is given here and at top level, in line {twin.start.line}"
-                self._findings.error(key.start, f"nbprov.{key.text}", "same-field", message, "keep one of them")
+                message = (
+                    f"{quoted(key.text)} is given here and at top level, in line {twin.start.line}"
+                )
+                self._findings.error(
+                    key.start, f"nbprov.{key.text}", "same-field", message, "keep one of them"
+                )
         self._collect(own, Where.NBPROV, "nbprov")
 
     def spec(self, header_name: str) -> Spec:
         self._both("service", "pool")
-        resources = self._read("resources", lambda node: read_resources(node, self._findings)) or Resources()
+        resources = (
+            self._read("resources", lambda node: read_resources(node, self._findings))
+            or Resources()
+        )
         num_nodes = self._read("num_nodes", self._num_nodes) or 1
         envs, secrets = self._environment(resources.requests)
         config = self._read("config", lambda node: read_config(node, self._findings)) or Config()
-        ports = tuple(dict.fromkeys(both for request in resources.requests for both in request.ports))
+        ports = tuple(
+            dict.fromkeys(both for request in resources.requests for both in request.ports)
+        )
         self._remark_on_unused(ports)
         visible = {key: value for key, value in envs.items() if value is not None}
         return Spec(
@@ -159,8 +228,16 @@ class _Task:
             run=self._command("run"),
             envs=envs,
             secrets=secrets,
-            workdir=self._read("workdir", lambda node: read_workdir(node, visible, frozenset(secrets), self._findings)) or "",
-            file_mounts=self._read("file_mounts", lambda node: read_mounts(node, visible, frozenset(secrets), self._findings)) or (),
+            workdir=self._read(
+                "workdir",
+                lambda node: read_workdir(node, visible, frozenset(secrets), self._findings),
+            )
+            or "",
+            file_mounts=self._read(
+                "file_mounts",
+                lambda node: read_mounts(node, visible, frozenset(secrets), self._findings),
+            )
+            or (),
             guards=guards_of(
                 resources.autostop,
                 self._scalar("max_lifetime", units.duration, "a duration"),
@@ -173,7 +250,11 @@ class _Task:
             confirm_above=self._at("confirm_above", read_confirm) or ConfirmAbove(),
             engine=self._engine(),
             health=self._at("health", read_health) or Health(),
-            expose=self._read("expose", lambda node: read_expose(node, self._path("expose"), ports, self._findings)) or Expose(),
+            expose=self._read(
+                "expose",
+                lambda node: read_expose(node, self._path("expose"), ports, self._findings),
+            )
+            or Expose(),
             outputs=self._at("outputs", read_outputs) or (),
             python=self._at("python", read_python),
             on_setup_failure=self._at("on_setup_failure", read_on_setup_failure) or KEEP,
@@ -190,23 +271,39 @@ class _Task:
                 at = self._written(name)
                 if at is not None:
                     hint = f"--env {name}=…, or set it in the kernel's environment"
-                    self._findings.error(at, join(field, name), "no-value", f"no value for {name}", hint)
+                    self._findings.error(
+                        at, join(field, name), "no-value", f"no value for {name}", hint
+                    )
 
     def _written(self, name: str) -> Mark | None:
         """Where an env or secret stands: its key, or its entry in a list of names."""
         for field in ("secrets", "managed_secrets", "envs"):
             _, node = self._fields.get(field, (None, None))
-            entries = [key for key, _ in node.pairs] if isinstance(node, Mapping) else node.items if isinstance(node, Sequence) else ()
+            entries = (
+                [key for key, _ in node.pairs]
+                if isinstance(node, Mapping)
+                else node.items
+                if isinstance(node, Sequence)
+                else ()
+            )
             for entry in entries:
                 if isinstance(entry, Scalar) and re.split(r"[:.]", entry.text)[-1] == name:
                     return entry.start
         return None
 
     def _environment(self, requests: tuple[Request, ...]) -> tuple[dict[str, str | None], Secrets]:
-        given = {name: value for name in ("envs", "secrets", "managed_secrets") for _, value in [self._fields.get(name, (None, None))]}
+        given = {
+            name: value
+            for name in ("envs", "secrets", "managed_secrets")
+            for _, value in [self._fields.get(name, (None, None))]
+        }
         envs = read_envs(given["envs"], self._findings)
         secrets = read_secrets(given["secrets"], given["managed_secrets"], self._findings)
-        place = self._fields.get("envs") or self._fields.get("secrets") or self._fields.get("managed_secrets")
+        place = (
+            self._fields.get("envs")
+            or self._fields.get("secrets")
+            or self._fields.get("managed_secrets")
+        )
         if place is not None:
             settle_both(envs, secrets, place[0].start, self._findings)
             check_docker_login(envs, secrets, requests, place[0].start, self._findings)
@@ -247,20 +344,39 @@ class _Task:
         return read_value(found[1]) if found else None
 
     def _scalar(self, name: str, convert: Any, wants: str) -> Any:
-        return self._read(name, lambda node: converted(node, self._path(name), self._findings, convert, wants=wants))
+        return self._read(
+            name,
+            lambda node: converted(node, self._path(name), self._findings, convert, wants=wants),
+        )
 
     def _both(self, one: str, other: str) -> None:
-        keys = {key.text: key for key, value in self._mapping.pairs if key.text in (one, other) and not is_null(value)}
+        keys = {
+            key.text: key
+            for key, value in self._mapping.pairs
+            if key.text in (one, other) and not is_null(value)
+        }
         if len(keys) == 2:
             message = f"{one} and {other} cannot be given together"
             self._findings.error(keys[other].start, other, "both", message, "keep one of them")
 
     def _num_nodes(self, node: Node) -> int | None:
-        if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 6 and int(node.text) > 0:
+        if (
+            isinstance(node, Scalar)
+            and node.kind is Kind.INT
+            and node.text.isdecimal()
+            and len(node.text) <= 6
+            and int(node.text) > 0
+        ):
             return int(node.text)
         given = as_given(node)
         hint = "write num_nodes: 2, a whole number without quotes"
-        self._findings.error(node.start, "num_nodes", "value", f"num_nodes must be a whole number from 1, not {given}", hint)
+        self._findings.error(
+            node.start,
+            "num_nodes",
+            "value",
+            f"num_nodes must be a whole number from 1, not {given}",
+            hint,
+        )
         return None
 
     def _command(self, name: str) -> str:
@@ -269,7 +385,9 @@ class _Task:
         def command(node: Node) -> str | None:
             if isinstance(node, Scalar) and node.kind is Kind.TEXT:
                 return node.text
-            self._findings.error(node.start, name, "type", f"{name} must be text, not {describe(node)}", hint)
+            self._findings.error(
+                node.start, name, "type", f"{name} must be text, not {describe(node)}", hint
+            )
             return None
 
         return self._read(name, command) or ""

@@ -44,7 +44,9 @@ _shared = pytest.StashKey[ExitStack]()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Remember a failure, so that the page can be kept as it was."""
     report = yield
     if report.failed:
@@ -74,7 +76,9 @@ def browser(shared: ExitStack) -> Browser:
     if found is None:
         pytest.skip(programs.advice([programs.CHROMIUM]))
     expect.set_options(timeout=EXPECT_MS)
-    opened = shared.enter_context(sync_playwright()).chromium.launch(executable_path=str(found), headless=True)
+    opened = shared.enter_context(sync_playwright()).chromium.launch(
+        executable_path=str(found), headless=True
+    )
     shared.callback(opened.close)
     return opened
 
@@ -88,7 +92,9 @@ def lab(shared: ExitStack) -> Lab:
 
 
 @pytest.fixture
-def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Opener]:
+def open_notebook(
+    lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Opener]:
     """Open a notebook, given as a file or as its cells, with a ledger and a local cloud that are this test's alone.
 
     At the end nothing may be left in that cloud, and the page must have had no error.
@@ -110,7 +116,9 @@ def open_notebook(lab: Lab, browser: Browser, nbprov_home: Path, tmp_path: Path,
         for number, opened in enumerate(pages):
             shot = tmp_path / f"failed-{number}.png"
             opened.page.screenshot(path=shot)
-            print(f"what the page looked like: {shot}; what lay over it: {opened.dialogs() or 'nothing'}")
+            print(
+                f"what the page looked like: {shot}; what lay over it: {opened.dialogs() or 'nothing'}"
+            )
     context.close()
     lab.end_kernels()
     left = local_cloud.machines(nbprov_home)

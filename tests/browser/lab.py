@@ -28,7 +28,10 @@ POLL_SECONDS = 0.05
 # Everything else is as Lab ships it.
 SETTINGS = {
     # The toast that offers news covers what is looked at.
-    "apputils-extension/notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False},
+    "apputils-extension/notification.jupyterlab-settings": {
+        "fetchNews": "false",
+        "checkForUpdates": False,
+    },
 }
 
 
@@ -37,7 +40,9 @@ class Lab:
 
     def __init__(self) -> None:
         # Short, because kernels' unix sockets have room for about 100 bytes of path.
-        self.folder = Path(tempfile.mkdtemp(prefix="nbl-", dir="/tmp" if sys.platform != "win32" else None))
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="nbl-", dir="/tmp" if sys.platform != "win32" else None)
+        )
         self.notebooks = self.folder / "n"
         self.notebooks.mkdir()
         for name, settings in SETTINGS.items():
@@ -51,14 +56,41 @@ class Lab:
     def _environment(self) -> dict[str, str]:
         own = {name: str(self.folder / short) for name, short in _FOLDERS.items()}
         paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        return {**os.environ, **own, "PYTHONPATH": os.pathsep.join(paths), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        return {
+            **os.environ,
+            **own,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        }
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--ip=127.0.0.1", "--port=0", "--allow-root"]
-        command += [f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.notebooks}", "--expose-app-in-browser"]
-        command += ["--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+        command = [
+            sys.executable,
+            "-m",
+            "jupyterlab",
+            "--no-browser",
+            "--ip=127.0.0.1",
+            "--port=0",
+            "--allow-root",
+        ]
+        command += [
+            f"--IdentityProvider.token={TOKEN}",
+            f"--ServerApp.root_dir={self.notebooks}",
+            "--expose-app-in-browser",
+        ]
+        command += [
+            "--LabApp.news_url=",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+        ]
         with self.log.open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment(), cwd=self.folder)
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment(),
+                cwd=self.folder,
+            )
 
     def _await_url(self) -> str:
         deadline = time.monotonic() + START_SECONDS
@@ -78,7 +110,9 @@ class Lab:
 
     def ask(self, method: str, path: str) -> Any:
         """Use the server's own API."""
-        request = urllib.request.Request(f"{self.url}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"})
+        request = urllib.request.Request(
+            f"{self.url}/api/{path}", method=method, headers={"Authorization": f"token {TOKEN}"}
+        )
         with urllib.request.urlopen(request, timeout=END_SECONDS) as answer:
             text = answer.read()
         return json.loads(text) if text else None
@@ -101,7 +135,10 @@ class Lab:
 
     def forget_signatures(self) -> None:
         """Trust no notebook that was saved here, as a computer does not to which it was sent."""
-        with closing(sqlite3.connect(self.folder / "data" / "nbsignatures.db")) as signatures, signatures:
+        with (
+            closing(sqlite3.connect(self.folder / "data" / "nbsignatures.db")) as signatures,
+            signatures,
+        ):
             signatures.execute("DELETE FROM nbsignatures")
 
     def _kernel_folder(self, name: str) -> Path:
@@ -112,8 +149,14 @@ class Lab:
         if isinstance(cells, Path):
             notebook = nbformat.read(cells, as_version=4)
         else:
-            notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-        notebook.metadata["kernelspec"] = {"name": kernel, "display_name": "Python 3 (ipykernel)", "language": "python"}
+            notebook = nbformat.v4.new_notebook(
+                cells=[nbformat.v4.new_code_cell(source) for source in cells]
+            )
+        notebook.metadata["kernelspec"] = {
+            "name": kernel,
+            "display_name": "Python 3 (ipykernel)",
+            "language": "python",
+        }
         file = self.notebooks / name
         nbformat.write(notebook, file)
         return file

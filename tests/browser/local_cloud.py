@@ -14,11 +14,21 @@ MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
 ASK_SECONDS = 120.0
 
 
-def set_market(home: Path, *, accept: float = 0.3, boot: float = 0.7, stocked: bool = False, stuck: bool = False) -> None:
+def set_market(
+    home: Path,
+    *,
+    accept: float = 0.3,
+    boot: float = 0.7,
+    stocked: bool = False,
+    stuck: bool = False,
+) -> None:
     """The shipped market with other delays, in seconds; with `stocked` it is not short of stock, with `stuck` no machine ever boots."""
     text = MARKET.read_text(encoding="utf-8")
     for name, seconds in {"accept": accept, "boot": boot}.items():
-        lines = [f"{name} = {seconds}" if line.startswith(f"{name} =") else line for line in text.splitlines()]
+        lines = [
+            f"{name} = {seconds}" if line.startswith(f"{name} =") else line
+            for line in text.splitlines()
+        ]
         assert lines.count(f"{name} = {seconds}") == 1, f"market.toml has no line for {name}"
         text = "\n".join(lines) + "\n"
     if stocked:
@@ -47,6 +57,14 @@ def stop(home: Path) -> None:
 def _ask(home: Path, verb: str) -> str:
     command = [sys.executable, "-m", "nbprov.clouds.local", verb]
     environment = {**os.environ, "NBPROV_HOME": str(home)}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=ASK_SECONDS, env=environment, cwd=ROOT, check=False)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=ASK_SECONDS,
+        env=environment,
+        cwd=ROOT,
+        check=False,
+    )
     assert done.returncode == 0, f"{verb}: {done.stdout}{done.stderr}"
     return done.stdout

@@ -58,12 +58,16 @@ class NotebookPage:
 
     def await_idle(self) -> None:
         """Wait until the kernel is idle."""
-        expect(self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')).to_be_visible(timeout=CELL_MS)
+        expect(
+            self.page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]')
+        ).to_be_visible(timeout=CELL_MS)
 
     def _answer(self, question: Locator) -> None:
         """Lab asks which kernel to take where the last was slow to start or to go: the notebook's."""
         named = "(options, name) => options.map((one) => one.value).find((value) => value.includes(JSON.stringify(name)))"
-        question.locator("select").select_option(value=question.locator("option").evaluate_all(named, self.kernel))
+        question.locator("select").select_option(
+            value=question.locator("option").evaluate_all(named, self.kernel)
+        )
         question.locator(".jp-mod-accept").click()
 
     def dialogs(self) -> list[str]:
@@ -73,7 +77,9 @@ class NotebookPage:
     def cell(self, starts: str, nth: int = 0) -> Locator:
         """The nth code cell whose source starts so."""
         pattern = re.compile(rf"^\s*{re.escape(starts)}")
-        found = self.page.locator(".jp-CodeCell").filter(has=self.page.locator(".cm-content", has_text=pattern))
+        found = self.page.locator(".jp-CodeCell").filter(
+            has=self.page.locator(".cm-content", has_text=pattern)
+        )
         return found.nth(nth)
 
     def start(self, cell: Locator) -> None:
@@ -88,7 +94,9 @@ class NotebookPage:
             except AssertionError:
                 continue
             return
-        raise AssertionError(f"Lab did not run the cell {cell.locator('.cm-content').text_content()!r}")
+        raise AssertionError(
+            f"Lab did not run the cell {cell.locator('.cm-content').text_content()!r}"
+        )
 
     def run(self, starts: str, nth: int = 0) -> Locator:
         """Run a cell to its end; it must not fail. Returns its output area."""
@@ -109,7 +117,10 @@ class NotebookPage:
 
     def command(self, name: str, **arguments: Any) -> Any:
         """One of Lab's own commands, as its menus call them."""
-        return self.page.evaluate("([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)", [name, arguments])
+        return self.page.evaluate(
+            "([name, given]) => jupyterapp.commands.execute(name, given).then(() => null)",
+            [name, arguments],
+        )
 
     def press_command(self, name: str) -> None:
         """Begin one of Lab's commands that asks a question first."""
@@ -122,7 +133,9 @@ class NotebookPage:
 
     def active_cell(self) -> int:
         """The number of the notebook's active cell."""
-        number: int = self.page.evaluate("[...document.querySelectorAll('.jp-Notebook-cell')].findIndex(c => c.matches('.jp-mod-active'))")
+        number: int = self.page.evaluate(
+            "[...document.querySelectorAll('.jp-Notebook-cell')].findIndex(c => c.matches('.jp-mod-active'))"
+        )
         return number
 
     def cells(self) -> int:
@@ -156,7 +169,9 @@ def state(panel: Locator) -> Locator:
 
 def header(table: Locator, label: str) -> Locator:
     """The column header with this label."""
-    return table.locator('[role="columnheader"]').filter(has_text=re.compile(rf"^\s*{re.escape(label)}\s*$"))
+    return table.locator('[role="columnheader"]').filter(
+        has_text=re.compile(rf"^\s*{re.escape(label)}\s*$")
+    )
 
 
 def column(table: Locator, label: str) -> list[str]:

@@ -32,7 +32,9 @@ class Album:
         page.mouse.move(0, 0)
         shown[0].evaluate("element => element.scrollIntoView({ block: 'center' })")
         file = self._folder / f"{name}.png"
-        page.screenshot(path=file, clip=_area(shown), animations="disabled", caret="hide", style=LEFT_OUT)
+        page.screenshot(
+            path=file, clip=_area(shown), animations="disabled", caret="hide", style=LEFT_OUT
+        )
         assert file.stat().st_size < MOST_BYTES, f"{name}.png has {file.stat().st_size:,} bytes"
         if os.environ.get(WANTED) == "docs":
             IMAGES.mkdir(parents=True, exist_ok=True)
@@ -46,7 +48,10 @@ def _area(shown: Sequence[Locator]) -> FloatRect:
     sight = shown[0].page.locator(".jp-WindowedPanel-outer").bounding_box()
     assert sight is not None
     left, top = min(b["x"] for b in boxes), min(b["y"] for b in boxes)
-    right, bottom = max(b["x"] + b["width"] for b in boxes), max(b["y"] + b["height"] for b in boxes)
+    right, bottom = (
+        max(b["x"] + b["width"] for b in boxes),
+        max(b["y"] + b["height"] for b in boxes),
+    )
     assert top >= sight["y"], "the top of the picture is out of sight"
     assert bottom <= sight["y"] + sight["height"], "the bottom of the picture is out of sight"
     left, right = max(sight["x"], left), min(sight["x"] + sight["width"], right)

@@ -15,7 +15,9 @@ COUNTED = re.compile(r"^([2-9]|\d\d+) s$|^\d+ min")
 """Not the first second: what is shown goes on, whenever it is looked at."""
 
 
-def test_buttons_while_a_cell_is_busy(open_notebook: Callable[..., NotebookPage], tmp_path: Path) -> None:
+def test_buttons_while_a_cell_is_busy(
+    open_notebook: Callable[..., NotebookPage], tmp_path: Path
+) -> None:
     """Launch, the attempts that follow and Cancel all come through while `time.sleep` holds the kernel's main thread."""
     gate = tmp_path / "gate"
     busy = f"import os, time\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.5)"

@@ -41,8 +41,12 @@ def env(nbprov_home: Path) -> Iterator[dict[str, str]]:
         yield {**aws.env, **gcp.env, **runpod.env}
 
 
-def test_failover_across_clouds(open_notebook: Callable[..., NotebookPage], env: dict[str, str], album: Album) -> None:
-    notebook = open_notebook(["%load_ext nbprov", "%nbprov check", PROVISION, "%%on dev --bash\nnvidia-smi -L"], env)
+def test_failover_across_clouds(
+    open_notebook: Callable[..., NotebookPage], env: dict[str, str], album: Album
+) -> None:
+    notebook = open_notebook(
+        ["%load_ext nbprov", "%nbprov check", PROVISION, "%%on dev --bash\nnvidia-smi -L"], env
+    )
     notebook.run("%load_ext")
     checked = notebook.run("%nbprov check")
     expect(checked).to_contain_text("runpod")
@@ -52,7 +56,9 @@ def test_failover_across_clouds(open_notebook: Callable[..., NotebookPage], env:
     button(run, "Launch").click()
     expect(state(run)).to_have_text("ready", timeout=LONG_MS)
     attempts = run.get_by_role("table", name="Attempts")
-    refused = attempts.locator(".nbprov-reason button").filter(has_text=re.compile("o")).all_inner_texts()
+    refused = (
+        attempts.locator(".nbprov-reason button").filter(has_text=re.compile("o")).all_inner_texts()
+    )
     assert refused[0] == "out of stock"
     assert refused[-1] == "over your quota"
     expect(attempts).to_contain_text("runpod")
@@ -63,8 +69,12 @@ def test_failover_across_clouds(open_notebook: Callable[..., NotebookPage], env:
     expect(state(run)).to_have_text("ended", timeout=LONG_MS)
 
 
-def test_clouds_that_are_not_set_up(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
-    notebook = open_notebook(["%load_ext nbprov", "%prices L4", "%%nbprov plan\nresources: {accelerators: L4}"])
+def test_clouds_that_are_not_set_up(
+    open_notebook: Callable[..., NotebookPage], album: Album
+) -> None:
+    notebook = open_notebook(
+        ["%load_ext nbprov", "%prices L4", "%%nbprov plan\nresources: {accelerators: L4}"]
+    )
     notebook.run("%load_ext")
     prices = panel(notebook.run("%prices"), "Prices")
     expect(prices.locator('.nbprov-body [role="row"]').first).to_be_visible()

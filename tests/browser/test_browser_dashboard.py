@@ -15,7 +15,9 @@ LONG_MS = 60_000
 LAUNCH = "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local, ports: 6006}"
 
 
-def test_dashboard(open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album) -> None:
+def test_dashboard(
+    open_notebook: Callable[..., NotebookPage], nbprov_home: Path, album: Album
+) -> None:
     set_market(nbprov_home, accept=0.1, boot=0.1)
     notebook = open_notebook(["%load_ext nbprov", LAUNCH, "%nbprov dashboard", "%nbprov history"])
     notebook.run("%load_ext")
@@ -27,9 +29,13 @@ def test_dashboard(open_notebook: Callable[..., NotebookPage], nbprov_home: Path
     expect(amount).not_to_have_text(before, timeout=LONG_MS)
     expect(board).to_contain_text("blocked")
     expect(board).to_contain_text("is port 6006 of dev")
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or "")
+    assert re.fullmatch(
+        r"http://127\.0\.0\.1:\d+", board.get_by_role("link").get_attribute("href") or ""
+    )
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()
     button(board, "really down?").click()
-    expect(board.locator(".nbprov-title")).to_have_text("nbprov: no cluster is live", timeout=LONG_MS)
+    expect(board.locator(".nbprov-title")).to_have_text(
+        "nbprov: no cluster is live", timeout=LONG_MS
+    )

@@ -35,7 +35,9 @@ print('the end')
 """
 
 
-def test_active_output_of_a_machine_cannot_reach_the_page(open_notebook: Callable[..., NotebookPage]) -> None:
+def test_active_output_of_a_machine_cannot_reach_the_page(
+    open_notebook: Callable[..., NotebookPage],
+) -> None:
     """It is drawn, in frames and as pictures and text; nothing of it has run in the page."""
     notebook = open_notebook(["%load_ext nbprov", PROVISION, HOSTILE, "%nbprov down dev"])
     set_market(notebook.home, accept=0.1, boot=0.1, stocked=True)
@@ -59,7 +61,16 @@ def test_active_output_of_a_machine_cannot_reach_the_page(open_notebook: Callabl
 def test_a_cell_there_outlives_a_restart_here(open_notebook: Callable[..., NotebookPage]) -> None:
     """Lab's own restart button, in the middle of the cell; the next kernel shows all of its output."""
     follow = "%nbprov cells dev cell- --follow"
-    notebook = open_notebook(["%load_ext nbprov", PROVISION, LONG, follow, "%%on dev --bash\ntouch go", "%nbprov down dev"])
+    notebook = open_notebook(
+        [
+            "%load_ext nbprov",
+            PROVISION,
+            LONG,
+            follow,
+            "%%on dev --bash\ntouch go",
+            "%nbprov down dev",
+        ]
+    )
     set_market(notebook.home, accept=0.1, boot=0.1, stocked=True)
     notebook.run("%load_ext")
     notebook.run("%%provision")

@@ -21,7 +21,9 @@ def test_forty_thousand_rows(open_notebook: Callable[..., NotebookPage]) -> None
     heading = everything.locator(".nbprov-title").text_content() or ""
     told = re.search(r"([\d,]+) offers", heading)
     assert told is not None, heading
-    expect(_grid(everything)).to_have_attribute("aria-rowcount", str(int(told[1].replace(",", "")) + 1))
+    expect(_grid(everything)).to_have_attribute(
+        "aria-rowcount", str(int(told[1].replace(",", "")) + 1)
+    )
     prices = panel(notebook.run("from nbprov"), "Prices")
     expect(_grid(prices)).to_have_attribute("aria-rowcount", str(ROWS + 1))
     _go_to_the_end(notebook, prices)

@@ -14,7 +14,9 @@ PROVISION = "%%provision dev\nresources:\n  accelerators: A100\n  infra: local\n
 
 def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage]) -> None:
     """One machine, in the first zone with stock, adopted by the new kernel; none after it was put down."""
-    notebook = open_notebook(["%load_ext nbprov", PROVISION, "%%on dev\nprint(6 * 7)", "%nbprov down dev"])
+    notebook = open_notebook(
+        ["%load_ext nbprov", PROVISION, "%%on dev\nprint(6 * 7)", "%nbprov down dev"]
+    )
     set_market(notebook.home, accept=0.1, boot=6.0, stocked=True)
     notebook.run("%load_ext")
     run = panel(notebook.run("%%provision"), "Provision")
@@ -24,11 +26,19 @@ def test_restart_during_a_launch(open_notebook: Callable[..., NotebookPage]) -> 
     notebook.page.locator(".jp-Dialog .jp-mod-accept").click()
     notebook.page.locator(".jp-Dialog").wait_for(state="detached")
     notebook.await_idle()
-    assert "ready" not in (state(run).text_content() or ""), "the restart came too late to be in the middle of the launch"
+    assert "ready" not in (state(run).text_content() or ""), (
+        "the restart came too late to be in the middle of the launch"
+    )
     notebook.run("%load_ext")
     said = output(notebook.cell("%load_ext"))
-    expect(said).to_have_text(re.compile("dev: a launch was under way when its kernel stopped .*taking it up"))
-    expect(said).to_have_text(re.compile(r"dev: adopted, it runs in local/local-south/local-south-a: .*%nbprov down dev ends it"))
+    expect(said).to_have_text(
+        re.compile("dev: a launch was under way when its kernel stopped .*taking it up")
+    )
+    expect(said).to_have_text(
+        re.compile(
+            r"dev: adopted, it runs in local/local-south/local-south-a: .*%nbprov down dev ends it"
+        )
+    )
     assert len((said.text_content() or "").strip().splitlines()) == 1
     expect(notebook.run("%%on dev")).to_contain_text("42")
     assert machines(notebook.home) == 1

@@ -22,7 +22,13 @@ secrets:
   HUB_TOKEN: null
 setup: |
   echo "a token of ${#HUB_TOKEN} letters: $HUB_TOKEN" > letters"""
-CELLS = ["%load_ext nbprov", "%prices A100 --cloud gcp", PROVISION, "%%on dev --bash\ncut -d: -f1 letters", "%clusters"]
+CELLS = [
+    "%load_ext nbprov",
+    "%prices A100 --cloud gcp",
+    PROVISION,
+    "%%on dev --bash\ncut -d: -f1 letters",
+    "%clusters",
+]
 MOST_BYTES = 100_000
 """Five cells with three panels; one with the table's data or the panels' code in it would be many times as long."""
 PANELS = {"%prices": "Prices", "%%provision": "Provision", "%clusters": "Clusters"}
@@ -59,7 +65,9 @@ def test_saved_notebook(open_notebook: Callable[..., NotebookPage], album: Album
 
 def test_restart_leaves_the_static_forms(open_notebook: Callable[..., NotebookPage]) -> None:
     """Panels whose kernel is gone cannot act any more: what is left tells how far it had come, and the next run shows a panel again."""
-    notebook = open_notebook([*CELLS[:2], PROVISION.partition("secrets:")[0], "%clusters", "%nbprov down dev"])
+    notebook = open_notebook(
+        [*CELLS[:2], PROVISION.partition("secrets:")[0], "%clusters", "%nbprov down dev"]
+    )
     set_market(notebook.home, accept=0.1, boot=30.0)
     notebook.run("%load_ext")
     notebook.run("%prices")
@@ -93,7 +101,13 @@ def _check_one_form(cell: Locator, label: str) -> None:
     expect(output(cell).locator(FORM)).to_have_count(1)
     expect(_shown(output(cell), FORM)).to_have_count(0)
     children = output(cell).locator(".jp-OutputArea-child")
-    assert sum((box := child.bounding_box()) is not None and box["height"] > 0 for child in children.all()) == 1
+    assert (
+        sum(
+            (box := child.bounding_box()) is not None and box["height"] > 0
+            for child in children.all()
+        )
+        == 1
+    )
 
 
 def _check_live(notebook: NotebookPage) -> None:

@@ -75,17 +75,23 @@ def _launch(notebook: NotebookPage, album: Album) -> None:
     run = panel(notebook.run("%%provision dev"), "Provision")
     expect(state(run)).to_have_text("waiting for Launch")
     zones = column(run, "zone")
-    assert zones == [f"local-{region}-{zone}" for region in ("south", "east", "north") for zone in "abc"]
+    assert zones == [
+        f"local-{region}-{zone}" for region in ("south", "east", "north") for zone in "abc"
+    ]
     assert column(run, "why here")[0] == "cheapest"
     expect(header(run, "stock")).to_have_count(0)  # nothing is known of it, so it takes no room
     assert machines(notebook.home) == 0
     button(run, "Launch").click()
     attempts = run.get_by_role("table", name="Attempts")
-    expect(attempts.locator(".nbprov-badge").filter(has_text=re.compile("^refused$"))).to_have_count(len(REFUSED))
+    expect(
+        attempts.locator(".nbprov-badge").filter(has_text=re.compile("^refused$"))
+    ).to_have_count(len(REFUSED))
     expect(attempts.locator(".nbprov-badge").last).to_have_text("booting")
     expect(state(run)).to_have_text("launching")
     album.take("failover", notebook.cell("%%provision dev"))
-    assert attempts.locator(".nbprov-reason button").filter(has_text="o").all_inner_texts() == REFUSED
+    assert (
+        attempts.locator(".nbprov-reason button").filter(has_text="o").all_inner_texts() == REFUSED
+    )
     expect(state(run)).to_have_text("ready")
     assert machines(notebook.home) == 1
     expect(button(run, "Launch")).to_have_count(0)
@@ -102,7 +108,12 @@ def _look_at_clusters(notebook: NotebookPage, album: Album) -> None:
     table = panel(notebook.run("%clusters"), "Clusters")
     expect(table.locator(".nbprov-badge")).to_have_text("running")
     expect(table).to_contain_text("down after 30 min idle")
-    album.take("running-cluster", notebook.cell("%%on dev", 1), notebook.cell("%%on dev --bash"), notebook.cell("%clusters"))
+    album.take(
+        "running-cluster",
+        notebook.cell("%%on dev", 1),
+        notebook.cell("%%on dev --bash"),
+        notebook.cell("%clusters"),
+    )
 
 
 def _provision_again(notebook: NotebookPage) -> None:

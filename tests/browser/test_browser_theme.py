@@ -16,7 +16,9 @@ LIGHT, DARK = "JupyterLab Light", "JupyterLab Dark"
 
 def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) -> None:
     """Every text of the three panels has enough contrast in both themes, in every state on the way."""
-    notebook = open_notebook(["%load_ext nbprov", "%prices A100 --cloud gcp --spot", PROVISION, "%clusters"])
+    notebook = open_notebook(
+        ["%load_ext nbprov", "%prices A100 --cloud gcp --spot", PROVISION, "%clusters"]
+    )
     set_market(notebook.home, accept=0.5, boot=2.5)
     notebook.run("%load_ext")
     prices = panel(notebook.run("%prices"), "Prices")

@@ -75,7 +75,9 @@ class Outcome:
         return not (self.orphans or self.doubles or self.problems)
 
 
-def judge(machines: Sequence[Machine], clusters: Iterable[ClusterRow], nodes: int) -> tuple[list[str], list[str]]:
+def judge(
+    machines: Sequence[Machine], clusters: Iterable[ClusterRow], nodes: int
+) -> tuple[list[str], list[str]]:
     """Orphans and doubles among the machines alive, given the ledger's live clusters and how many nodes each has."""
     live = {row.token: row for row in clusters if row.state is not ClusterState.ENDED}
     orphans = [m.id for m in machines if m.token not in live]
@@ -101,15 +103,29 @@ class Bench:
 
     def machines(self, owner: str = "") -> list[Machine]:
         """Machines that are not gone, as the daemon has them; read from its file, past all that is tested."""
-        with closing(sqlite3.connect(f"{(self.cloud / 'state.db').as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-            bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM rows WHERE kind = 'machine'")]
-        alive = [Machine(b["id"], b["token"], b["owner"], b["state"]) for b in bodies if b["state"] != "gone"]
+        with closing(
+            sqlite3.connect(f"{(self.cloud / 'state.db').as_uri()}?mode=ro", uri=True, timeout=10)
+        ) as db:
+            bodies = [
+                json.loads(body)
+                for (body,) in db.execute("SELECT body FROM rows WHERE kind = 'machine'")
+            ]
+        alive = [
+            Machine(b["id"], b["token"], b["owner"], b["state"])
+            for b in bodies
+            if b["state"] != "gone"
+        ]
         return [m for m in alive if not owner or m.owner == owner]
 
     def undecided(self) -> int:
         """Creates that the daemon has not decided yet."""
-        with closing(sqlite3.connect(f"{(self.cloud / 'state.db').as_uri()}?mode=ro", uri=True, timeout=10)) as db:
-            bodies = [json.loads(body) for (body,) in db.execute("SELECT body FROM rows WHERE kind = 'operation'")]
+        with closing(
+            sqlite3.connect(f"{(self.cloud / 'state.db').as_uri()}?mode=ro", uri=True, timeout=10)
+        ) as db:
+            bodies = [
+                json.loads(body)
+                for (body,) in db.execute("SELECT body FROM rows WHERE kind = 'operation'")
+            ]
         return sum(b["state"] == "pending" for b in bodies)
 
     def close(self) -> None:
@@ -118,7 +134,9 @@ class Bench:
         with suppress(Exception):
             pid = client.call("describe", timeout=5, start=False)["pid"]
             client.call("end_all", timeout=30, start=False)
-            os.kill(pid, signal.SIGKILL)  # nothing runs any more, and its orderly end takes a second
+            os.kill(
+                pid, signal.SIGKILL
+            )  # nothing runs any more, and its orderly end takes a second
 
     # ------------------------------------------------------------ one story
 
@@ -132,7 +150,13 @@ class Bench:
         try:
             order = self._order(story, home)
             if story.earlier is not None:
-                first = {**order, "transition": story.earlier[0], "when": story.earlier[1], "nth": 1, "mark": str(home / "first")}
+                first = {
+                    **order,
+                    "transition": story.earlier[0],
+                    "when": story.earlier[1],
+                    "nth": 1,
+                    "mark": str(home / "first"),
+                }
                 self._play(first, home, in_kernel=False)
                 order["takes_up"] = True
             self._play(order, home, in_kernel=story.in_kernel)
@@ -152,7 +176,13 @@ class Bench:
         Client(self.cloud).call("describe", timeout=15)
 
     def _order(self, story: Story, home: Path) -> dict[str, Any]:
-        return {**story.to_json(), "home": str(home), "cloud": str(self.cloud), "mark": str(home / "mark"), "takes_up": False}
+        return {
+            **story.to_json(),
+            "home": str(home),
+            "cloud": str(self.cloud),
+            "mark": str(home / "mark"),
+            "takes_up": False,
+        }
 
     def _play(self, order: dict[str, Any], home: Path, *, in_kernel: bool) -> None:
         file = home / "order.json"
@@ -163,7 +193,13 @@ class Bench:
 
                 play_in_kernel(file, log, PLAY_SECONDS)
                 return
-            child = subprocess.Popen([sys.executable, str(PLAYER), str(file)], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=home)
+            child = subprocess.Popen(
+                [sys.executable, str(PLAYER), str(file)],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                cwd=home,
+            )
             try:
                 code = child.wait(PLAY_SECONDS)
             except subprocess.TimeoutExpired:
@@ -171,7 +207,9 @@ class Bench:
                 child.wait()
                 raise
         if code not in (0, -signal.SIGKILL):
-            raise RuntimeError(f"the player ended with {code}: {(home / 'player.log').read_text(errors='replace')[-600:]}")
+            raise RuntimeError(
+                f"the player ended with {code}: {(home / 'player.log').read_text(errors='replace')[-600:]}"
+            )
 
     def _check(self, order: dict[str, Any], outcome: Outcome) -> None:
         at_kill = {m.id for m in self.machines()}
@@ -188,16 +226,24 @@ class Bench:
             if outcome.story.kind in REPLACING:
                 self._until(lambda: self._is_mended(ledger, outcome.story.count))
             clusters = ledger.clusters(live_only=True)
-            nodes = outcome.story.count if not any(c.state is ClusterState.STOPPED for c in clusters) else len(self.machines())
+            nodes = (
+                outcome.story.count
+                if not any(c.state is ClusterState.STOPPED for c in clusters)
+                else len(self.machines())
+            )
             outcome.orphans, outcome.doubles = judge(self.machines(), clusters, nodes)
             run = next(iter(ledger.runs()), None)
             if run is not None and run.cancelled and clusters and run.state.value != "ready":
                 outcome.problems.append("a cancelled launch was kept")
-            outcome.problems += [f"run {row.run_id} is still {row.state.value}" for row in ledger.unfinished_runs()]
+            outcome.problems += [
+                f"run {row.run_id} is still {row.state.value}" for row in ledger.unfinished_runs()
+            ]
             kept = {m.id for m in self.machines()}
             outcome.adopted, outcome.ended = len(at_kill & kept), len(at_kill - kept)
             for row in clusters:
-                engine.thread.call(engine.lifecycle.down(engine.cluster(row.name))).result(STEP_SECONDS)
+                engine.thread.call(engine.lifecycle.down(engine.cluster(row.name))).result(
+                    STEP_SECONDS
+                )
             self._until(lambda: not self.machines())
             if ledger.cluster(NAME) is not None and ledger.clusters(live_only=True):
                 outcome.problems.append("a cluster is live in the ledger after it was ended")
@@ -211,7 +257,11 @@ class Bench:
     def _is_mended(self, ledger: Ledger, count: int) -> bool:
         """Whether nothing is being replaced, and every cluster that runs has its machines."""
         rows, there = ledger.clusters(live_only=True), {m.id for m in self.machines()}
-        ready = all(row.state is not ClusterState.RUNNING or len(there & set(ledger.ids_of(row.token))) == count for row in rows)
+        ready = all(
+            row.state is not ClusterState.RUNNING
+            or len(there & set(ledger.ids_of(row.token))) == count
+            for row in rows
+        )
         return ready and all(ledger.open_replacement(row.token) is None for row in rows)
 
     @staticmethod

@@ -90,7 +90,9 @@ def make_engine(order: dict[str, Any], trap: Trap | None, clock: Clock | None = 
         return made[name]
 
     wrap = trap.ledger if trap else lambda ledger: ledger
-    return Engine(Path(order["home"]), clouds=find, clock=clock, lease_seconds=LEASE_SECONDS, wrap_ledger=wrap)
+    return Engine(
+        Path(order["home"]), clouds=find, clock=clock, lease_seconds=LEASE_SECONDS, wrap_ledger=wrap
+    )
 
 
 def play(order: dict[str, Any]) -> None:
@@ -102,11 +104,18 @@ def play(order: dict[str, Any]) -> None:
     assert request.accelerator is not None
     catalog = default_catalog()
     offers = catalog.offers(
-        Query(cloud=(request.cloud,), region=(request.region,) if request.region else (), accelerator=(request.accelerator.name,), count=1)
+        Query(
+            cloud=(request.cloud,),
+            region=(request.region,) if request.region else (),
+            accelerator=(request.accelerator.name,),
+            count=1,
+        )
     )
     on_demand = [offer for offer in offers if offer.market.value == "on-demand"]
     account = registry.get(order["cloud"]).check().account
-    candidates = [Candidate(offer, request, rank, 1, account) for rank, offer in enumerate(on_demand)]
+    candidates = [
+        Candidate(offer, request, rank, 1, account) for rank, offer in enumerate(on_demand)
+    ]
     driver = engine.prepare_run(NAME, spec, Plan(spec, candidates, dearest=candidates[-1]))
     engine.thread.call(engine.launch(driver, folder="")).result(PLAY_SECONDS)
     concurrent.futures.wait([driver.finished], PLAY_SECONDS)

@@ -41,7 +41,14 @@ PLAYER = Path(__file__).resolve().parent / "cloud_player.py"
 Point = tuple[str, str]
 POINTS: tuple[Point, ...] = tuple(
     (transition, when)
-    for transition in ("intend", "cloud.submit", "sent", "cloud.poll", "accepted", "set_launch(booting)")
+    for transition in (
+        "intend",
+        "cloud.submit",
+        "sent",
+        "cloud.poll",
+        "accepted",
+        "set_launch(booting)",
+    )
     for when in ("before", "after")
 )
 FAULTS = ("", "", "", "lose_answer", "capacity", "half_made")
@@ -104,7 +111,13 @@ def cut(cloud: AtHand, name: str, home: Path, one: Cut, tally: Tally) -> None:
     began = time.monotonic()
     home.mkdir(mode=0o700, parents=True)
     transition, when = one.point
-    order = {"cloud": name, "home": str(home), "transition": transition, "when": when, "mark": str(home / "mark")}
+    order = {
+        "cloud": name,
+        "home": str(home),
+        "transition": transition,
+        "when": when,
+        "mark": str(home / "mark"),
+    }
     (home / "order.json").write_text(json.dumps(order))
     if one.fault:
         cloud.fault(one.fault)
@@ -123,7 +136,9 @@ def cut(cloud: AtHand, name: str, home: Path, one: Cut, tally: Tally) -> None:
         tally.later += 1
         tidy_tomorrow(order, cloud)
     if not cloud.is_empty(EMPTY_SECONDS):
-        tally.orphans.append(f"{name} {one}: after the end there are {sorted(cloud.alive())} {cloud.left()}")
+        tally.orphans.append(
+            f"{name} {one}: after the end there are {sorted(cloud.alive())} {cloud.left()}"
+        )
     tally.seconds += time.monotonic() - began
 
 
@@ -138,10 +153,14 @@ def _play(home: Path, cloud: AtHand, tally: Tally) -> None:
             check=False,
         )
     if child.returncode not in (0, -signal.SIGKILL):
-        tally.problems.append(f"{home}: the player ended with {child.returncode}: {(home / 'player.log').read_text()[-800:]}")
+        tally.problems.append(
+            f"{home}: the player ended with {child.returncode}: {(home / 'player.log').read_text()[-800:]}"
+        )
 
 
-def settle(engine: Engine, cloud: AtHand, name: str, what: str, before: set[str], tally: Tally) -> None:
+def settle(
+    engine: Engine, cloud: AtHand, name: str, what: str, before: set[str], tally: Tally
+) -> None:
     """Let a fresh engine take up what a killed one left, compare the double's books with its ledger, and end the clusters."""
     engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
     clusters = engine.ledger.clusters(live_only=True)
@@ -150,8 +169,13 @@ def settle(engine: Engine, cloud: AtHand, name: str, what: str, before: set[str]
     if after - owned:
         tally.orphans.append(f"{what}: {sorted(after - owned)} beside {sorted(owned)}")
     if len(clusters) > 1 or owned - after:
-        tally.problems.append(f"{what}: {len(clusters)} clusters of {sorted(owned)}, and {sorted(after)} are alive")
-    tally.problems += [f"{what}: run {row.run_id} is still {row.state.value}" for row in engine.ledger.unfinished_runs()]
+        tally.problems.append(
+            f"{what}: {len(clusters)} clusters of {sorted(owned)}, and {sorted(after)} are alive"
+        )
+    tally.problems += [
+        f"{what}: run {row.run_id} is still {row.state.value}"
+        for row in engine.ledger.unfinished_runs()
+    ]
     tally.adopted += len(before & after & owned)
     tally.ended += len(before - after)
     for row in clusters:
@@ -162,7 +186,11 @@ def settle(engine: Engine, cloud: AtHand, name: str, what: str, before: set[str]
 def tidy(engine: Engine, cloud: AtHand, name: str) -> None:
     """Look after what lies beside machines for as long as there is anything that the engine may remove now."""
     end = time.monotonic() + EMPTY_SECONDS
-    while cloud.left() and engine.thread.call(engine.tidying.look(name)).result(STEP_SECONDS).asked and time.monotonic() < end:
+    while (
+        cloud.left()
+        and engine.thread.call(engine.tidying.look(name)).result(STEP_SECONDS).asked
+        and time.monotonic() < end
+    ):
         time.sleep(0.1)  # it was asked to go: the next look tells whether it did
 
 
@@ -211,12 +239,21 @@ def cuts_of(name: str, runs: int, seed: int) -> list[Cut]:
     return [Cut(number, point, dice.choice(FAULTS)) for number, point in enumerate(points[:runs])]
 
 
-def play_all(folder: Path, clouds: list[str], runs: int, seed: int, workers: int) -> dict[str, Tally]:
+def play_all(
+    folder: Path, clouds: list[str], runs: int, seed: int, workers: int
+) -> dict[str, Tally]:
     """All runs on all clouds, side by side."""
     told = {name: Tally() for name in clouds}
-    parts = [(name, start, cuts_of(name, runs, seed)[start : start + PART]) for start in range(0, runs, PART) for name in clouds]
+    parts = [
+        (name, start, cuts_of(name, runs, seed)[start : start + PART])
+        for start in range(0, runs, PART)
+        for name in clouds
+    ]
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        under_way = {pool.submit(play_part, name, folder / f"{name}-{start}", cuts): name for name, start, cuts in parts}
+        under_way = {
+            pool.submit(play_part, name, folder / f"{name}-{start}", cuts): name
+            for name, start, cuts in parts
+        }
         try:
             for future in as_completed(under_way):
                 told[under_way[future]].add(future.result())
@@ -252,20 +289,41 @@ def table(told: dict[str, Tally]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print a line a cloud, and say by the exit code whether all is well."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=30, metavar="N", help="kills a cloud (default: 30)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what is drawn follows from it (default: 1)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--runs", type=int, default=30, metavar="N", help="kills a cloud (default: 30)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="what is drawn follows from it (default: 1)",
+    )
     parser.add_argument("--clouds", default=",".join(SPECS), help="which, by name")
-    parser.add_argument("--workers", type=int, default=WORKERS, metavar="N", help=f"runs at the same time (default: {WORKERS})")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=WORKERS,
+        metavar="N",
+        help=f"runs at the same time (default: {WORKERS})",
+    )
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="nbc-"))
     began = time.monotonic()
     told = play_all(folder, options.clouds.split(","), options.runs, options.seed, options.workers)
     print(table(told))
-    wrong = [text for one in told.values() for text in (*one.orphans, *one.problems)] + missed(told, options.runs)
+    wrong = [text for one in told.values() for text in (*one.orphans, *one.problems)] + missed(
+        told, options.runs
+    )
     for text in wrong:
         print(text, file=sys.stderr)
-    runs, orphans = sum(one.runs for one in told.values()), sum(len(one.orphans) for one in told.values())
+    runs, orphans = (
+        sum(one.runs for one in told.values()),
+        sum(len(one.orphans) for one in told.values()),
+    )
     print(
         f"\n{runs} runs, {sum(len(one.hit) for one in told.values())} killed at their point, {orphans} orphans, seed {options.seed}, {time.monotonic() - began:.0f} s"
     )

@@ -37,7 +37,10 @@ def play_in_kernel(order: Path, log: IO[bytes], seconds: float) -> None:
                 raise TimeoutError(f"the kernel neither died nor finished within {seconds:g} s")
             told = _reply(client, request)
         if told and told[0]["content"]["status"] != "ok":
-            raise RuntimeError("the story failed in the kernel: " + "\n".join(told[0]["content"].get("traceback", ()))[-800:])
+            raise RuntimeError(
+                "the story failed in the kernel: "
+                + "\n".join(told[0]["content"].get("traceback", ()))[-800:]
+            )
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

@@ -57,7 +57,10 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
     """The engine of one process of this story."""
     find = finder(Path(order["cloud"]), capabilities(order), trap, order["submit_timeout"])
     engine = Engine(
-        Path(order["home"]), clouds=find, lease_seconds=LEASE_SECONDS, wrap_ledger=trap.ledger if trap else lambda ledger: ledger
+        Path(order["home"]),
+        clouds=find,
+        lease_seconds=LEASE_SECONDS,
+        wrap_ledger=trap.ledger if trap else lambda ledger: ledger,
     )
     engine.least_pause = 0.05
     node_loss.FIRST_PAUSE = node_loss.NOT_NOW_PAUSE = 0.3
@@ -65,17 +68,29 @@ def make_engine(order: dict[str, Any], trap: Trap | None) -> Engine:
     return engine
 
 
-POLICIES: dict[str, dict[str, Any]] = {"hedge": {"race": Race(2, HEDGE_SECONDS)}, "wait": {"wait": Wait(3600.0)}}
+POLICIES: dict[str, dict[str, Any]] = {
+    "hedge": {"race": Race(2, HEDGE_SECONDS)},
+    "wait": {"wait": Wait(3600.0)},
+}
 """What the cell of a story says beside its resources."""
 
 
-def _plan(order: dict[str, Any], engine: Engine, spec: Spec | None = None, blocks: Sequence[Block] = ()) -> Plan:
+def _plan(
+    order: dict[str, Any], engine: Engine, spec: Spec | None = None, blocks: Sequence[Block] = ()
+) -> Plan:
     more = "engine: dask\n" if order["kind"] in REPLACING else ""
-    plain = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n{more}")
+    plain = parse(
+        f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {order['count']}\n{more}"
+    )
     spec = spec or replace(plain, **POLICIES.get(order["kind"], {}))
     now = engine.clock.now()
-    offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone))
-    candidates = [Candidate(offer, Request(), rank, order["count"], "chaos") for rank, offer in enumerate(offers)]
+    offers = sorted(
+        engine.cloud("local").adapter.offers() or (), key=lambda offer: ZONES.index(offer.zone)
+    )
+    candidates = [
+        Candidate(offer, Request(), rank, order["count"], "chaos")
+        for rank, offer in enumerate(offers)
+    ]
     candidates = [c for c in candidates if not any(b.is_live(now) and b.matches(c) for b in blocks)]
     if not candidates:
         return Plan(spec, ())
@@ -91,7 +106,9 @@ def play(order: dict[str, Any]) -> None:
         engine.thread.call(reconcile(engine, Report())).result(STEP_SECONDS)
         return
     plan = _plan(order, engine)
-    driver = engine.prepare_run(NAME, plan.spec, plan, race=None if order["kind"] in POLICIES else order["race"], hedge=0.0)
+    driver = engine.prepare_run(
+        NAME, plan.spec, plan, race=None if order["kind"] in POLICIES else order["race"], hedge=0.0
+    )
     sent = _when(engine, driver, "sent", lambda: None)
     if order["cancel_at"]:
         _when(engine, driver, order["cancel_at"], driver.cancel)
@@ -127,12 +144,16 @@ def _finished(driver: RunDriver) -> RunState | None:
     return driver.finished.result() if done else None
 
 
-def _when(engine: Engine, driver: RunDriver, state: str, act: Callable[[], None]) -> threading.Event:
+def _when(
+    engine: Engine, driver: RunDriver, state: str, act: Callable[[], None]
+) -> threading.Event:
     """Act once, soon after an attempt is in this state, as a person's button would; the event is set then."""
     seen = threading.Event()
 
     def look() -> None:
-        if not seen.is_set() and any(a.state.value == state for a in driver.machine.attempts.values()):
+        if not seen.is_set() and any(
+            a.state.value == state for a in driver.machine.attempts.values()
+        ):
             seen.set()
             engine.thread.soon(act)
 

@@ -45,7 +45,9 @@ def stories(runs: int, seed: int, kernels: int) -> list[Story]:
         dice.shuffle(turn)
         points += turn
     numbers = set(dice.sample(range(runs), min(kernels, runs)))
-    return [story(seed, number, points[number], in_kernel=number in numbers) for number in range(runs)]
+    return [
+        story(seed, number, points[number], in_kernel=number in numbers) for number in range(runs)
+    ]
 
 
 def refills(seed: int, start: int, outcomes: Iterable[Outcome]) -> list[Story]:
@@ -89,12 +91,19 @@ def table(outcomes: list[Outcome]) -> str:
     head = ("transition", "kills", "machines alive at the kill", "adopted", "ended")
     rows: list[tuple[str, ...]] = []
     for name in [*TRANSITIONS, None]:
-        mine = [o for o in outcomes if (o.hit and o.story.transition == name) or (not o.hit and name is None)]
+        mine = [
+            o
+            for o in outcomes
+            if (o.hit and o.story.transition == name) or (not o.hit and name is None)
+        ]
         rows.append((name or "(told to its end, then killed)", *_sums(mine)))
     rows.append(("all", *_sums(outcomes)))
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = [
-        "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in [head, *rows]
     ]
     rule = "  ".join("-" * w for w in widths)
@@ -102,33 +111,72 @@ def table(outcomes: list[Outcome]) -> str:
 
 
 def _sums(mine: list[Outcome]) -> tuple[str, ...]:
-    return (str(len(mine)), *(str(sum(getattr(o, field) for o in mine)) for field in ("alive", "adopted", "ended")))
+    return (
+        str(len(mine)),
+        *(str(sum(getattr(o, field) for o in mine)) for field in ("alive", "adopted", "ended")),
+    )
 
 
 def _tell_bad(outcome: Outcome, folder: Path) -> None:
     one = outcome.story
-    print(f"run {one.number} ({one.kind}, {one.when} {one.transition}, {one.nth}.) is not as it should be:", file=sys.stderr)
+    print(
+        f"run {one.number} ({one.kind}, {one.when} {one.transition}, {one.nth}.) is not as it should be:",
+        file=sys.stderr,
+    )
     for name in ("orphans", "doubles", "problems"):
         for text in getattr(outcome, name):
             print(f"  {name.removesuffix('s')}: {text}", file=sys.stderr)
-    print(f"  what the next engine said: {outcome.report}\n  its files: {folder}/*/{one.number}", file=sys.stderr)
+    print(
+        f"  what the next engine said: {outcome.report}\n  its files: {folder}/*/{one.number}",
+        file=sys.stderr,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print the table, and say by the exit code whether all is well."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200, metavar="N", help="stories to play (default: 200)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="what is drawn follows from it (default: 1)")
-    parser.add_argument(
-        "--kernels", type=int, default=None, metavar="N", help="so many of the runs inside a real ipykernel (default: 12 %%)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--workers", type=int, default=min(4, (os.cpu_count() or 1) + 1), metavar="N", help="stories at a time")
-    parser.add_argument("--only", type=int, default=None, metavar="N", help="play this run alone, and keep its files")
+    parser.add_argument(
+        "--runs", type=int, default=200, metavar="N", help="stories to play (default: 200)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="what is drawn follows from it (default: 1)",
+    )
+    parser.add_argument(
+        "--kernels",
+        type=int,
+        default=None,
+        metavar="N",
+        help="so many of the runs inside a real ipykernel (default: 12 %%)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=min(4, (os.cpu_count() or 1) + 1),
+        metavar="N",
+        help="stories at a time",
+    )
+    parser.add_argument(
+        "--only",
+        type=int,
+        default=None,
+        metavar="N",
+        help="play this run alone, and keep its files",
+    )
     options = parser.parse_args(arguments)
     if sys.platform == "win32":
         print("chaos: the local cloud needs Linux, macOS or WSL", file=sys.stderr)
         return 2
-    kernels = options.kernels if options.kernels is not None else (1 if options.runs < SHORT_RUNS else round(options.runs * KERNELS_A_RUN))
+    kernels = (
+        options.kernels
+        if options.kernels is not None
+        else (1 if options.runs < SHORT_RUNS else round(options.runs * KERNELS_A_RUN))
+    )
     batch = stories(options.runs, options.seed, kernels)
     if options.only is not None:
         batch = [one for one in batch if one.number == options.only]
@@ -164,7 +212,9 @@ def _play(folder: Path, workers: int, batch: list[Story], seed: int, runs: int) 
     return outcomes
 
 
-def _verdict(outcomes: list[Outcome], folder: Path, seconds: float, options: argparse.Namespace) -> int:
+def _verdict(
+    outcomes: list[Outcome], folder: Path, seconds: float, options: argparse.Namespace
+) -> int:
     orphans = sum(len(o.orphans) for o in outcomes)
     doubles = sum(len(o.doubles) for o in outcomes)
     problems = sum(len(o.problems) for o in outcomes)

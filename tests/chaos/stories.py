@@ -42,7 +42,16 @@ LAUNCH = (
     "clear_blocks",
     "set_launch(booting)",
 )
-UP = ("cloud.list", "seen", "set_launch(ssh)", "set_launch(agent)", "set_guard", "hand_over", "release", "renew")
+UP = (
+    "cloud.list",
+    "seen",
+    "set_launch(ssh)",
+    "set_launch(agent)",
+    "set_guard",
+    "hand_over",
+    "release",
+    "renew",
+)
 END = ("cloud.terminate", "set_launch(gone)", "free_quota")
 
 PASSES: dict[str, tuple[str, ...]] = {
@@ -54,18 +63,53 @@ PASSES: dict[str, tuple[str, ...]] = {
     "lost-answer": ("failed(unknown)", "failed(absent)", "cloud.submit", "cloud.list", "sent"),
     "half-made": ("failed(ending)", *END, "remember", "seen"),
     "cancel": ("request_cancel", "set_run(cancelled)", "failed(ending)", *END),
-    "race": ("failed(ending)", "set_launch(gone)", "hand_over", "release", "cloud.terminate", "accepted", "set_launch(ssh)"),
-    "hedge": ("intend", "cloud.submit", "sent", "accepted", "failed(ending)", "set_launch(gone)", "hand_over"),
+    "race": (
+        "failed(ending)",
+        "set_launch(gone)",
+        "hand_over",
+        "release",
+        "cloud.terminate",
+        "accepted",
+        "set_launch(ssh)",
+    ),
+    "hedge": (
+        "intend",
+        "cloud.submit",
+        "sent",
+        "accepted",
+        "failed(ending)",
+        "set_launch(gone)",
+        "hand_over",
+    ),
     "wait": ("remember", "set_run(waiting)", "set_run(launching)", "note", *LAUNCH, *UP),
     "gang": (*LAUNCH, "set_guard", "hand_over", "set_launch(agent)"),
     "partial": ("prolong", "cloud.submit", "cloud.poll", "failed(ending)", *END, "hand_over"),
-    "down": ("set_cluster(ending)", "set_cluster(ended)", "cloud.terminate", "free_quota", "hand_over"),
+    "down": (
+        "set_cluster(ending)",
+        "set_cluster(ended)",
+        "cloud.terminate",
+        "free_quota",
+        "hand_over",
+    ),
     "stop-start": (
-        *("set_cluster(stopping)", "set_cluster(stopped)", "set_cluster(starting)", "set_cluster(running)", "reprice", "resume_prices"),
+        *(
+            "set_cluster(stopping)",
+            "set_cluster(stopped)",
+            "set_cluster(starting)",
+            "set_cluster(running)",
+            "reprice",
+            "resume_prices",
+        ),
         *("cloud.stop", "cloud.start"),
     ),
     "replace": (
-        *("lose_machines", "intend_replacement", "replacement_sent", "replacement_made", "replacement_ready"),
+        *(
+            "lose_machines",
+            "intend_replacement",
+            "replacement_sent",
+            "replacement_made",
+            "replacement_ready",
+        ),
         "cloud.submit",
     ),
     "replace-stop": ("intend_replacement", "end_replacement"),
@@ -73,7 +117,16 @@ PASSES: dict[str, tuple[str, ...]] = {
     "late": ("failed(unknown)", "cloud.submit", "cloud.list", "accepted", "set_launch(booting)"),
     "log-fails": ("accepted", "note", "set_launch(ssh)", "hand_over", "release"),
     "locked": ("sent", "cloud.poll", "accepted", "set_launch(booting)", "hand_over"),
-    "two-deaths": ("take", "cloud.list", "seen", "set_launch(ssh)", "hand_over", "set_launch(gone)", "failed(ending)", "release"),
+    "two-deaths": (
+        "take",
+        "cloud.list",
+        "seen",
+        "set_launch(ssh)",
+        "hand_over",
+        "set_launch(gone)",
+        "failed(ending)",
+        "release",
+    ),
 }
 """Which transitions a story passes.
 
@@ -148,28 +201,54 @@ def _faults(kind: str, number: int, transition: str, dice: random.Random) -> str
     match kind:
         case "refused":
             return "".join(
-                _fault(number, do="refuse", zone=zone, code=dice.choice(["InsufficientCapacity", "NotOffered"])) for zone in ZONES[:some]
+                _fault(
+                    number,
+                    do="refuse",
+                    zone=zone,
+                    code=dice.choice(["InsufficientCapacity", "NotOffered"]),
+                )
+                for zone in ZONES[:some]
             )
         case "refused-later":
             return "".join(_fault(number, do="refuse_later", zone=zone) for zone in ZONES[:some])
         case "sold-out":
             return _fault(number, do=dice.choice(["refuse", "refuse_later"]), code="QuotaExceeded")
         case "rate-limit":
-            return _fault(number, do="refuse", code=dice.choice(["RateExceeded", "Unavailable"]), first=1, retry_after=0.05)
+            return _fault(
+                number,
+                do="refuse",
+                code=dice.choice(["RateExceeded", "Unavailable"]),
+                first=1,
+                retry_after=0.05,
+            )
         case "lost-answer" if transition == "failed(absent)":
-            return _fault(number, do="lose_answer", first=1) + _fault(number, do="refuse_later", first=1)
+            return _fault(number, do="lose_answer", first=1) + _fault(
+                number, do="refuse_later", first=1
+            )
         case "lost-answer":
             return _fault(number, do="lose_answer", first=some)
         case "hedge":
-            return _fault(number, do=dice.choice(["slow_answer", "slow_start"]), seconds=dice.choice([1.3, 2.0]), first=1)
+            return _fault(
+                number,
+                do=dice.choice(["slow_answer", "slow_start"]),
+                seconds=dice.choice([1.3, 2.0]),
+                first=1,
+            )
         case "wait":
-            return "".join(_fault(number, do="refuse", zone=zone, code="InsufficientCapacity", first=1) for zone in ZONES)
+            return "".join(
+                _fault(number, do="refuse", zone=zone, code="InsufficientCapacity", first=1)
+                for zone in ZONES
+            )
         case "late":
             return _fault(number, do="slow_start", seconds=dice.choice([0.6, 1.2]), first=1)
         case "half-made":
-            return _fault(number, **dice.choice([{"do": "die", "first": 1}, {"do": "no_ssh", "first": 1}]))
+            return _fault(
+                number, **dice.choice([{"do": "die", "first": 1}, {"do": "no_ssh", "first": 1}])
+            )
         case "partial":
-            return f'[[stock]]\nzone = "{ZONES[0]}"\nleft = 1\n' + _fault(number, do="partial", zone=ZONES[0])
+            return f'[[stock]]\nzone = "{ZONES[0]}"\nleft = 1\n' + _fault(
+                number, do="partial", zone=ZONES[0]
+            )
         case "cancel" if dice.random() < 0.3:
             return _fault(number, do="slow_answer", seconds=0.3, first=1)
         case _:
@@ -216,15 +295,21 @@ def story(seed: int, number: int, point: tuple[str, str], *, in_kernel: bool = F
         race=dice.choice([2, 3]) if kind == "race" else 1,
         earlier=earlier,
         cancel_at=_cancel_at(kind, transition, earlier, dice),
-        replayable=dice.random() < 0.5 if kind in ("lost-answer", "late") and transition not in ("sent", "failed(absent)") else True,
+        replayable=dice.random() < 0.5
+        if kind in ("lost-answer", "late") and transition not in ("sent", "failed(absent)")
+        else True,
         ssh_deadline=1.5 if kind == "half-made" else 10.0,
         submit_timeout=0.3 if kind == "late" else 0.0,
         in_kernel=in_kernel,
     )
 
 
-def _cancel_at(kind: str, transition: str, earlier: tuple[str, str] | None, dice: random.Random) -> str:
+def _cancel_at(
+    kind: str, transition: str, earlier: tuple[str, str] | None, dice: random.Random
+) -> str:
     if kind == "cancel":
         made = transition in ("failed(ending)", *END)
-        return dice.choice(["booting", "ssh", "agent"] if made else ["intent", "sent", "booting", "ssh"])
+        return dice.choice(
+            ["booting", "ssh", "agent"] if made else ["intent", "sent", "booting", "ssh"]
+        )
     return "ssh" if earlier is not None and earlier[0] == "request_cancel" else ""

@@ -21,7 +21,17 @@ from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.reconcile import Report
 
-UNUSED = {"set_job", "side_expected", "side_seen", "side_tried", "record_probes", "restocked", "rename", "take_place", "rewrite_spec"}
+UNUSED = {
+    "set_job",
+    "side_expected",
+    "side_seen",
+    "side_tried",
+    "record_probes",
+    "restocked",
+    "rename",
+    "take_place",
+    "rewrite_spec",
+}
 """Written by jobs, probes, for names, outputs and side objects, which make no machines; `clouds.py` has clouds that leave side objects."""
 
 
@@ -46,8 +56,23 @@ def test_every_writing_method_of_the_ledger_is_trapped() -> None:
 def test_every_call_of_a_cloud_that_matters_is_trapped() -> None:
     trapped = {name for name in vars(TrappedCloud) if not name.startswith("_")}
     assert {t.removeprefix("cloud.") for t in TRANSITIONS if t.startswith("cloud.")} == trapped
-    harmless = {"check", "offers", "console", "side_objects", "classify", "open_ports", "close_ports", "stock", "admit", "remove"}
-    assert {name for name, _ in inspect.getmembers(Cloud, inspect.isfunction) if not name.startswith("_")} == trapped | harmless
+    harmless = {
+        "check",
+        "offers",
+        "console",
+        "side_objects",
+        "classify",
+        "open_ports",
+        "close_ports",
+        "stock",
+        "admit",
+        "remove",
+    }
+    assert {
+        name
+        for name, _ in inspect.getmembers(Cloud, inspect.isfunction)
+        if not name.startswith("_")
+    } == trapped | harmless
 
 
 def test_a_seed_plays_the_same_stories_and_each_point_comes_in_turn() -> None:
@@ -59,7 +84,9 @@ def test_a_seed_plays_the_same_stories_and_each_point_comes_in_turn() -> None:
     assert {s.kind for s in run.stories(400, 5, 0)} == set(PASSES)
 
 
-def _cluster(token: str, name: str = "dev", state: ClusterState = ClusterState.RUNNING) -> ClusterRow:
+def _cluster(
+    token: str, name: str = "dev", state: ClusterState = ClusterState.RUNNING
+) -> ClusterRow:
     return ClusterRow(name, name, name, token, state, None, "", None, 0.0, None)  # type: ignore[arg-type]
 
 
@@ -70,7 +97,10 @@ def test_orphans_and_doubles_are_told_apart() -> None:
     assert judge([mine], [], 1) == (["i-1"], [])
     assert judge([mine], [_cluster("a", state=ClusterState.ENDED)], 1) == (["i-1"], [])
     assert judge([mine, other], [_cluster("a")], 1) == (["i-2"], ["a", "b"])
-    assert judge([mine, Machine("i-3", "a", "me", "running")], [_cluster("a")], 1) == ([], ["dev: 2 of 1 machines"])
+    assert judge([mine, Machine("i-3", "a", "me", "running")], [_cluster("a")], 1) == (
+        [],
+        ["dev: 2 of 1 machines"],
+    )
     assert judge([], [_cluster("a")], 1) == ([], ["dev: 0 of 1 machines"])
 
 
@@ -84,7 +114,9 @@ def test_a_story_is_cut_where_it_is_to_be_and_leaves_nothing(worker: Bench) -> N
 
 
 @pytest.mark.chaos
-def test_an_engine_that_takes_nothing_up_is_caught(worker: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_takes_nothing_up_is_caught(
+    worker: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def sleep_on(engine: Engine, report: Report) -> None:
         report.say("none", "nothing to do")
 
@@ -100,7 +132,18 @@ def test_an_engine_that_takes_nothing_up_is_caught(worker: Bench, monkeypatch: p
 
 @pytest.mark.chaos
 def test_the_table_and_the_exit_code_tell(nbprov_home: Path) -> None:
-    command = [sys.executable, run.__file__, "--runs", "3", "--seed", "1", "--kernels", "1", "--workers", "2"]
+    command = [
+        sys.executable,
+        run.__file__,
+        "--runs",
+        "3",
+        "--seed",
+        "1",
+        "--kernels",
+        "1",
+        "--workers",
+        "2",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
     assert "machines alive at the kill" in done.stdout

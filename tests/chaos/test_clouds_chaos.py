@@ -34,8 +34,14 @@ def test_a_few_kills_on_every_cloud_leave_nothing() -> None:
     command = [sys.executable, clouds.__file__, "--runs", "2", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
-    rows = {line.split()[0]: line.split()[1:] for line in done.stdout.splitlines() if line.split()[:1] and line.split()[0] in CLOUDS}
-    assert {name: (row[0], row[6]) for name, row in rows.items()} == dict.fromkeys(CLOUDS, ("2", "0"))
+    rows = {
+        line.split()[0]: line.split()[1:]
+        for line in done.stdout.splitlines()
+        if line.split()[:1] and line.split()[0] in CLOUDS
+    }
+    assert {name: (row[0], row[6]) for name, row in rows.items()} == dict.fromkeys(
+        CLOUDS, ("2", "0")
+    )
     assert "8 runs, 8 killed at their point, 0 orphans" in done.stdout
 
 
@@ -52,7 +58,9 @@ def test_a_machine_that_no_ledger_knows_is_seen(runpod: AtHand, nbprov_home: Pat
 
 
 @pytest.mark.chaos
-def test_an_engine_that_takes_nothing_up_is_caught(runpod: AtHand, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_takes_nothing_up_is_caught(
+    runpod: AtHand, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def sleep_on(engine: Engine, report: Report) -> None:
         report.say("none", "nothing to do")
 

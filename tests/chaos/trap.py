@@ -22,7 +22,14 @@ WRITES = (
     *("open_run", "set_run", "request_cancel", "renew", "take", "release", "release_all"),
     *("intend", "intend_again", "prolong", "sent", "accepted", "failed", "set_launch"),
     *("hand_over", "set_cluster", "reprice", "resume_prices", "seen"),
-    *("lose_machines", "intend_replacement", "replacement_sent", "replacement_made", "replacement_ready", "end_replacement"),
+    *(
+        "lose_machines",
+        "intend_replacement",
+        "replacement_sent",
+        "replacement_made",
+        "replacement_ready",
+        "end_replacement",
+    ),
     *("remember", "clear_blocks", "free_quota", "note", "set_guard"),
 )
 
@@ -96,13 +103,21 @@ class Trap:
 class TrappedCloud(LocalCloud):
     """The `local` cloud with a trap at every call, and with capabilities that make a run short."""
 
-    def __init__(self, folder: Path, capabilities: Capabilities, trap: Trap | None, submit_timeout: float = 0.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        capabilities: Capabilities,
+        trap: Trap | None,
+        submit_timeout: float = 0.0,
+    ) -> None:
         super().__init__(folder)
         self.capabilities = capabilities
         self._trap = trap
         self._submit_timeout = submit_timeout
 
-    def _call(self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False) -> Any:
+    def _call(
+        self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False
+    ) -> Any:
         least = self._submit_timeout if creates and self._submit_timeout else timeout
         return super()._call(name, arguments, least, creates=creates)
 
@@ -141,7 +156,9 @@ class TrappedCloud(LocalCloud):
         self._passing("start", lambda: LocalCloud.start(self, ids))
 
 
-def finder(folder: Path, capabilities: Capabilities, trap: Trap | None = None, submit_timeout: float = 0.0) -> Callable[[str], Cloud]:
+def finder(
+    folder: Path, capabilities: Capabilities, trap: Trap | None = None, submit_timeout: float = 0.0
+) -> Callable[[str], Cloud]:
     """What an engine looks clouds up with."""
     cloud = TrappedCloud(folder, capabilities, trap, submit_timeout)
     return lambda name: cloud

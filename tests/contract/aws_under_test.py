@@ -57,7 +57,22 @@ class AwsUnderTest(CloudUnderTest):
 
     def launch(self, **changes: Any) -> Launch:
         market = changes.pop("market", Market.ON_DEMAND)
-        offer = Offer("aws", REGION, ZONE, TYPE, "", 0, 2, 8, market, HOURLY, "Standard", arch="x86_64", source="test", as_of="2026-11-22")
+        offer = Offer(
+            "aws",
+            REGION,
+            ZONE,
+            TYPE,
+            "",
+            0,
+            2,
+            8,
+            market,
+            HOURLY,
+            "Standard",
+            arch="x86_64",
+            source="test",
+            as_of="2026-11-22",
+        )
         count = changes.get("count", 1)
         made = Launch(
             token=uuid.uuid4().hex,
@@ -68,13 +83,18 @@ class AwsUnderTest(CloudUnderTest):
             count=count,
             disk_gb=10,
             user_data_template=SCRIPT,
-            fills={"host_key": (self.keys / "host").read_text().strip(), "login": (self.keys / "client.pub").read_text().strip()},
+            fills={
+                "host_key": (self.keys / "host").read_text().strip(),
+                "login": (self.keys / "client.pub").read_text().strip(),
+            },
             public_key=(self.keys / "client.pub").read_text(),
         )
         return replace(made, **changes)
 
     def refuse(self, cause: Cause) -> None:
-        self.double.add_fault("RunInstances", cause.value, **({"seconds": 3} if cause is Cause.RATE_LIMIT else {}))
+        self.double.add_fault(
+            "RunInstances", cause.value, **({"seconds": 3} if cause is Cause.RATE_LIMIT else {})
+        )
 
     def lose_answer(self, call: str = "submit") -> None:
         self.double.add_fault(call, "lose_answer")
@@ -101,7 +121,11 @@ class AwsUnderTest(CloudUnderTest):
 
     def bodies(self) -> dict[str, str]:
         """The real machine behind each instance, as far as they were ever seen."""
-        self.seen |= {one: told["machine"] for one, told in self.double.told("instances").items() if told["machine"]}
+        self.seen |= {
+            one: told["machine"]
+            for one, told in self.double.told("instances").items()
+            if told["machine"]
+        }
         return self.seen
 
     def traces(self, ids: Sequence[str]) -> list[str]:
@@ -109,11 +133,17 @@ class AwsUnderTest(CloudUnderTest):
 
         real = [body for one, body in self.bodies().items() if one in ids]
         found = [str(p) for body in real for p in processes.of_machine(body)]
-        return found + [str(self.folder / "i" / body) for body in real if (self.folder / "i" / body).exists()]
+        return found + [
+            str(self.folder / "i" / body) for body in real if (self.folder / "i" / body).exists()
+        ]
 
     def written(self) -> dict[str, bytes]:
         home = Path(os.environ["NBPROV_HOME"])
-        files = {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()} if home.exists() else {}
+        files = (
+            {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+            if home.exists()
+            else {}
+        )
         return {**files, "calls": json.dumps(self.double.told("calls")).encode()}
 
     def close(self) -> None:
@@ -123,7 +153,9 @@ class AwsUnderTest(CloudUnderTest):
         finally:
             for name, value in self.before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
-        eventually(lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}")
+        eventually(
+            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
+        )
         left = [*(self.folder / "i").glob("*")]
         shutil.rmtree(self.folder)
         shutil.rmtree(self.keys)

@@ -14,7 +14,15 @@ from clouds_under_test import SCRIPTED, CloudUnderTest, eventually
 
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, OnShutdown, Operation, Refused
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    OnShutdown,
+    Operation,
+    Refused,
+)
 from nbprov.model.places import Market
 
 Check = Callable[[CloudUnderTest], None]
@@ -65,8 +73,17 @@ def a_machine_lives_and_ends(subject: CloudUnderTest) -> None:
     launch = subject.launch()
     (machine,) = subject.running(launch)
     offer = launch.candidate.offer
-    assert (machine.cloud, machine.token, machine.owner, machine.node) == (subject.cloud.name, launch.token, launch.owner, 0)
-    assert (machine.place, machine.instance_type, machine.spot) == (offer.place, offer.instance_type, False)
+    assert (machine.cloud, machine.token, machine.owner, machine.node) == (
+        subject.cloud.name,
+        launch.token,
+        launch.owner,
+        0,
+    )
+    assert (machine.place, machine.instance_type, machine.spot) == (
+        offer.place,
+        offer.instance_type,
+        False,
+    )
     eventually(lambda: answers(machine), "an ssh server")
     said = subject.run(machine, 'echo "here $NBPROV_NODE"; pwd; exit 7')
     assert said.returncode == 7, said.stderr
@@ -118,7 +135,10 @@ def a_lost_answer_is_an_unknown_outcome_and_ends_in_one_machine(subject: CloudUn
     if subject.cloud.capabilities.replayable:
         ids = subject.accepted(subject.make().submit(launch))
     else:
-        ids = eventually(lambda: tuple(i.id for i in subject.alive(launch.owner) if i.token == launch.token), "the lost machine")
+        ids = eventually(
+            lambda: tuple(i.id for i in subject.alive(launch.owner) if i.token == launch.token),
+            "the lost machine",
+        )
     assert len(ids) == 1
     assert eventually(lambda: [i.id for i in subject.alive(launch.owner)], "a listing") == list(ids)
 
@@ -211,12 +231,20 @@ def a_create_that_comes_too_late_is_not_begun(subject: CloudUnderTest) -> None:
 
 @check
 def every_refusal_has_a_cause_and_the_clouds_own_words(subject: CloudUnderTest) -> None:
-    assert subject.causes >= {Cause.CAPACITY, Cause.CREDENTIALS, Cause.BAD_REQUEST, Cause.RATE_LIMIT, Cause.TRANSIENT}
+    assert subject.causes >= {
+        Cause.CAPACITY,
+        Cause.CREDENTIALS,
+        Cause.BAD_REQUEST,
+        Cause.RATE_LIMIT,
+        Cause.TRANSIENT,
+    }
     for cause in SCRIPTED:
         if cause not in subject.causes:
             continue
         subject.refuse(cause)
-        failure = refusal(subject, subject.launch(market=Market.SPOT if cause is Cause.SPOT else Market.ON_DEMAND))
+        failure = refusal(
+            subject, subject.launch(market=Market.SPOT if cause is Cause.SPOT else Market.ON_DEMAND)
+        )
         assert failure.cause is cause
         assert failure.message
         if cause is Cause.RATE_LIMIT and subject.tells_retry_after:
@@ -237,8 +265,12 @@ def a_passing_fault_may_be_repeated_with_its_token(subject: CloudUnderTest) -> N
 def an_unknown_operation_is_answered_from_the_listing(subject: CloudUnderTest) -> None:
     launch = subject.launch()
     ids = subject.accepted(subject.cloud.submit(launch))
-    assert subject.make().poll(Operation(subject.cloud.name, launch.token, "forgotten")) == Accepted(ids)
-    assert isinstance(subject.cloud.poll(Operation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused)
+    assert subject.make().poll(
+        Operation(subject.cloud.name, launch.token, "forgotten")
+    ) == Accepted(ids)
+    assert isinstance(
+        subject.cloud.poll(Operation(subject.cloud.name, uuid.uuid4().hex, "never")), Refused
+    )
 
 
 @check
@@ -278,12 +310,19 @@ def a_lost_machine_is_replaced_once_under_its_token(subject: CloudUnderTest) -> 
             subject.cloud.submit(again)
         assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME
         with ThreadPoolExecutor(3) as pool:
-            operations = list(pool.map(lambda _, again=again: subject.make().submit(again), range(3)))
+            operations = list(
+                pool.map(lambda _, again=again: subject.make().submit(again), range(3))
+            )
         (made,) = {subject.accepted(operation) for operation in operations}
         assert len(made) == 1
         assert made[0] not in ever, "neither a machine of the first create nor the id of a lost one"
         lost = subject.in_state(launch.owner, made[0], InstanceState.RUNNING)
-        assert (lost.node, lost.token, lost.place, lost.by_itself) == (1, launch.token, first[0].place, False)
+        assert (lost.node, lost.token, lost.place, lost.by_itself) == (
+            1,
+            launch.token,
+            first[0].place,
+            False,
+        )
         there = {i.node: i.id for i in subject.alive(launch.owner)}
         assert there == {m.node: m.id for m in first if m.node != 1} | {1: made[0]}
         ever.add(made[0])
@@ -316,7 +355,10 @@ def nothing_outlives_its_machine(subject: CloudUnderTest) -> None:
         machines = subject.running(launch)
     else:
         launch = subject.launch()
-        machines = [replace(*subject.running(launch), node=0), replace(*subject.running(subject.launch()), node=1)]
+        machines = [
+            replace(*subject.running(launch), node=0),
+            replace(*subject.running(subject.launch()), node=1),
+        ]
     first, second = sorted(machines, key=lambda m: m.node)
     for machine in machines:
         eventually(lambda m=machine: answers(m), "an ssh server")
@@ -350,7 +392,9 @@ def a_machine_powers_itself_off(subject: CloudUnderTest) -> None:
     subject.gone(ends.owner, [machine.id])
     shown = [i for i in subject.cloud.list(ends.owner) if i.id == machine.id]
     assert all("budget spent" in i.reason for i in shown) or not subject.tells_poweroff_reason
-    assert all(i.by_itself for i in shown) or not can.replaces_nodes, "nobody took it away, so nothing is to take its place"
+    assert all(i.by_itself for i in shown) or not can.replaces_nodes, (
+        "nobody took it away, so nothing is to take its place"
+    )
     assert subject.traces([machine.id]) == []
 
 

@@ -16,7 +16,15 @@ from typing import Any, ClassVar
 
 from nbprov.clouds.base import Cloud
 from nbprov.model.failures import Cause
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.spec import Request
@@ -24,7 +32,13 @@ from nbprov.model.spec import Request
 DEADLINE = 120.0
 """Seconds after which something awaited counts as never coming; everything here takes well under one."""
 PAUSE = 0.01
-LIVE = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.STOPPING, InstanceState.STOPPED, InstanceState.ENDING)
+LIVE = (
+    InstanceState.PENDING,
+    InstanceState.RUNNING,
+    InstanceState.STOPPING,
+    InstanceState.STOPPED,
+    InstanceState.ENDING,
+)
 
 
 def eventually(look: Callable[[], Any], what: str) -> Any:
@@ -72,7 +86,21 @@ class CloudUnderTest(ABC):
     def __init__(self) -> None:
         self.keys = own_folder("k")
         for key in ("client", "host"):
-            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(self.keys / key)], check=True)
+            subprocess.run(
+                [
+                    "ssh-keygen",
+                    "-q",
+                    "-t",
+                    "ed25519",
+                    "-N",
+                    "",
+                    "-C",
+                    "",
+                    "-f",
+                    str(self.keys / key),
+                ],
+                check=True,
+            )
         self.cloud = self.make()
 
     @abstractmethod
@@ -125,14 +153,27 @@ class CloudUnderTest(ABC):
 
         return platform_calls.login_name()
 
-    def run(self, instance: Instance, command: str, *, timeout: float = DEADLINE) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, instance: Instance, command: str, *, timeout: float = DEADLINE
+    ) -> subprocess.CompletedProcess[str]:
         """Run a command on a machine over ssh, its host key checked."""
         known = self.keys / "known"
         key = " ".join((self.keys / "host.pub").read_text().split()[:2])
         known.write_text(f"[{instance.host}]:{instance.port} {key}\n")
-        options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null"]
+        options = [
+            "BatchMode=yes",
+            "StrictHostKeyChecking=yes",
+            f"UserKnownHostsFile={known}",
+            "GlobalKnownHostsFile=/dev/null",
+        ]
         options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
-        place = ["-i", str(self.keys / "client"), "-p", str(instance.port), f"{instance.user or self.login()}@{instance.host}"]
+        place = [
+            "-i",
+            str(self.keys / "client"),
+            "-p",
+            str(instance.port),
+            f"{instance.user or self.login()}@{instance.host}",
+        ]
         return subprocess.run(
             ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command],
             capture_output=True,
@@ -175,14 +216,26 @@ class CloudUnderTest(ABC):
         """A machine once the listing shows it in one of these states."""
 
         def look() -> Instance | None:
-            return next((i for i in self.cloud.list(owner) if i.id == instance_id and i.state in states), None)
+            return next(
+                (i for i in self.cloud.list(owner) if i.id == instance_id and i.state in states),
+                None,
+            )
 
         found: Instance = eventually(look, f"{instance_id} in {states}")
         return found
 
     def gone(self, owner: str, ids: Sequence[str]) -> None:
         """Wait until the listing says that these machines are gone, by saying so or by leaving them out."""
-        eventually(lambda: not [i for i in self.cloud.list(owner) if i.id in ids and i.state is not InstanceState.GONE], "gone")
+        eventually(
+            lambda: (
+                not [
+                    i
+                    for i in self.cloud.list(owner)
+                    if i.id in ids and i.state is not InstanceState.GONE
+                ]
+            ),
+            "gone",
+        )
 
     def alive(self, owner: str) -> list[Instance]:
         """The owner's machines that are not gone."""
@@ -284,7 +337,9 @@ class LocalUnderTest(CloudUnderTest):
         )
 
     def lose_answer(self, call: str = "submit") -> None:
-        self.add(f'[[faults]]\ndo = "lose_answer"\ncall = "{call}"\nfirst = 1\nmessage = "{uuid.uuid4()}"')
+        self.add(
+            f'[[faults]]\ndo = "lose_answer"\ncall = "{call}"\nfirst = 1\nmessage = "{uuid.uuid4()}"'
+        )
 
     def leave(self, count: int) -> None:
         self.add(f"[[stock]]\nleft = {count}")
@@ -312,7 +367,9 @@ class LocalUnderTest(CloudUnderTest):
 
         ids = [p.name for p in (self.folder / "i").glob("*")]
         assert main(["stop", "--dir", str(self.folder)]) == 0
-        eventually(lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}")
+        eventually(
+            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
+        )
         left = self.traces(ids)
         shutil.rmtree(self.folder)
         shutil.rmtree(self.keys)

@@ -55,13 +55,22 @@ def install(target: Path) -> None:
     `importlib.metadata` look at is the same. The entry points come from pyproject.toml, so they are tested as they are written.
     """
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    shutil.copytree(PACKAGE / "fluffycloud", target / "fluffycloud", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        PACKAGE / "fluffycloud",
+        target / "fluffycloud",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     info = target / f"{project['name']}-{project['version']}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
     (info / "INSTALLER").write_text("the tests\n")
     groups = project["entry-points"].items()
-    lines = [f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items()) for group, points in groups]
+    lines = [
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in points.items())
+        for group, points in groups
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines))
 
 
@@ -84,7 +93,12 @@ class FluffyServer:
 
     def tell(self, path: str) -> None:
         """POST to one of its control routes."""
-        request = urllib.request.Request(f"{self.url}/v1{path}", data=b"{}", method="POST", headers={"Authorization": f"Bearer {KEY}"})
+        request = urllib.request.Request(
+            f"{self.url}/v1{path}",
+            data=b"{}",
+            method="POST",
+            headers={"Authorization": f"Bearer {KEY}"},
+        )
         with urllib.request.urlopen(request, timeout=10) as answer:
             assert answer.status == 200
 
@@ -108,7 +122,9 @@ class FluffyUnderTest(LocalUnderTest):
         install(self.site)
         sys.path.insert(0, str(self.site))
         self.server: FluffyServer | None = None
-        self.before = {name: os.environ.get(name) for name in ("FLUFFYCLOUD_URL", "FLUFFYCLOUD_KEY")}
+        self.before = {
+            name: os.environ.get(name) for name in ("FLUFFYCLOUD_URL", "FLUFFYCLOUD_KEY")
+        }
         super().__init__()
 
     def make(self) -> Cloud:

@@ -69,7 +69,23 @@ class GcpUnderTest(CloudUnderTest):
     def offer(self, market: Market = Market.ON_DEMAND) -> Offer:
         """What `launch` buys."""
         zone, kind = "us-central1-a", "n1-standard-4+1xT4"
-        return Offer("gcp", "us-central1", zone, kind, "T4", 1, 4, 15, market, usd("0.54"), "", 16, "x86_64", "double", "2026-11-01")
+        return Offer(
+            "gcp",
+            "us-central1",
+            zone,
+            kind,
+            "T4",
+            1,
+            4,
+            15,
+            market,
+            usd("0.54"),
+            "",
+            16,
+            "x86_64",
+            "double",
+            "2026-11-01",
+        )
 
     def launch(self, **changes: Any) -> Launch:
         offer = self.offer(changes.pop("market", Market.ON_DEMAND))
@@ -84,7 +100,10 @@ class GcpUnderTest(CloudUnderTest):
             disk_gb=10,
             tags={"nbprov-owner": "owner-1", "nbprov-run": "run-1", "nbprov-name": "dev"},
             user_data_template=START,
-            fills={"host_key": (self.keys / "host").read_text().strip(), "authorized_key": (self.keys / "client.pub").read_text().strip()},
+            fills={
+                "host_key": (self.keys / "host").read_text().strip(),
+                "authorized_key": (self.keys / "client.pub").read_text().strip(),
+            },
             public_key=(self.keys / "client.pub").read_text(),
         )
         return replace(made, **changes)
@@ -129,7 +148,11 @@ class GcpUnderTest(CloudUnderTest):
 
     def written(self) -> dict[str, bytes]:
         home = Path(os.environ["NBPROV_HOME"])
-        kept = {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()} if home.exists() else {}
+        kept = (
+            {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+            if home.exists()
+            else {}
+        )
         return kept | {"calls": repr(self.double.calls()).encode()}
 
     def close(self) -> None:

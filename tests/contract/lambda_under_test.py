@@ -56,7 +56,20 @@ class LambdaUnderTest(CloudUnderTest):
 
     def launch(self, **changes: Any) -> Launch:
         market = changes.pop("market", Market.ON_DEMAND)
-        offer = Offer("lambda", REGION, "", TYPE, "A100-80GB", 8, 240, 1800, market, HOURLY, source="test", as_of="2026-11-22")
+        offer = Offer(
+            "lambda",
+            REGION,
+            "",
+            TYPE,
+            "A100-80GB",
+            8,
+            240,
+            1800,
+            market,
+            HOURLY,
+            source="test",
+            as_of="2026-11-22",
+        )
         count = changes.get("count", 1)
         made = Launch(
             token=uuid.uuid4().hex,
@@ -67,7 +80,10 @@ class LambdaUnderTest(CloudUnderTest):
             count=count,
             disk_gb=10,
             user_data_template=SCRIPT,
-            fills={"host_key": (self.keys / "host").read_text().strip(), "login": (self.keys / "client.pub").read_text().strip()},
+            fills={
+                "host_key": (self.keys / "host").read_text().strip(),
+                "login": (self.keys / "client.pub").read_text().strip(),
+            },
             public_key=(self.keys / "client.pub").read_text(),
         )
         return replace(made, **changes)
@@ -113,11 +129,17 @@ class LambdaUnderTest(CloudUnderTest):
 
         real = [body for one, body in self.bodies().items() if one in ids]
         found = [str(p) for body in real for p in processes.of_machine(body)]
-        return found + [str(self.folder / "i" / body) for body in real if (self.folder / "i" / body).exists()]
+        return found + [
+            str(self.folder / "i" / body) for body in real if (self.folder / "i" / body).exists()
+        ]
 
     def written(self) -> dict[str, bytes]:
         home = Path(os.environ["NBPROV_HOME"])
-        files = {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()} if home.exists() else {}
+        files = (
+            {str(p): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+            if home.exists()
+            else {}
+        )
         return {**files, "calls": json.dumps(self.double.told("calls")).encode()}
 
     def close(self) -> None:
@@ -127,7 +149,9 @@ class LambdaUnderTest(CloudUnderTest):
         finally:
             for name, value in self.before.items():
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
-        eventually(lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}")
+        eventually(
+            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
+        )
         left = [*(self.folder / "i").glob("*")]
         shutil.rmtree(self.folder)
         shutil.rmtree(self.keys)

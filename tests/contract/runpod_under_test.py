@@ -55,7 +55,9 @@ class RunPodUnderTest(CloudUnderTest):
 
     def launch(self, **changes: Any) -> Launch:
         market = changes.pop("market", Market.ON_DEMAND)
-        offer = Offer("runpod", "CZ", CENTRE, "1x_L40S_SECURE", "L40S", 1, 12, 62, market, usd("0.99"))
+        offer = Offer(
+            "runpod", "CZ", CENTRE, "1x_L40S_SECURE", "L40S", 1, 12, 62, market, usd("0.99")
+        )
         count = changes.get("count", 1)
         made = Launch(
             token=uuid.uuid4().hex,
@@ -74,10 +76,17 @@ class RunPodUnderTest(CloudUnderTest):
 
     def refuse(self, cause: Cause) -> None:
         # A 5xx of a create leaves open what was made: passing faults are those of the look that comes before it.
-        self.double.add_fault(CODES[cause], call="listPods" if cause is Cause.TRANSIENT else "createPod", seconds=3)
+        self.double.add_fault(
+            CODES[cause], call="listPods" if cause is Cause.TRANSIENT else "createPod", seconds=3
+        )
 
     def lose_answer(self, call: str = "submit") -> None:
-        self.double.add_fault("lose_answer", call={"submit": "createPod", "terminate": "deletePod", "list": "listPods"}.get(call, call))
+        self.double.add_fault(
+            "lose_answer",
+            call={"submit": "createPod", "terminate": "deletePod", "list": "listPods"}.get(
+                call, call
+            ),
+        )
 
     def leave(self, count: int) -> None:
         self.double.set_stock(count, kind=GPU, centre=CENTRE)
@@ -102,9 +111,17 @@ class RunPodUnderTest(CloudUnderTest):
     def traces(self, ids: Sequence[str]) -> list[str]:
         from nbprov.clouds.local.daemon import processes
 
-        machines = [one["machine"] for one in self.double.control("pods") if one["id"] in ids and one["machine"]]
+        machines = [
+            one["machine"]
+            for one in self.double.control("pods")
+            if one["id"] in ids and one["machine"]
+        ]
         found = [str(process) for machine in machines for process in processes.of_machine(machine)]
-        return found + [str(self.folder / "i" / machine) for machine in machines if (self.folder / "i" / machine).exists()]
+        return found + [
+            str(self.folder / "i" / machine)
+            for machine in machines
+            if (self.folder / "i" / machine).exists()
+        ]
 
     def written(self) -> dict[str, bytes]:
         own = {path.name: path.read_bytes() for path in self.folder.glob("*") if path.is_file()}
@@ -118,7 +135,9 @@ class RunPodUnderTest(CloudUnderTest):
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-        eventually(lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}")
+        eventually(
+            lambda: not processes_that_name(self.folder), f"nothing that names {self.folder}"
+        )
         shutil.rmtree(self.folder)
         shutil.rmtree(self.keys)
         assert problems == []

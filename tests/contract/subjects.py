@@ -9,4 +9,11 @@ from gcp_under_test import GcpUnderTest
 from lambda_under_test import LambdaUnderTest
 from runpod_under_test import RunPodUnderTest
 
-CLOUDS: list[type[CloudUnderTest]] = [LocalUnderTest, AwsUnderTest, GcpUnderTest, RunPodUnderTest, LambdaUnderTest, FluffyUnderTest]
+CLOUDS: list[type[CloudUnderTest]] = [
+    LocalUnderTest,
+    AwsUnderTest,
+    GcpUnderTest,
+    RunPodUnderTest,
+    LambdaUnderTest,
+    FluffyUnderTest,
+]

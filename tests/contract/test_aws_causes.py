@@ -13,7 +13,12 @@ from nbprov.clouds.aws import errors
 from nbprov.clouds.aws.provisioner import AwsCloud
 from nbprov.model.failures import Cause, Failure, Scope
 
-CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "aws.jsonl").read_text(encoding="utf-8").splitlines()]
+CORPUS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "corpus" / "aws.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
 OURS = {Cause.TIMEOUT}
 """Causes that no answer of AWS's means: a create that comes too late is not sent."""
 
@@ -31,7 +36,9 @@ def failure(entry: dict[str, Any]) -> Failure:
 def test_corpus_is_large_enough_and_says_where_each_answer_is_from() -> None:
     assert len(CORPUS) >= 25
     assert all(len(entry["source"]) > 10 for entry in CORPUS)
-    assert len({(entry["code"], entry["message"], entry["call"]) for entry in CORPUS}) == len(CORPUS)
+    assert len({(entry["code"], entry["message"], entry["call"]) for entry in CORPUS}) == len(
+        CORPUS
+    )
 
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda e: f"{e['code']}-{e['call']}-{e['cause']}")
@@ -54,23 +61,49 @@ def test_what_is_unknown_blocks_the_narrowest_place() -> None:
 
 
 def test_a_limit_of_nothing_is_known_as_such() -> None:
-    limits = [failure(entry).limit_is_zero for entry in CORPUS if entry["code"] == "VcpuLimitExceeded"]
+    limits = [
+        failure(entry).limit_is_zero for entry in CORPUS if entry["code"] == "VcpuLimitExceeded"
+    ]
     assert limits == [True, False]
 
 
 @pytest.mark.parametrize(
     ("error", "call", "cause"),
     [
-        (exceptions.ReadTimeoutError(endpoint_url="http://x"), "RunInstances", Cause.UNKNOWN_OUTCOME),
-        (exceptions.ReadTimeoutError(endpoint_url="http://x"), "DescribeInstances", Cause.TRANSIENT),
-        (exceptions.ConnectionClosedError(endpoint_url="http://x"), "RunInstances", Cause.UNKNOWN_OUTCOME),
+        (
+            exceptions.ReadTimeoutError(endpoint_url="http://x"),
+            "RunInstances",
+            Cause.UNKNOWN_OUTCOME,
+        ),
+        (
+            exceptions.ReadTimeoutError(endpoint_url="http://x"),
+            "DescribeInstances",
+            Cause.TRANSIENT,
+        ),
+        (
+            exceptions.ConnectionClosedError(endpoint_url="http://x"),
+            "RunInstances",
+            Cause.UNKNOWN_OUTCOME,
+        ),
         (exceptions.ConnectTimeoutError(endpoint_url="http://x"), "RunInstances", Cause.TRANSIENT),
-        (exceptions.EndpointConnectionError(endpoint_url="http://x"), "RunInstances", Cause.TRANSIENT),
+        (
+            exceptions.EndpointConnectionError(endpoint_url="http://x"),
+            "RunInstances",
+            Cause.TRANSIENT,
+        ),
         (exceptions.NoCredentialsError(), "RunInstances", Cause.CREDENTIALS),
-        (exceptions.PartialCredentialsError(provider="env", cred_var="secret"), "", Cause.CREDENTIALS),
+        (
+            exceptions.PartialCredentialsError(provider="env", cred_var="secret"),
+            "",
+            Cause.CREDENTIALS,
+        ),
         (exceptions.ProfileNotFound(profile="work"), "", Cause.CREDENTIALS),
         (exceptions.UnauthorizedSSOTokenError(), "", Cause.CREDENTIALS),
-        (exceptions.TokenRetrievalError(provider="sso", error_msg="expired"), "", Cause.CREDENTIALS),
+        (
+            exceptions.TokenRetrievalError(provider="sso", error_msg="expired"),
+            "",
+            Cause.CREDENTIALS,
+        ),
         (exceptions.NoRegionError(), "", Cause.BAD_REQUEST),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
@@ -83,9 +116,7 @@ def test_exceptions_of_botocore_have_causes(error: Exception, call: str, cause: 
 
 
 def test_a_refusal_by_botocore_does_not_repeat_the_start_script() -> None:
-    report = (
-        "Parameter validation failed:\nInvalid type for parameter UserData, value: ['SECRET KEY'], type: <class 'list'>, valid types: x"
-    )
+    report = "Parameter validation failed:\nInvalid type for parameter UserData, value: ['SECRET KEY'], type: <class 'list'>, valid types: x"
     said = errors.failure_of_exception(exceptions.ParamValidationError(report=report))
     assert said is not None
     assert said.cause is Cause.BAD_REQUEST

@@ -37,7 +37,11 @@ class ListsAllOwners(LocalCloud):
         return super().submit(launch)
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        return [i for each in sorted(self.owners | {owner}) for i in super(ListsAllOwners, self).list(each)]
+        return [
+            i
+            for each in sorted(self.owners | {owner})
+            for i in super(ListsAllOwners, self).list(each)
+        ]
 
 
 class SaysGoneTooEarly(LocalCloud):
@@ -52,15 +56,29 @@ class SaysGoneTooEarly(LocalCloud):
         return super().submit(launch)
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        found = [replace(i, state=InstanceState.GONE) if i.state is InstanceState.ENDING else i for i in super().list(owner)]
+        found = [
+            replace(i, state=InstanceState.GONE) if i.state is InstanceState.ENDING else i
+            for i in super().list(owner)
+        ]
         seen = {i.token for i in found}
-        missing = [launch for token, launch in self.made.items() if token not in seen and launch.owner == owner]
+        missing = [
+            launch
+            for token, launch in self.made.items()
+            if token not in seen and launch.owner == owner
+        ]
         offers = [(launch, launch.candidate.offer) for launch in missing]
-        return found + [Instance("local", "?", m.token, owner, o.place, o.instance_type, InstanceState.GONE) for m, o in offers]
+        return found + [
+            Instance("local", "?", m.token, owner, o.place, o.instance_type, InstanceState.GONE)
+            for m, o in offers
+        ]
 
 
 EXPECTED = {
-    IgnoresTheToken: {"a_machine_lives_and_ends", "a_repeated_token_makes_nothing_new", "a_repeat_at_the_same_instant_makes_nothing_new"},
+    IgnoresTheToken: {
+        "a_machine_lives_and_ends",
+        "a_repeated_token_makes_nothing_new",
+        "a_repeat_at_the_same_instant_makes_nothing_new",
+    },
     ListsAllOwners: {"an_owner_sees_only_their_own"},
     SaysGoneTooEarly: {"gone_means_gone", "a_young_machine_that_is_not_listed_yet_is_not_gone"},
 }

@@ -17,7 +17,10 @@ from nbprov.clouds.gcp import errors
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.model.failures import Cause, Failure, Scope
 
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "gcp.jsonl").read_text().splitlines()]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "corpus" / "gcp.jsonl").read_text().splitlines()
+]
 LEAST = 0.95
 
 
@@ -25,26 +28,37 @@ def failure(row: dict[str, Any]) -> Failure:
     """What the adapter makes of a row: by the way on which such an answer reaches it."""
     spot = row["market"] == "spot"
     if row.get("form") == "token":
-        error = auth.RefreshError(f"{row['reason_or_code']}: {row['message']}", {"error": row["reason_or_code"]})
+        error = auth.RefreshError(
+            f"{row['reason_or_code']}: {row['message']}", {"error": row["reason_or_code"]}
+        )
         return GcpCloud().classify(error)
     if not row["http"]:
         entry: dict[str, Any] = {"code": row["reason_or_code"], "message": row["message"]}
         if "zones_available" in row:
             entry["errorDetails"] = [
-                {"errorInfo": {"reason": "resource_availability", "metadatas": {"zonesAvailable": row["zones_available"]}}}
+                {
+                    "errorInfo": {
+                        "reason": "resource_availability",
+                        "metadatas": {"zonesAvailable": row["zones_available"]},
+                    }
+                }
             ]
         operation = {"status": "DONE", "httpErrorStatusCode": 503, "error": {"errors": [entry]}}
         return errors.worst_of(errors.said_of_operation(operation), call=row["call"], spot=spot)
     response = requests.Response()
     response.status_code = row["http"]
-    response.request = requests.Request("POST", "https://compute.googleapis.com/compute/v1/x").prepare()
+    response.request = requests.Request(
+        "POST", "https://compute.googleapis.com/compute/v1/x"
+    ).prepare()
     if row.get("form") == "html":
         response._content = f"<html><title>{row['message']}</title></html>".encode()
     else:
         entry = {"message": row["message"], "domain": "global", "reason": row["reason_or_code"]}
         body = {"error": {"code": row["http"], "message": row["message"], "errors": [entry]}}
         response._content = json.dumps(body).encode()
-    found = errors.failure_of_exception(core.from_http_response(response), call=row["call"], spot=spot)
+    found = errors.failure_of_exception(
+        core.from_http_response(response), call=row["call"], spot=spot
+    )
     assert found is not None
     return found
 
@@ -53,12 +67,20 @@ def fits(row: dict[str, Any]) -> bool:
     """Whether a row is classified as it was labelled: cause, scope, and for quotas whether the limit is zero."""
     found = failure(row)
     scope = Scope(row["scope"]) if row["scope"] else None
-    return found.cause is Cause(row["cause"]) and found.scope is scope and found.limit_is_zero is row.get("limit_is_zero", False)
+    return (
+        found.cause is Cause(row["cause"])
+        and found.scope is scope
+        and found.limit_is_zero is row.get("limit_is_zero", False)
+    )
 
 
 def test_corpus_is_classified_as_labelled() -> None:
     assert len(ROWS) >= 25
-    wrong = [(row["reason_or_code"], row["message"][:60], row["cause"], failure(row)) for row in ROWS if not fits(row)]
+    wrong = [
+        (row["reason_or_code"], row["message"][:60], row["cause"], failure(row))
+        for row in ROWS
+        if not fits(row)
+    ]
     assert 1 - len(wrong) / len(ROWS) >= LEAST, wrong
 
 
@@ -77,7 +99,10 @@ def test_corpus_holds_every_cause_that_a_cloud_gives() -> None:
 
 def test_every_row_has_a_source_and_is_there_once() -> None:
     assert all(row["source"] for row in ROWS)
-    again = Counter((row["http"], row["reason_or_code"], row["message"], row["call"], row["market"]) for row in ROWS)
+    again = Counter(
+        (row["http"], row["reason_or_code"], row["message"], row["call"], row["market"])
+        for row in ROWS
+    )
     assert [key for key, times in again.items() if times > 1] == []
 
 
@@ -88,10 +113,18 @@ def test_zones_that_google_names_are_told() -> None:
 
 def test_one_reason_is_found_among_several() -> None:
     several = [
-        {"code": "VM_MIN_COUNT_NOT_REACHED", "message": "Requested minimum count of 2 VMs could not be created."},
-        {"code": "QUOTA_EXCEEDED", "message": "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-east1."},
+        {
+            "code": "VM_MIN_COUNT_NOT_REACHED",
+            "message": "Requested minimum count of 2 VMs could not be created.",
+        },
+        {
+            "code": "QUOTA_EXCEEDED",
+            "message": "Quota 'NVIDIA_L4_GPUS' exceeded.  Limit: 1.0 in region us-east1.",
+        },
     ]
-    found = errors.worst_of(errors.said_of_operation({"error": {"errors": several}}), call="bulkInsert")
+    found = errors.worst_of(
+        errors.said_of_operation({"error": {"errors": several}}), call="bulkInsert"
+    )
     assert (found.cause, found.code) == (Cause.QUOTA, "QUOTA_EXCEEDED")
 
 
@@ -100,9 +133,23 @@ def test_one_reason_is_found_among_several() -> None:
     [
         (requests.exceptions.ReadTimeout("read timed out"), Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME),
         (requests.exceptions.ConnectTimeout("connect timed out"), Cause.TRANSIENT, Cause.TRANSIENT),
-        (requests.exceptions.ConnectionError("Failed to establish a new connection: NewConnectionError"), Cause.TRANSIENT, Cause.TRANSIENT),
-        (requests.exceptions.ConnectionError("('Connection aborted.', RemoteDisconnected())"), Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME),
-        (requests.exceptions.ChunkedEncodingError("ended early"), Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME),
+        (
+            requests.exceptions.ConnectionError(
+                "Failed to establish a new connection: NewConnectionError"
+            ),
+            Cause.TRANSIENT,
+            Cause.TRANSIENT,
+        ),
+        (
+            requests.exceptions.ConnectionError("('Connection aborted.', RemoteDisconnected())"),
+            Cause.TRANSIENT,
+            Cause.UNKNOWN_OUTCOME,
+        ),
+        (
+            requests.exceptions.ChunkedEncodingError("ended early"),
+            Cause.TRANSIENT,
+            Cause.UNKNOWN_OUTCOME,
+        ),
         (ParseError("no JSON"), Cause.TRANSIENT, Cause.UNKNOWN_OUTCOME),
         (auth.TransportError("no way"), Cause.TRANSIENT, Cause.TRANSIENT),
         (auth.DefaultCredentialsError("none"), Cause.CREDENTIALS, Cause.CREDENTIALS),
@@ -110,7 +157,10 @@ def test_one_reason_is_found_among_several() -> None:
     ],
 )
 def test_exceptions_have_causes(error: Exception, asked: Cause, created: Cause) -> None:
-    questions, creates = errors.failure_of_exception(error, call="aggregatedList"), errors.failure_of_exception(error, call="insert")
+    questions, creates = (
+        errors.failure_of_exception(error, call="aggregatedList"),
+        errors.failure_of_exception(error, call="insert"),
+    )
     assert questions is not None
     assert creates is not None
     assert (questions.cause, creates.cause) == (asked, created)
@@ -121,20 +171,28 @@ def test_pause_that_google_asks_for_is_kept() -> None:
     response.status_code = 403
     response.headers["Retry-After"] = "7"
     response.request = requests.Request("GET", "https://compute.googleapis.com/x").prepare()
-    response._content = json.dumps({"error": {"code": 403, "message": "slow", "errors": [{"reason": "rateLimitExceeded"}]}}).encode()
+    response._content = json.dumps(
+        {"error": {"code": 403, "message": "slow", "errors": [{"reason": "rateLimitExceeded"}]}}
+    ).encode()
     found = errors.failure_of_exception(core.from_http_response(response))
     assert found is not None
     assert (found.cause, found.retry_after) == (Cause.RATE_LIMIT, 7.0)
 
 
 def test_rate_without_a_pause_is_tried_again_in_the_next_minute() -> None:
-    found = errors.failure_of(errors.said_of_answer(403, {"error": {"message": "slow", "errors": [{"reason": "rateLimitExceeded"}]}}))
+    found = errors.failure_of(
+        errors.said_of_answer(
+            403, {"error": {"message": "slow", "errors": [{"reason": "rateLimitExceeded"}]}}
+        )
+    )
     assert found.retry_after is not None
     assert 0 < found.retry_after <= 60
 
 
 def test_message_never_holds_a_whole_address() -> None:
-    error = requests.exceptions.SSLError("https://compute.googleapis.com/compute/v1/projects/p?key=SECRET failed")
+    error = requests.exceptions.SSLError(
+        "https://compute.googleapis.com/compute/v1/projects/p?key=SECRET failed"
+    )
     found = errors.failure_of_exception(error)
     assert found is not None
     assert "SECRET" not in found.message

@@ -36,7 +36,9 @@ def test_table_agrees_with_labels_given_without_it(cloud: str) -> None:
 
 @pytest.mark.parametrize("cloud", CORPORA)
 def test_unknown_is_only_what_its_reader_did_not_know_either(cloud: str) -> None:
-    assert {row["label"] for row in CORPORA[cloud] if row["cause"] == Cause.UNKNOWN} <= {Cause.UNKNOWN}
+    assert {row["label"] for row in CORPORA[cloud] if row["cause"] == Cause.UNKNOWN} <= {
+        Cause.UNKNOWN
+    }
 
 
 def test_every_cause_of_the_design_occurs() -> None:

@@ -11,19 +11,28 @@ import pytest
 from nbprov.clouds.runpod import errors
 from nbprov.model.failures import Cause, Failure, Scope
 
-CORPUS = [json.loads(line) for line in (Path(__file__).parent / "corpus" / "runpod.jsonl").read_text(encoding="utf-8").splitlines()]
+CORPUS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "corpus" / "runpod.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
+]
 OTHERS = {Cause.SPOT, Cause.UNHEALTHY, Cause.TIMEOUT, Cause.CANCELLED}
 """Causes that no answer of RunPod's means: v2 sells no spot, and the others are ours."""
 
 
 def failure(entry: dict[str, Any]) -> Failure:
-    return errors.failure_of(entry["status"], entry["body"], path=entry["path"], creates=entry["creates"])
+    return errors.failure_of(
+        entry["status"], entry["body"], path=entry["path"], creates=entry["creates"]
+    )
 
 
 def test_corpus_is_large_enough_and_says_where_each_answer_is_from() -> None:
     assert len(CORPUS) >= 25
     assert all(len(entry["source"]) > 10 for entry in CORPUS)
-    assert len({(entry["status"], entry["body"], entry["path"], entry["creates"]) for entry in CORPUS}) == len(CORPUS)
+    assert len(
+        {(entry["status"], entry["body"], entry["path"], entry["creates"]) for entry in CORPUS}
+    ) == len(CORPUS)
 
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda e: f"{e['status']}-{e['path']}-{e['cause']}")
@@ -46,9 +55,19 @@ def test_what_is_unknown_blocks_the_narrowest_place() -> None:
 
 def test_a_pause_is_kept() -> None:
     (entry,) = [entry for entry in CORPUS if entry["status"] == 429]
-    assert errors.failure_of(429, entry["body"], 12.0, path=entry["path"], creates=True).retry_after == 12.0
+    assert (
+        errors.failure_of(429, entry["body"], 12.0, path=entry["path"], creates=True).retry_after
+        == 12.0
+    )
 
 
 def test_each_violation_of_a_422_is_told() -> None:
-    body = json.dumps({"title": "", "status": 422, "detail": "Request validation failed.", "errors": ["$.a: x", "$.b: y"]})
+    body = json.dumps(
+        {
+            "title": "",
+            "status": 422,
+            "detail": "Request validation failed.",
+            "errors": ["$.a: x", "$.b: y"],
+        }
+    )
     assert errors.failure_of(422, body).message == "Request validation failed. $.a: x; $.b: y"

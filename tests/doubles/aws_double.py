@@ -68,14 +68,25 @@ class Api:
         began = time.monotonic()
         while time.monotonic() - began < self.world.settings["answer"]:
             time.sleep(0.02)
-        scope = re.search(r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/", headers.get("Authorization", ""))
+        scope = re.search(
+            r"Credential=([^/]+)/\d+/([^/]+)/([^/]+)/", headers.get("Authorization", "")
+        )
         if scope is None:
-            return refused("MissingAuthenticationToken", "Request is missing Authentication Token", 403)
+            return refused(
+                "MissingAuthenticationToken", "Request is missing Authentication Token", 403
+            )
         key, region, service = scope.groups()
         service = SIGNED_AS.get(service, service)
         call, parameters = asked(service, body, headers)
         with self.world.lock:
-            self.calls.append({"call": call, "region": region, "at": time.time(), "parameters": _blotted(parameters)})
+            self.calls.append(
+                {
+                    "call": call,
+                    "region": region,
+                    "at": time.time(),
+                    "parameters": _blotted(parameters),
+                }
+            )
             wrong = wrong_request(service, call, parameters)
             self.problems += wrong
             fault = self._fault(call, region, parameters)
@@ -91,12 +102,18 @@ class Api:
             self.world.next_fault = fault["do"] if fault and fault["do"] in MAKES else ""
             self.world.next_seconds = float(fault.get("seconds", 1)) if fault else 0.0
             self.account = ACCOUNTS[key]
-            status, sent, answered = self._carried_out(service, region, call, parameters, path, body, headers)
+            status, sent, answered = self._carried_out(
+                service, region, call, parameters, path, body, headers
+            )
             self.world.next_fault = ""
             if status < 300:
                 odd = [b.odd for b in self.world.bodies.values() if b.odd]
                 wrong = wrong_answer(service, call, answered)
-                self.problems += [f"answer of {p}" for p in wrong if not any(f" is {name!r}, " in p for name in odd)]
+                self.problems += [
+                    f"answer of {p}"
+                    for p in wrong
+                    if not any(f" is {name!r}, " in p for name in odd)
+                ]
         if fault and fault["do"] == "lose_answer":
             raise HangUp
         return status, sent, answered
@@ -108,19 +125,31 @@ class Api:
         for fault in self.faults:
             named = {"submit": CREATE}.get(fault["call"], fault["call"])
             dry = parameters.get("DryRun") == "true"
-            if named == call and dry == bool(fault.get("dry")) and all(where.get(k) == v for k, v in fault.get("where", {}).items()):
+            if (
+                named == call
+                and dry == bool(fault.get("dry"))
+                and all(where.get(k) == v for k, v in fault.get("where", {}).items())
+            ):
                 fault["times"] -= 1
                 if fault["times"] <= 0:
                     self.faults.remove(fault)
                 return fault
         return None
 
-    def _scripted(self, fault: dict[str, Any], region: str, parameters: dict[str, Any], service: str) -> Any:
+    def _scripted(
+        self, fault: dict[str, Any], region: str, parameters: dict[str, Any], service: str
+    ) -> Any:
         do = fault["do"]
         if do == "html":
-            return 502, {"Content-Type": "text/html"}, b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+            return (
+                502,
+                {"Content-Type": "text/html"},
+                b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>",
+            )
         if do == "error":
-            return refused(fault["code"], fault["message"], int(fault.get("status", 400)), service=service)
+            return refused(
+                fault["code"], fault["message"], int(fault.get("status", 400)), service=service
+            )
         if do not in REFUSALS or (do == "volume_tags" and "volume" not in str(parameters)):
             return None
         status, code, words = REFUSALS[do]
@@ -136,14 +165,36 @@ class Api:
         zone = ""
         if subnet:
             found = ec2_backends[ACCOUNT][region].subnets
-            zone = next((s.availability_zone for zones in found.values() for i, s in zones.items() if i == subnet), "")
-        market = "spot" if parameters.get("InstanceMarketOptions.MarketType") == "spot" else "on-demand"
-        return {"region": region, "zone": zone_id(region, zone), "type": str(parameters.get("InstanceType", "")), "market": market}
+            zone = next(
+                (
+                    s.availability_zone
+                    for zones in found.values()
+                    for i, s in zones.items()
+                    if i == subnet
+                ),
+                "",
+            )
+        market = (
+            "spot" if parameters.get("InstanceMarketOptions.MarketType") == "spot" else "on-demand"
+        )
+        return {
+            "region": region,
+            "zone": zone_id(region, zone),
+            "type": str(parameters.get("InstanceType", "")),
+            "market": market,
+        }
 
     # ------------------------------------------------------------ calls
 
     def _carried_out(
-        self, service: str, region: str, call: str, parameters: dict[str, Any], path: str, body: bytes, headers: dict[str, str]
+        self,
+        service: str,
+        region: str,
+        call: str,
+        parameters: dict[str, Any],
+        path: str,
+        body: bytes,
+        headers: dict[str, str],
     ) -> Answer:
         if call == CREATE:
             body += _sizes_of_the_image(parameters)
@@ -158,15 +209,23 @@ class Api:
         from werkzeug.test import EnvironBuilder, run_wsgi_app
 
         headers = {**headers, "x-moto-account-id": self.account}
-        environ = EnvironBuilder(path=path, method="POST", headers=headers, input_stream=io.BytesIO(body)).get_environ()
+        environ = EnvironBuilder(
+            path=path, method="POST", headers=headers, input_stream=io.BytesIO(body)
+        ).get_environ()
         environ["CONTENT_LENGTH"] = str(len(body))
         pieces, status, sent = run_wsgi_app(self.moto, environ)
-        return int(status.split()[0]), {"Content-Type": sent.get("Content-Type", "text/xml")}, b"".join(pieces)
+        return (
+            int(status.split()[0]),
+            {"Content-Type": sent.get("Content-Type", "text/xml")},
+            b"".join(pieces),
+        )
 
     def _run_instances(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         """A create with real token semantics, then stock."""
         if parameters.get("DryRun") == "true":
-            return refused("DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412)
+            return refused(
+                "DryRunOperation", "Request would have succeeded, but DryRun flag is set.", 412
+            )
         token = (f"{self.account} {region}", str(parameters.get("ClientToken", "")))
         mine = {k: v for k, v in parameters.items() if k != "ClientToken"}
         if token in self.tokens:
@@ -175,7 +234,10 @@ class Api:
                 words = "Arguments on this idempotent request are inconsistent with arguments used in previous request(s)."
                 return refused("IdempotentParameterMismatch", words, 400)
             self.world.refresh_all()
-            if all(self.world.bodies[i].instance.state == "terminated" for i in re.findall(r"<instanceId>(i-\w+)<", answered.decode())):
+            if all(
+                self.world.bodies[i].instance.state == "terminated"
+                for i in re.findall(r"<instanceId>(i-\w+)<", answered.decode())
+            ):
                 words = "The client token you have provided is associated with a terminated instance. Please use a different client token."
                 return refused("IdempotentInstanceTerminated", words, 400)
             return 200, {"Content-Type": "text/xml"}, answered
@@ -184,7 +246,9 @@ class Api:
             kind = "spot" if told["market"] == "spot" else "capacity"
             status, code, words = REFUSALS[kind]
             return refused(code, words.format(**told), status)
-        size = next((gb for one, (_, _, gb) in IMAGES.items() if one == parameters.get("ImageId")), 0)
+        size = next(
+            (gb for one, (_, _, gb) in IMAGES.items() if one == parameters.get("ImageId")), 0
+        )
         if int(parameters.get("BlockDeviceMapping.1.Ebs.VolumeSize", size)) < size:
             words = f"Volume of size {parameters['BlockDeviceMapping.1.Ebs.VolumeSize']}GB is smaller than snapshot 'snap-0', expect size >= {size}GB"
             return refused("InvalidBlockDeviceMapping", words, 400)
@@ -196,18 +260,38 @@ class Api:
     def _get_parameters(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         names = parameters["Names"]
         found = [
-            {"Name": n, "Type": "String", "Value": PARAMETERS[n], "Version": 1, "DataType": "aws:ec2:image"}
+            {
+                "Name": n,
+                "Type": "String",
+                "Value": PARAMETERS[n],
+                "Version": 1,
+                "DataType": "aws:ec2:image",
+            }
             for n in names
             if n in PARAMETERS
         ]
-        return as_json({"Parameters": found, "InvalidParameters": [n for n in names if n not in PARAMETERS]})
+        return as_json(
+            {"Parameters": found, "InvalidParameters": [n for n in names if n not in PARAMETERS]}
+        )
 
     def _get_service_quota(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
         code = parameters["QuotaCode"]
         value = self.world.settings["quotas"].get(code, 512.0)
-        return as_json({"Quota": {"ServiceCode": "ec2", "QuotaCode": code, "Value": float(value), "Unit": "None", "Adjustable": True}})
+        return as_json(
+            {
+                "Quota": {
+                    "ServiceCode": "ec2",
+                    "QuotaCode": code,
+                    "Value": float(value),
+                    "Unit": "None",
+                    "Adjustable": True,
+                }
+            }
+        )
 
-    def _get_spot_placement_scores(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+    def _get_spot_placement_scores(
+        self, region: str, parameters: dict[str, Any], passed_on: Any
+    ) -> Any:
         kinds = [k for k in parameters if k.startswith("InstanceType.")]
         regions = [v for k, v in parameters.items() if k.startswith("RegionName.")]
         rows = ""
@@ -215,11 +299,18 @@ class Api:
             for zone in _zones(one):
                 score = self.world.settings["scores"].get(zone, 5) if len(kinds) >= 3 else 1
                 rows += f"<item><region>{one}</region><availabilityZoneId>{zone}</availabilityZoneId><score>{score}</score></item>"
-        return as_xml("GetSpotPlacementScores", f"<spotPlacementScoreSet>{rows}</spotPlacementScoreSet>")
+        return as_xml(
+            "GetSpotPlacementScores", f"<spotPlacementScoreSet>{rows}</spotPlacementScoreSet>"
+        )
 
-    def _describe_spot_price_history(self, region: str, parameters: dict[str, Any], passed_on: Any) -> Any:
+    def _describe_spot_price_history(
+        self, region: str, parameters: dict[str, Any], passed_on: Any
+    ) -> Any:
         kinds = [v for k, v in parameters.items() if k.startswith("InstanceType.")]
-        wanted, now = parameters.get("AvailabilityZone"), time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime())
+        wanted, now = (
+            parameters.get("AvailabilityZone"),
+            time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime()),
+        )
         rows = "".join(
             f"<item><instanceType>{kind}</instanceType><productDescription>Linux/UNIX</productDescription><spotPrice>"
             f"{self.world.settings['price']:.6f}</spotPrice><timestamp>{now}</timestamp><availabilityZone>{name}</availabilityZone>"
@@ -228,7 +319,10 @@ class Api:
             for zone, name in _zones(region).items()
             if wanted in (None, name)
         )
-        return as_xml("DescribeSpotPriceHistory", f"<spotPriceHistorySet>{rows}</spotPriceHistorySet><nextToken></nextToken>")
+        return as_xml(
+            "DescribeSpotPriceHistory",
+            f"<spotPriceHistorySet>{rows}</spotPriceHistorySet><nextToken></nextToken>",
+        )
 
     # ------------------------------------------------------------ control
 
@@ -248,7 +342,9 @@ class Api:
                 world.stock.clear()
                 self.faults.clear()
             elif what == "preempt":
-                for body_ in [world.bodies[body["id"]]] if "id" in body else list(world.bodies.values()):
+                for body_ in (
+                    [world.bodies[body["id"]]] if "id" in body else list(world.bodies.values())
+                ):
                     if body_.instance.lifecycle == "spot" or "id" in body:
                         code = "Server.SpotInstanceTermination"
                         world.end(body_.instance, code, f"{code}: Spot instance termination")
@@ -261,7 +357,12 @@ class Api:
             elif what == "instances":
                 world.refresh_all()
                 return {
-                    i: {"state": b.instance.state, "machine": b.machine, "type": b.instance.instance_type} for i, b in world.bodies.items()
+                    i: {
+                        "state": b.instance.state,
+                        "machine": b.machine,
+                        "type": b.instance.instance_type,
+                    }
+                    for i, b in world.bodies.items()
                 }
             else:
                 return {"error": f"no route {what}"}
@@ -309,7 +410,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
-        if len(body) < length:  # whoever asked was killed in the middle: no server carries out half a request
+        if (
+            len(body) < length
+        ):  # whoever asked was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         if self.path.startswith("/_double/"):
@@ -325,7 +428,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _control(self, body: Any) -> None:
         answer = self.api.control(self.path.removeprefix("/_double/"), body)
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(answer, default=str).encode())
+        self._send(
+            200, {"Content-Type": "application/json"}, json.dumps(answer, default=str).encode()
+        )
 
     def _send(self, status: int, headers: dict[str, str], body: bytes) -> None:
         self.send_response(status)
@@ -389,7 +494,9 @@ class AwsDouble:
     def start(self) -> AwsDouble:
         """Start it and wait until it serves."""
         command = [sys.executable, str(Path(__file__).absolute()), "--port", "0", *self._options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        )
         assert self._process.stdout
         line = self._process.stdout.readline()
         assert line.startswith("READY "), f"the double did not start: {line!r}"

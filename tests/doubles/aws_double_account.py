@@ -17,7 +17,15 @@ from nbprov.model.spec import Request
 
 CPU, GPU = "m6i.large", "g5.xlarge"
 REGION, ZONE = "us-east-1", "use1-az6"
-KEPT = {"hide": 0.0, "end": 0.0, "boot": 0.0, "price": 0.5, "quotas": {}, "scores": {}, "answer": 0.0}
+KEPT = {
+    "hide": 0.0,
+    "end": 0.0,
+    "boot": 0.0,
+    "price": 0.5,
+    "quotas": {},
+    "scores": {},
+    "answer": 0.0,
+}
 
 
 def offer(
@@ -32,7 +40,19 @@ def offer(
 ) -> Offer:
     """An offer of AWS's."""
     return Offer(
-        "aws", region, zone, kind, gpu, 1 if gpu else 0, vcpus, 8, market, usd("0.5"), source="test", as_of="2026-11-22", arch=arch
+        "aws",
+        region,
+        zone,
+        kind,
+        gpu,
+        1 if gpu else 0,
+        vcpus,
+        8,
+        market,
+        usd("0.5"),
+        source="test",
+        as_of="2026-11-22",
+        arch=arch,
     )
 
 

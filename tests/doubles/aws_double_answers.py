@@ -22,8 +22,16 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
         "You have requested more vCPU capacity than your current vCPU limit of 8 allows for the instance bucket that the specified instance "
         "type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
     ),
-    "credentials": (401, "AuthFailure", "AWS was not able to validate the provided access credentials"),
-    "balance": (401, "Blocked", "This account is currently blocked and not recognized as a valid account."),
+    "credentials": (
+        401,
+        "AuthFailure",
+        "AWS was not able to validate the provided access credentials",
+    ),
+    "balance": (
+        401,
+        "Blocked",
+        "This account is currently blocked and not recognized as a valid account.",
+    ),
     "permission": (
         403,
         "UnauthorizedOperation",
@@ -31,7 +39,11 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
         "ec2:RunInstances on resource: arn:aws:ec2:us-east-1:123456789012:instance/* because no identity-based policy allows the "
         "ec2:RunInstances action. Encoded authorization failure message: AbC123",
     ),
-    "bad_request": (400, "InvalidParameterCombination", "The parameters that were given do not go together."),
+    "bad_request": (
+        400,
+        "InvalidParameterCombination",
+        "The parameters that were given do not go together.",
+    ),
     "not_offered": (
         400,
         "Unsupported",
@@ -40,7 +52,11 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     ),
     "rate_limit": (503, "RequestLimitExceeded", "Request limit exceeded."),
     "transient": (500, "InternalError", "An internal error has occurred"),
-    "spot": (500, "InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request."),
+    "spot": (
+        500,
+        "InsufficientInstanceCapacity",
+        "There is no Spot capacity available that matches your request.",
+    ),
     "volume_tags": (
         403,
         "UnauthorizedOperation",
@@ -51,16 +67,35 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
 """Scripted refusals: status, code, message, worded as EC2 does (the sources stand in the corpus of the contract tests)."""
 
 
-def refused(code: str, message: str, status: int, *, service: str = "ec2", headers: dict[str, str] | None = None) -> Answer:
+def refused(
+    code: str,
+    message: str,
+    status: int,
+    *,
+    service: str = "ec2",
+    headers: dict[str, str] | None = None,
+) -> Answer:
     """An error in the form of its service."""
     words = escape(message)
     if service in ("ssm", "service-quotas"):
-        return status, {"Content-Type": JSON}, json.dumps({"__type": code, "message": message}).encode()
+        return (
+            status,
+            {"Content-Type": JSON},
+            json.dumps({"__type": code, "message": message}).encode(),
+        )
     text = f"<Errors><Error><Code>{code}</Code><Message>{words}</Message></Error></Errors><RequestID>double</RequestID>"
     if service == "sts":
         text = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{words}</Message></Error><RequestId>double</RequestId>"
-        return status, {"Content-Type": "text/xml"}, f"<ErrorResponse>{text}</ErrorResponse>".encode()
-    return status, {"Content-Type": "text/xml", **(headers or {})}, f"<Response>{text}</Response>".encode()
+        return (
+            status,
+            {"Content-Type": "text/xml"},
+            f"<ErrorResponse>{text}</ErrorResponse>".encode(),
+        )
+    return (
+        status,
+        {"Content-Type": "text/xml", **(headers or {})},
+        f"<Response>{text}</Response>".encode(),
+    )
 
 
 def as_json(value: object) -> Answer:

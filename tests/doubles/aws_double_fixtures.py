@@ -45,4 +45,6 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(check, "CHECK_SECONDS", PLENTY)
     monkeypatch.setattr(check, "ZONES_SECONDS", PLENTY - 10)
     monkeypatch.setattr(stock, "STOCK_SECONDS", PLENTY)
-    monkeypatch.setattr(clients, "_BOUNDS", {**clients._BOUNDS, clients.QUICK: (PLENTY / 3, PLENTY / 3, 1)})
+    monkeypatch.setattr(
+        clients, "_BOUNDS", {**clients._BOUNDS, clients.QUICK: (PLENTY / 3, PLENTY / 3, 1)}
+    )

@@ -65,7 +65,11 @@ def wrong_answer(service: str, call: str, body: bytes) -> list[str]:
         return list(_wrong_json(json.loads(body), shape, call))
     root = ElementTree.fromstring(body)
     node = next((c for c in root if _tag(c) == f"{call}Result"), root)
-    return [problem for problem in _wrong_xml(node, shape, call, top=True) if not problem.startswith(MEANT)]
+    return [
+        problem
+        for problem in _wrong_xml(node, shape, call, top=True)
+        if not problem.startswith(MEANT)
+    ]
 
 
 def _tree(flat: Mapping[str, str]) -> dict[str, Any]:
@@ -83,7 +87,9 @@ def _tree(flat: Mapping[str, str]) -> dict[str, Any]:
 def _typed(node: Any, shape: Any, path: str, problems: list[str]) -> Any:
     """The parameters as Python values, by the model; what it does not know is a problem."""
     if shape.type_name == "structure":
-        names = {_query_name(name, member): (name, member) for name, member in shape.members.items()}
+        names = {
+            _query_name(name, member): (name, member) for name, member in shape.members.items()
+        }
         found = {}
         for key, value in node.items() if isinstance(node, dict) else ():
             if key not in names:
@@ -93,10 +99,15 @@ def _typed(node: Any, shape: Any, path: str, problems: list[str]) -> Any:
             found[name] = _typed(value, member, f"{path}.{name}", problems)
         return found
     if shape.type_name == "list":
-        if not isinstance(node, dict) or sorted(node, key=int) != [str(n + 1) for n in range(len(node))]:
+        if not isinstance(node, dict) or sorted(node, key=int) != [
+            str(n + 1) for n in range(len(node))
+        ]:
             problems.append(f"{path} is no list: {node!r}")
             return []
-        return [_typed(node[key], shape.member, f"{path}[{key}]", problems) for key in sorted(node, key=int)]
+        return [
+            _typed(node[key], shape.member, f"{path}[{key}]", problems)
+            for key in sorted(node, key=int)
+        ]
     return _scalar(str(node), shape, path, problems)
 
 
@@ -129,9 +140,13 @@ def _scalar(text: str, shape: Any, path: str, problems: list[str]) -> Any:
     return text
 
 
-def _wrong_xml(node: ElementTree.Element, shape: Any, path: str, *, top: bool = False) -> Iterator[str]:
+def _wrong_xml(
+    node: ElementTree.Element, shape: Any, path: str, *, top: bool = False
+) -> Iterator[str]:
     if shape.type_name == "structure":
-        names = {str(m.serialization.get("name", name)): (name, m) for name, m in shape.members.items()}
+        names = {
+            str(m.serialization.get("name", name)): (name, m) for name, m in shape.members.items()
+        }
         for child in node:
             if _tag(child) in names:
                 name, member = names[_tag(child)]

@@ -20,11 +20,27 @@ from typing import Any
 
 IMAGES = {
     # id: name, architecture, size of its disk in GB
-    "ami-0a0000000000ubu24": ("ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20261001", "x86_64", 8),
-    "ami-0b0000000000ubu24": ("ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20261001", "arm64", 8),
-    "ami-0c0000000000dlami": ("Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261006", "x86_64", 75),
+    "ami-0a0000000000ubu24": (
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-amd64-server-20261001",
+        "x86_64",
+        8,
+    ),
+    "ami-0b0000000000ubu24": (
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-arm64-server-20261001",
+        "arm64",
+        8,
+    ),
+    "ami-0c0000000000dlami": (
+        "Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261006",
+        "x86_64",
+        75,
+    ),
     "ami-0e0000000000disks": ("an image of one's own with a disk for data", "x86_64", 8),
-    "ami-0d0000000000dlami": ("Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261006", "arm64", 75),
+    "ami-0d0000000000dlami": (
+        "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) 20261006",
+        "arm64",
+        75,
+    ),
 }
 DATA_DISKS = {"ami-0e0000000000disks": "/dev/sdb"}
 """Images with a second disk, which outlives its machine unless the create says otherwise."""
@@ -93,7 +109,15 @@ class World:
         self.lock = threading.RLock()
         self.bodies: dict[str, Body] = {}
         self.stock: list[dict[str, Any]] = []
-        self.settings: dict[str, Any] = {"hide": 0.0, "end": 0.0, "boot": 0.0, "price": 0.5, "quotas": {}, "scores": {}, "answer": 0.0}
+        self.settings: dict[str, Any] = {
+            "hide": 0.0,
+            "end": 0.0,
+            "boot": 0.0,
+            "price": 0.5,
+            "quotas": {},
+            "scores": {},
+            "answer": 0.0,
+        }
         self.busy = False
         self.next_fault = ""
         self.next_seconds = 0.0
@@ -103,7 +127,12 @@ class World:
         from moto.ec2.models import EC2Backend
         from moto.ec2.models.amis import Ami
 
-        world, run, reservations, drop = self, EC2Backend.run_instances, EC2Backend.all_reservations, EC2Backend.delete_security_group
+        world, run, reservations, drop = (
+            self,
+            EC2Backend.run_instances,
+            EC2Backend.all_reservations,
+            EC2Backend.delete_security_group,
+        )
         subnets = EC2Backend.create_subnet
         mappings = Ami.block_device_mappings.fget
 
@@ -111,7 +140,12 @@ class World:
             found = mappings(self)
             found[0]["Ebs"]["VolumeSize"] = IMAGES[self.id][2] if self.id in IMAGES else 15
             if self.id in DATA_DISKS:
-                more = {"VolumeSize": 5, "DeleteOnTermination": False, "VolumeType": "gp3", "SnapshotId": found[0]["Ebs"]["SnapshotId"]}
+                more = {
+                    "VolumeSize": 5,
+                    "DeleteOnTermination": False,
+                    "VolumeType": "gp3",
+                    "SnapshotId": found[0]["Ebs"]["SnapshotId"],
+                }
                 found.append({"DeviceName": DATA_DISKS[self.id], "Ebs": more})
             return found
 
@@ -136,7 +170,12 @@ class World:
 
         def delete_security_group(self: Any, name: Any = None, group_id: Any = None) -> Any:
             world.refresh_all()
-            used = {g.id for b in world.bodies.values() if b.instance.state != "terminated" for g in b.instance.security_groups}
+            used = {
+                g.id
+                for b in world.bodies.values()
+                if b.instance.state != "terminated"
+                for g in b.instance.security_groups
+            }
             if group_id in used:
                 raise _error("DependencyViolation", f"resource {group_id} has a dependent object")
             return drop(self, name, group_id)
@@ -146,16 +185,24 @@ class World:
         EC2Backend.run_instances = run_instances
         EC2Backend.all_reservations = all_reservations
         EC2Backend.delete_security_group = delete_security_group
-        EC2Backend.start_instances = lambda self, ids: world.start(self.get_multi_instances_by_id(ids))
-        EC2Backend.stop_instances = lambda self, ids: world.stop(self.get_multi_instances_by_id(ids))
-        EC2Backend.terminate_instances = lambda self, ids: world.terminate(self.get_multi_instances_by_id(ids))
+        EC2Backend.start_instances = lambda self, ids: world.start(
+            self.get_multi_instances_by_id(ids)
+        )
+        EC2Backend.stop_instances = lambda self, ids: world.stop(
+            self.get_multi_instances_by_id(ids)
+        )
+        EC2Backend.terminate_instances = lambda self, ids: world.terminate(
+            self.get_multi_instances_by_id(ids)
+        )
 
     # ------------------------------------------------------------ the life of an instance
 
     def born(self, instance: Any, user_data: Any) -> None:
         """A new instance: pending, with a real machine behind it where there are any."""
         now = time.monotonic()
-        body = self.bodies[instance.id] = Body(instance, boot=now + self.settings["boot"], fault=self.next_fault)
+        body = self.bodies[instance.id] = Body(
+            instance, boot=now + self.settings["boot"], fault=self.next_fault
+        )
         body.hidden = now + (self.next_seconds if body.fault == "hide" else self.settings["hide"])
         self._set(instance, "pending", 0)
         if instance.lifecycle == "spot":
@@ -192,7 +239,10 @@ class World:
         """Start what is stopped; as EC2, refuse all where one is in another state."""
         for i in instances:
             if i.state not in ("stopped", "running", "pending"):
-                raise _error("IncorrectInstanceState", f"The instance '{i.id}' is not in a state from which it can be started.")
+                raise _error(
+                    "IncorrectInstanceState",
+                    f"The instance '{i.id}' is not in a state from which it can be started.",
+                )
         changed = []
         for i in instances:
             before = _copy(i)
@@ -214,12 +264,21 @@ class World:
                 words = f"You can't stop the Spot Instance '{i.id}' because it is associated with a one-time Spot Instance request."
                 raise _error("UnsupportedOperation", words)
             if i.state not in ("running", "stopping", "stopped"):
-                raise _error("IncorrectInstanceState", f"This instance '{i.id}' is not in a state from which it can be stopped.")
+                raise _error(
+                    "IncorrectInstanceState",
+                    f"This instance '{i.id}' is not in a state from which it can be stopped.",
+                )
         changed = []
         for i in instances:
             before = _copy(i)
             if i.state == "running":
-                self._set(i, "stopping", 64, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
+                self._set(
+                    i,
+                    "stopping",
+                    64,
+                    "Client.UserInitiatedShutdown",
+                    "Client.UserInitiatedShutdown: User initiated shutdown",
+                )
                 if self.bodies[i.id].machine:
                     self.machines.stop(self.bodies[i.id].machine)
             changed.append((i, before))
@@ -230,7 +289,11 @@ class World:
         changed = []
         for i in instances:
             before = _copy(i)
-            self.end(i, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
+            self.end(
+                i,
+                "Client.UserInitiatedShutdown",
+                "Client.UserInitiatedShutdown: User initiated shutdown",
+            )
             changed.append((i, before))
         return changed
 
@@ -247,7 +310,9 @@ class World:
             self._set(i, body.odd, 16)
         elif i.state == "shutting-down":
             self._ended(body, now)
-        elif i.state == "stopping" and (not body.machine or self.machines.state(body.machine) == "stopped"):
+        elif i.state == "stopping" and (
+            not body.machine or self.machines.state(body.machine) == "stopped"
+        ):
             i.stop()
             self._set(i, "stopped", 80, i.state_reason.code, i.state_reason.message)
         elif i.state == "pending" and body.fault == "late_failure":
@@ -305,7 +370,9 @@ class World:
 
         instance._state.name, instance._state.code = name, number
         instance._reason = (
-            f"User initiated ({time.strftime('%Y-%m-%d %H:%M:%S GMT', time.gmtime())})" if code.startswith("Client.User") else ""
+            f"User initiated ({time.strftime('%Y-%m-%d %H:%M:%S GMT', time.gmtime())})"
+            if code.startswith("Client.User")
+            else ""
         )
         instance.state_reason = StateReason(words, code) if code else StateReason()
 
@@ -321,16 +388,28 @@ class World:
         """Whether the stock that was set does not suffice for so many machines."""
         self.refresh_all()
         for rule in self.stock:
-            if any(rule.get(key) not in (None, "", where[key]) for key in ("region", "zone", "type", "market")):
+            if any(
+                rule.get(key) not in (None, "", where[key])
+                for key in ("region", "zone", "type", "market")
+            ):
                 continue
-            same = [b for b in self.bodies.values() if self._fits(b.instance, rule) and b.instance.state in ("pending", "running")]
+            same = [
+                b
+                for b in self.bodies.values()
+                if self._fits(b.instance, rule) and b.instance.state in ("pending", "running")
+            ]
             if rule["left"] - len(same) < count:
                 return True
         return False
 
     def _fits(self, i: Any, rule: dict[str, Any]) -> bool:
         market = "spot" if i.lifecycle == "spot" else "on-demand"
-        told = {"region": i.region_name, "zone": zone_id(i.region_name, i.placement.zone), "type": i.instance_type, "market": market}
+        told = {
+            "region": i.region_name,
+            "zone": zone_id(i.region_name, i.placement.zone),
+            "type": i.instance_type,
+            "market": market,
+        }
         return all(rule.get(key) in (None, "", value) for key, value in told.items())
 
 
@@ -338,7 +417,9 @@ def zone_id(region: str, name: str) -> str:
     """moto's id of a zone."""
     from moto.ec2.models.availability_zones_and_regions import RegionsAndZonesBackend
 
-    return next((z.zone_id for z in RegionsAndZonesBackend.zones.get(region, []) if z.name == name), name)
+    return next(
+        (z.zone_id for z in RegionsAndZonesBackend.zones.get(region, []) if z.name == name), name
+    )
 
 
 def _gpus(instance_type: str) -> tuple[str, float]:
@@ -348,7 +429,9 @@ def _gpus(instance_type: str) -> tuple[str, float]:
     if not devices:
         return "", 0.0
     one = devices[0]
-    return f"{re.sub(r'[^A-Za-z0-9]', '', one['Name'])}:{one['Count']}", one["MemoryInfo"]["SizeInMiB"] / 1024
+    return f"{re.sub(r'[^A-Za-z0-9]', '', one['Name'])}:{one['Count']}", one["MemoryInfo"][
+        "SizeInMiB"
+    ] / 1024
 
 
 def _copy(instance: Any) -> Any:

@@ -24,14 +24,25 @@ HEADER = (
 )  # fmt: skip
 ABOUT = (
     ("FormatVersion", "v1.0"),
-    ("Disclaimer", "This pricing list is for informational purposes only, see http://aws.amazon.com."),
+    (
+        "Disclaimer",
+        "This pricing list is for informational purposes only, see http://aws.amazon.com.",
+    ),
     ("Publication Date", "2026-11-20T20:59:55Z"),
     ("Version", "20261120205955"),
     ("OfferCode", "AmazonEC2"),
 )
 
 
-def machine(name: str, price: str, vcpus: int, memory: str, gpus: str = "NA", region: str = "us-east-1", **other: str) -> dict[str, str]:
+def machine(
+    name: str,
+    price: str,
+    vcpus: int,
+    memory: str,
+    gpus: str = "NA",
+    region: str = "us-east-1",
+    **other: str,
+) -> dict[str, str]:
     """A row of the list: a Linux machine on demand; `other` changes columns by name."""
     plain = {
         "SKU": f"SKU{abs(hash((name, price))) % 10**9}",
@@ -68,7 +79,12 @@ def unwanted(name: str, vcpus: int, memory: str, gpus: str = "NA") -> list[dict[
     """Rows that stand beside every machine in a list, each with a price that must never be taken for it."""
     variants: tuple[dict[str, str], ...] = (
         {"TermType": "Reserved", "LeaseContractLength": "1yr", "OfferingClass": "standard"},
-        {"TermType": "Reserved", "LeaseContractLength": "3yr", "OfferingClass": "convertible", "Unit": "Quantity"},
+        {
+            "TermType": "Reserved",
+            "LeaseContractLength": "3yr",
+            "OfferingClass": "convertible",
+            "Unit": "Quantity",
+        },
         {"Tenancy": "Dedicated"},
         {"Tenancy": "Host", "PricePerUnit": "0.0000000000"},
         {"Operating System": "Windows"},
@@ -84,7 +100,11 @@ def unwanted(name: str, vcpus: int, memory: str, gpus: str = "NA") -> list[dict[
     return [machine(name, "0.0101", vcpus, memory, gpus, **other) for other in variants]
 
 
-def price_list(rows: Iterable[dict[str, str]], header: Sequence[str] = HEADER, about: Sequence[Sequence[str]] = ABOUT) -> str:
+def price_list(
+    rows: Iterable[dict[str, str]],
+    header: Sequence[str] = HEADER,
+    about: Sequence[Sequence[str]] = ABOUT,
+) -> str:
     """The text of a list."""
     text = io.StringIO()
     write = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow
@@ -131,7 +151,9 @@ class Ec2Double:
         action = form.pop("Action")
         assert form.pop("Version") == self._model.api_version
         self._check(action, form)
-        scope = re.search(r"Credential=[^/]+/\d+/([^/]+)/ec2/aws4_request", asked.headers.get("authorization", ""))
+        scope = re.search(
+            r"Credential=[^/]+/\d+/([^/]+)/ec2/aws4_request", asked.headers.get("authorization", "")
+        )
         assert scope, "the request is not signed"
         name = scope[1]
         self.calls.append((name, action, form))
@@ -149,7 +171,11 @@ class Ec2Double:
         following = f"token-{end}" if end < len(items) else ""
         listed = "".join(f"<item>{item}</item>" for item in items[start:end])
         # EC2 closes some answers with an empty token and others with none.
-        token = f"<nextToken>{following}</nextToken>" if following or action == "DescribeSpotPriceHistory" else ""
+        token = (
+            f"<nextToken>{following}</nextToken>"
+            if following or action == "DescribeSpotPriceHistory"
+            else ""
+        )
         return _xml(
             f'<{action}Response xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>'
             f"<{element}>{listed}</{element}>{token}</{action}Response>"
@@ -160,7 +186,9 @@ class Ec2Double:
         shape = self._model.operation_model(action).input_shape
         known = set()
         for name, member in (shape.members if shape else {}).items():
-            written = member.serialization.get("queryName") or member.serialization.get("name") or name
+            written = (
+                member.serialization.get("queryName") or member.serialization.get("name") or name
+            )
             known.add(written[0].upper() + written[1:])
         odd = {key for key in form if key.split(".")[0] not in known}
         assert not odd, f"{action} has no parameters {odd}"
@@ -184,11 +212,18 @@ class Ec2Double:
         assert action == "DescribeSpotPriceHistory"
         assert form["ProductDescription.1"] == "Linux/UNIX"
         assert form["StartTime"]
-        return "spotPriceHistorySet", ["".join(f"<{key}>{value}</{key}>" for key, value in entry.items()) for entry in region.spot]
+        return "spotPriceHistorySet", [
+            "".join(f"<{key}>{value}</{key}>" for key, value in entry.items())
+            for entry in region.spot
+        ]
 
 
 def _xml(text: str, status: int = 200) -> Answer:
-    return Answer(status, f'<?xml version="1.0" encoding="UTF-8"?>{text}'.encode(), {"Content-Type": "text/xml;charset=UTF-8"})
+    return Answer(
+        status,
+        f'<?xml version="1.0" encoding="UTF-8"?>{text}'.encode(),
+        {"Content-Type": "text/xml;charset=UTF-8"},
+    )
 
 
 def _type(one: dict[str, Any]) -> str:
@@ -213,9 +248,21 @@ def _type(one: dict[str, Any]) -> str:
     return "".join(parts)
 
 
-def spot(name: str, zone: str, price: str, when: str = "2026-11-22T01:00:00.000Z", product: str = "Linux/UNIX") -> dict[str, str]:
+def spot(
+    name: str,
+    zone: str,
+    price: str,
+    when: str = "2026-11-22T01:00:00.000Z",
+    product: str = "Linux/UNIX",
+) -> dict[str, str]:
     """An entry of the spot price history; `zone` by name, as EC2 has it."""
-    return {"instanceType": name, "productDescription": product, "spotPrice": price, "timestamp": when, "availabilityZone": zone}
+    return {
+        "instanceType": name,
+        "productDescription": product,
+        "spotPrice": price,
+        "timestamp": when,
+        "availabilityZone": zone,
+    }
 
 
 def large_list(megabytes: int) -> Iterator[bytes]:
@@ -225,7 +272,10 @@ def large_list(megabytes: int) -> Iterator[bytes]:
     sent, number = len(start), 0
     while sent < megabytes << 20:
         name = f"m{number % 9}i.{number}xlarge"
-        rows = [machine(name, "1.5", 8, "32 GiB"), *(row for _ in range(20) for row in unwanted(name, 8, "32 GiB"))]
+        rows = [
+            machine(name, "1.5", 8, "32 GiB"),
+            *(row for _ in range(20) for row in unwanted(name, 8, "32 GiB")),
+        ]
         piece = price_list(rows, about=()).encode().split(b"\n", 1)[1]
         yield piece
         sent, number = sent + len(piece), number + 1

@@ -11,7 +11,13 @@ PATH = "/api/retail/prices"
 
 
 def meter(
-    size: str, price: float, region: str = "eastus", *, spot: bool = False, product: str = "Virtual Machines Series", **other: Any
+    size: str,
+    price: float,
+    region: str = "eastus",
+    *,
+    spot: bool = False,
+    product: str = "Virtual Machines Series",
+    **other: Any,
 ) -> dict[str, Any]:
     """A meter as the API writes it; `other` changes fields by name."""
     short = size.removeprefix("Standard_").replace("_", " ") + (" Spot" if spot else "")
@@ -60,13 +66,21 @@ class AzureDouble:
         )
         items = found[start:end]
         return json_answer(
-            {"BillingCurrency": "USD", "CustomerEntityType": "Retail", "Items": items, "NextPageLink": link, "Count": len(items)}
+            {
+                "BillingCurrency": "USD",
+                "CustomerEntityType": "Retail",
+                "Items": items,
+                "NextPageLink": link,
+                "Count": len(items),
+            }
         )
 
 
 def _passes(question: str, one: dict[str, Any]) -> bool:
     """Whether a meter passes an OData filter of `eq` and `contains`, joined by `and`, with `or` inside brackets; anything else is refused."""
-    held = re.sub(r"\(((?:contains\([^)]*\)(?: or )?)+)\)", lambda group: str(_any(group[1], one)), question)
+    held = re.sub(
+        r"\(((?:contains\([^)]*\)(?: or )?)+)\)", lambda group: str(_any(group[1], one)), question
+    )
     result = True
     for part in held.split(" and "):
         equal = re.fullmatch(r"(\w+) eq '([^']*)'", part)

@@ -9,7 +9,15 @@ from web_double import Answer, Asked, WebDouble, json_answer
 PATH = "/v1/vms/machine-types"
 
 
-def machine(kind: str, model: str, region: str, gpu: str, vcpu: str = "0.0037", gib: str = "0.0062", **other: Any) -> dict[str, Any]:
+def machine(
+    kind: str,
+    model: str,
+    region: str,
+    gpu: str,
+    vcpu: str = "0.0037",
+    gib: str = "0.0062",
+    **other: Any,
+) -> dict[str, Any]:
     """A machine type; prices are decimals in text, each in an object of its own."""
     plain = {
         "dataCenterId": region,
@@ -35,7 +43,9 @@ def machine(kind: str, model: str, region: str, gpu: str, vcpu: str = "0.0037", 
 class CudoDouble:
     """The list, for whoever brings the key."""
 
-    def __init__(self, web: WebDouble, machines: list[dict[str, Any]], key: str = "cudo-key-1234") -> None:
+    def __init__(
+        self, web: WebDouble, machines: list[dict[str, Any]], key: str = "cudo-key-1234"
+    ) -> None:
         self.machines = machines
         self.key = key
         web.on(PATH, self.answer)

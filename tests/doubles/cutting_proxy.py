@@ -66,7 +66,9 @@ class CuttingProxy:
         pair = (writer, back)
         self._pairs.add(pair)
         try:
-            await asyncio.gather(self._pass_on(reader, back, "heard"), self._pass_on(there, writer, "said"))
+            await asyncio.gather(
+                self._pass_on(reader, back, "heard"), self._pass_on(there, writer, "said")
+            )
         except OSError:
             pass
         finally:
@@ -74,7 +76,9 @@ class CuttingProxy:
             writer.close()
             back.close()
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str) -> None:
+    async def _pass_on(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str
+    ) -> None:
         while data := await reader.read(65536):
             left = self._left.get(way)
             if left is not None:

@@ -24,7 +24,13 @@ class Fetching:
         Set it, and the fetch ends with `Stopped`.
     """
 
-    def __init__(self, endpoints: Mapping[str, str], *, regions: Sequence[str] = (), keys: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        endpoints: Mapping[str, str],
+        *,
+        regions: Sequence[str] = (),
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         self.pauses: list[float] = []
         self.seen: list[Progress] = []
         self.stop = threading.Event()

@@ -51,7 +51,9 @@ class FilesDouble:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         self.port = self._server.server_address[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -85,7 +87,9 @@ class FilesDouble:
             return
         self._send(http, asked, content, fault, detail)
 
-    def _send(self, http: BaseHTTPRequestHandler, asked: Asked, content: bytes, fault: str, detail: str) -> None:
+    def _send(
+        self, http: BaseHTTPRequestHandler, asked: Asked, content: bytes, fault: str, detail: str
+    ) -> None:
         etag = '"' + hashlib.blake2b(content, digest_size=8).hexdigest() + '"'
         if asked.headers.get("if-none-match") == etag:
             asked.status = 304
@@ -105,7 +109,9 @@ class FilesDouble:
         http.send_response(asked.status)
         http.send_header("ETag", etag)
         if fault not in ("more", "chunked"):
-            http.send_header("Content-Length", str(len(part) + (int(detail) if fault == "long" else 0)))
+            http.send_header(
+                "Content-Length", str(len(part) + (int(detail) if fault == "long" else 0))
+            )
         if fault == "chunked":
             http.send_header("Transfer-Encoding", "chunked")
             part = b"%x\r\n%s\r\n0\r\n\r\n" % (len(part), part)

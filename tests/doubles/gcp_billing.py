@@ -25,7 +25,11 @@ AGGREGATED = f"/compute/v1/projects/{PROJECT}/aggregated"
 MONEY = {
     "type": "object",
     "required": ["currencyCode", "units", "nanos"],
-    "properties": {"currencyCode": {"const": "USD"}, "units": {"type": "string", "pattern": r"^\d+$"}, "nanos": {"type": "integer"}},
+    "properties": {
+        "currencyCode": {"const": "USD"},
+        "units": {"type": "string", "pattern": r"^\d+$"},
+        "nanos": {"type": "integer"},
+    },
 }
 SKU_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -34,7 +38,9 @@ SKU_SCHEMA: dict[str, Any] = {
         "category": {
             "type": "object",
             "required": ["serviceDisplayName", "resourceFamily", "resourceGroup", "usageType"],
-            "properties": {"usageType": {"enum": ["OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"]}},
+            "properties": {
+                "usageType": {"enum": ["OnDemand", "Preemptible", "Commit1Yr", "Commit3Yr"]}
+            },
         },
         "serviceRegions": {"type": "array", "items": {"type": "string"}},
         "pricingInfo": {
@@ -52,7 +58,10 @@ SKU_SCHEMA: dict[str, Any] = {
                                 "items": {
                                     "type": "object",
                                     "required": ["startUsageAmount", "unitPrice"],
-                                    "properties": {"startUsageAmount": {"type": "number"}, "unitPrice": MONEY},
+                                    "properties": {
+                                        "startUsageAmount": {"type": "number"},
+                                        "unitPrice": MONEY,
+                                    },
                                 },
                             }
                         },
@@ -65,7 +74,10 @@ SKU_SCHEMA: dict[str, Any] = {
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "required": ["skus", "nextPageToken"],
-    "properties": {"skus": {"type": "array", "items": SKU_SCHEMA}, "nextPageToken": {"type": "string"}},
+    "properties": {
+        "skus": {"type": "array", "items": SKU_SCHEMA},
+        "nextPageToken": {"type": "string"},
+    },
 }
 
 # Words before " Core"/" Ram": dollars an hour of a core and of a GiB, on demand and spot.
@@ -94,7 +106,13 @@ SSD = (0.08, 0.08)
 
 
 def sku(
-    description: str, dollars: float, *, group: str, usage: str = "OnDemand", regions: tuple[str, ...] = ("us-central1",), **more: Any
+    description: str,
+    dollars: float,
+    *,
+    group: str,
+    usage: str = "OnDemand",
+    regions: tuple[str, ...] = ("us-central1",),
+    **more: Any,
 ) -> dict[str, Any]:
     """One line of the catalogue."""
     units, nanos = divmod(round(Decimal(str(dollars)) * 10**9), 10**9)
@@ -117,30 +135,64 @@ def sku(
                 "summary": "",
                 "effectiveTime": "2026-11-22T00:00:00.000Z",
                 "currencyConversionRate": 1,
-                "pricingExpression": {"usageUnit": unit, "tieredRates": [{"startUsageAmount": 0, "unitPrice": price}]},
+                "pricingExpression": {
+                    "usageUnit": unit,
+                    "tieredRates": [{"startUsageAmount": 0, "unitPrice": price}],
+                },
             }
         ],
         "serviceProviderName": "Google",
     } | more
 
 
-def parts(place: str = "Americas", regions: tuple[str, ...] = ("us-central1",)) -> list[dict[str, Any]]:
+def parts(
+    place: str = "Americas", regions: tuple[str, ...] = ("us-central1",)
+) -> list[dict[str, Any]]:
     """The lines that machines are made of."""
     lines = []
     for words, (core, ram, spot_core, spot_ram) in HOSTS.items():
         group = "N1Standard" if words.startswith("N1") else ""
         for part, dollars, spot in (("Core", core, spot_core), ("Ram", ram, spot_ram)):
-            what = {"group": group or ("CPU" if part == "Core" else "RAM"), "regions": regions, "unit": "h" if part == "Core" else "GiBy.h"}
+            what = {
+                "group": group or ("CPU" if part == "Core" else "RAM"),
+                "regions": regions,
+                "unit": "h" if part == "Core" else "GiBy.h",
+            }
             lines.append(sku(f"{words} {part} running in {place}", dollars, **what))
-            lines.append(sku(f"Spot Preemptible {words} {part} running in {place}", spot, usage="Preemptible", **what))
+            lines.append(
+                sku(
+                    f"Spot Preemptible {words} {part} running in {place}",
+                    spot,
+                    usage="Preemptible",
+                    **what,
+                )
+            )
     for words, (dollars, spot) in GPUS.items():
         slice_ = words.startswith("A4")
-        tail = f"Spot Preemptible {words} running in {place}" if slice_ else f"{words} attached to Spot Preemptible VMs running in {place}"
+        tail = (
+            f"Spot Preemptible {words} running in {place}"
+            if slice_
+            else f"{words} attached to Spot Preemptible VMs running in {place}"
+        )
         lines.append(sku(f"{words} running in {place}", dollars, group="GPU", regions=regions))
-        lines.append(sku(tail, spot, group="GPU", usage="OnDemand" if slice_ else "Preemptible", regions=regions))
+        lines.append(
+            sku(
+                tail,
+                spot,
+                group="GPU",
+                usage="OnDemand" if slice_ else "Preemptible",
+                regions=regions,
+            )
+        )
     lines.append(sku("SSD backed Local Storage", SSD[0], group="LocalSSD", regions=regions))
     lines.append(
-        sku("SSD backed Local Storage attached to Spot Preemptible VMs", SSD[1], group="LocalSSD", usage="Preemptible", regions=regions)
+        sku(
+            "SSD backed Local Storage attached to Spot Preemptible VMs",
+            SSD[1],
+            group="LocalSSD",
+            usage="Preemptible",
+            regions=regions,
+        )
     )
     return lines
 
@@ -150,17 +202,38 @@ def lookalikes() -> list[dict[str, Any]]:
     cheap = 0.0001
     return [
         sku("Commitment v1: N2 Cpu in Americas for 1 Year", cheap, group="CPU", usage="Commit1Yr"),
-        sku("Commitment v1: Nvidia H100 80GB GPU running in Americas for 3 Years", cheap, group="GPU", usage="Commit3Yr"),
+        sku(
+            "Commitment v1: Nvidia H100 80GB GPU running in Americas for 3 Years",
+            cheap,
+            group="GPU",
+            usage="Commit3Yr",
+        ),
         sku("N2 Custom Instance Core running in Americas", cheap, group="CPU"),
         sku("N2 Custom Extended Instance Ram running in Americas", cheap, group="RAM"),
         sku("N2 Sole Tenancy Instance Core running in Americas", cheap, group="CPU"),
-        sku("Sole Tenancy Premium for N2 Sole Tenancy Instance Core running in Americas", cheap, group="CPU"),
+        sku(
+            "Sole Tenancy Premium for N2 Sole Tenancy Instance Core running in Americas",
+            cheap,
+            group="CPU",
+        ),
         sku("Reserved A2 Instance Core running in Americas", cheap, group="CPU"),
-        sku("Nvidia H100 80GB GPU attached to DWS Defined Duration VMs running in Americas", 4.2, group="GPU"),
+        sku(
+            "Nvidia H100 80GB GPU attached to DWS Defined Duration VMs running in Americas",
+            4.2,
+            group="GPU",
+        ),
         sku("Reserved Nvidia H100 80GB GPU in Americas in Calendar Mode", 4.8, group="GPU"),
-        sku("Nvidia Tesla T4 GPU attached to Sole Tenancy VMs running in Americas", cheap, group="GPU"),
+        sku(
+            "Nvidia Tesla T4 GPU attached to Sole Tenancy VMs running in Americas",
+            cheap,
+            group="GPU",
+        ),
         sku("Nvidia Tesla T4 Virtual Workstation GPU running in Americas", cheap, group="GPU"),
-        sku("Network Egress via Carrier Peering Network - Americas", cheap, group="PeeringOrInterconnectEgress"),
+        sku(
+            "Network Egress via Carrier Peering Network - Americas",
+            cheap,
+            group="PeeringOrInterconnectEgress",
+        ),
         sku("Nvidia H300 GPU running in Americas", 20.0, group="GPU"),
     ]
 
@@ -191,7 +264,12 @@ class GcpDouble:
         self.unreachable: list[str] = []
         web.on(SKUS_PATH, self.answer_skus)
         web.on(re.compile(rf"{AGGREGATED}/\w+"), self.answer_aggregated)
-        web.on("/token", lambda _: json_answer({"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}))
+        web.on(
+            "/token",
+            lambda _: json_answer(
+                {"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}
+            ),
+        )
 
     @property
     def endpoints(self) -> dict[str, str]:
@@ -200,9 +278,15 @@ class GcpDouble:
     def answer_skus(self, asked: Asked) -> Answer:
         key = asked.query.get("key")
         if key is None and asked.headers.get("authorization") != f"Bearer {TOKEN}":
-            return _refused(403, "PERMISSION_DENIED", "Method doesn't allow unregistered callers (callers without established identity).")
+            return _refused(
+                403,
+                "PERMISSION_DENIED",
+                "Method doesn't allow unregistered callers (callers without established identity).",
+            )
         if key is not None and key != KEY:
-            return _refused(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key.")
+            return _refused(
+                400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."
+            )
         start = int(asked.query.get("pageToken") or 0)
         end = start + min(self.page, int(asked.query["pageSize"]))
         token = str(end) if end < len(self.skus) else ""
@@ -210,19 +294,37 @@ class GcpDouble:
 
     def answer_aggregated(self, asked: Asked) -> Answer:
         if asked.headers.get("authorization") != f"Bearer {TOKEN}":
-            return _refused(401, "UNAUTHENTICATED", "Request is missing required authentication credential.")
+            return _refused(
+                401, "UNAUTHENTICATED", "Request is missing required authentication credential."
+            )
         if self.zones is None:
-            return _refused(403, "PERMISSION_DENIED", "Required 'compute.machineTypes.list' permission for 'projects/double-project'")
+            return _refused(
+                403,
+                "PERMISSION_DENIED",
+                "Required 'compute.machineTypes.list' permission for 'projects/double-project'",
+            )
         kind = asked.path.rpartition("/")[2]
         index = 0 if kind == "machineTypes" else 1
-        family = re.compile(asked.query["filter"].partition('"')[2].rstrip('"')) if "filter" in asked.query else None
+        family = (
+            re.compile(asked.query["filter"].partition('"')[2].rstrip('"'))
+            if "filter" in asked.query
+            else None
+        )
         names = sorted(self.zones)
         start = int(asked.query.get("pageToken") or 0)
         items: dict[str, Any] = {}
         for zone in names[start : start + 2]:
-            here = [{"name": name} for name in self.zones[zone][index] if family is None or family.fullmatch(name)]
+            here = [
+                {"name": name}
+                for name in self.zones[zone][index]
+                if family is None or family.fullmatch(name)
+            ]
             items[f"zones/{zone}"] = {kind: here} if here else {}
-        more = {"nextPageToken": str(start + 2)} if start + 2 < len(names) else {"unreachables": self.unreachable}
+        more = (
+            {"nextPageToken": str(start + 2)}
+            if start + 2 < len(names)
+            else {"unreachables": self.unreachable}
+        )
         return json_answer({"items": items, **more})
 
     def login_file(self, folder: Path) -> Path:
@@ -231,7 +333,11 @@ class GcpDouble:
         from cryptography.hazmat.primitives.asymmetric import rsa
 
         private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        pem = private.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        pem = private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
         path = folder / "service-account.json"
         path.write_text(
             json.dumps(

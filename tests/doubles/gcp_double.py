@@ -34,7 +34,9 @@ OTHER_PROJECT = "nbprov-other"
 """A second project of the same person, in which nothing is."""
 READY_SECONDS = 30.0
 CALL_SECONDS = 30.0
-HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+HTML = (
+    b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+)
 
 
 class Double:
@@ -46,7 +48,9 @@ class Double:
         self.hang = 0.0
         self.api = Calls(world)
 
-    def answer(self, verb: str, target: str, raw: bytes, headers: Mapping[str, str]) -> tuple[int, bytes, dict[str, str]]:
+    def answer(
+        self, verb: str, target: str, raw: bytes, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, dict[str, str]]:
         """The status, body and headers for a request. `Lost`: carried out, and not answered."""
         parts = urlsplit(target)
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -58,7 +62,9 @@ class Double:
         try:
             body = self._read(method, raw, query)
             place = self._place(places, body)
-            return self._served(method, {**query, **places}, body, place, headers.get("Authorization", ""))
+            return self._served(
+                method, {**query, **places}, body, place, headers.get("Authorization", "")
+            )
         except Refusal as refused:
             return _json(refused.status, refused.body(), refused.headers)
 
@@ -68,10 +74,19 @@ class Double:
         time.sleep(self.hang)
         if params.get("project") == OTHER_PROJECT:
             told = self._elsewhere(method)
-            self.world.problems += [f"answer: {f}" for f in model().faults(method.response, told, method.name)]
+            self.world.problems += [
+                f"answer: {f}" for f in model().faults(method.response, told, method.name)
+            ]
             return _json(200, told)
         with self.world.lock:
-            self.calls.append({"call": method.name, "params": params, "body": _blotted(body), "bearer": _hash(bearer)})
+            self.calls.append(
+                {
+                    "call": method.name,
+                    "params": params,
+                    "body": _blotted(body),
+                    "bearer": _hash(bearer),
+                }
+            )
             fault = self.world.fault(method.name, place)
         if fault and fault.do == "slow":
             time.sleep(fault.seconds)
@@ -107,17 +122,27 @@ class Double:
     def _elsewhere(self, method: Method) -> Any:
         """The answer of the project in which there is nothing."""
         found = {
-            "instances.aggregatedList": {"kind": "compute#instanceAggregatedList", "id": "x", "items": {}},
+            "instances.aggregatedList": {
+                "kind": "compute#instanceAggregatedList",
+                "id": "x",
+                "items": {},
+            },
             "disks.aggregatedList": {"kind": "compute#diskAggregatedList", "id": "x", "items": {}},
             "firewalls.list": {"kind": "compute#firewallList", "id": "x"},
             "projects.get": {"kind": "compute#project", "id": "2", "name": OTHER_PROJECT},
         }.get(method.name)
         if found is None:
-            raise Refusal(404, "notFound", f"The resource 'projects/{OTHER_PROJECT}/x' was not found")
+            raise Refusal(
+                404, "notFound", f"The resource 'projects/{OTHER_PROJECT}/x' was not found"
+            )
         return found
 
     def _read(self, method: Method, raw: bytes, query: Mapping[str, str]) -> Any:
-        faults = [f"unknown parameter {name!r} of {method.name}" for name in query if name not in method.parameters and name not in FREE]
+        faults = [
+            f"unknown parameter {name!r} of {method.name}"
+            for name in query
+            if name not in method.parameters and name not in FREE
+        ]
         body = None
         if raw and method.request:
             body = json.loads(raw)
@@ -130,12 +155,18 @@ class Double:
         return body
 
     def _place(self, places: Mapping[str, str], body: Any) -> dict[str, str]:
-        wanted = (body or {}).get("instanceProperties", body or {}) if isinstance(body, dict) else {}
+        wanted = (
+            (body or {}).get("instanceProperties", body or {}) if isinstance(body, dict) else {}
+        )
         zone = places.get("zone", "")
         found = {**places, "region": places.get("region") or zone.rpartition("-")[0]}
         if isinstance(wanted, dict) and "machineType" in wanted:
             found["type"] = str(wanted["machineType"]).rpartition("/")[2]
-            found["market"] = "spot" if wanted.get("scheduling", {}).get("provisioningModel") == "SPOT" else "on-demand"
+            found["market"] = (
+                "spot"
+                if wanted.get("scheduling", {}).get("provisioningModel") == "SPOT"
+                else "on-demand"
+            )
             found["name"] = str(body.get("name", ""))
         return found
 
@@ -150,7 +181,11 @@ class Double:
                 if told.get("clear"):
                     world.faults.clear()
                 else:
-                    known = {k: v for k, v in told.items() if k in ("call", "do", "where", "times", "seconds")}
+                    known = {
+                        k: v
+                        for k, v in told.items()
+                        if k in ("call", "do", "where", "times", "seconds")
+                    }
                     if known.get("do") == "hide":
                         world.hidden = float(known.get("seconds", 1.0))
                     else:
@@ -203,7 +238,11 @@ class Double:
         self.hang = told.get("hang", self.hang)
         self.world.end = told.get("end", self.world.end)
         if rule := told.get("rule"):  # one that a person made
-            self.world.firewalls[rule["name"]] = {**rule, "kind": "compute#firewall", "id": self.world.number()}
+            self.world.firewalls[rule["name"]] = {
+                **rule,
+                "kind": "compute#firewall",
+                "id": self.world.number(),
+            }
         if "tag" in told:
             zone, _, name = told["id"].partition("/")
             self.world.rows[zone, name].data["tags"]["items"].append(told["tag"])
@@ -230,22 +269,37 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _go(self) -> None:
         raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
-        if len(raw) < length:  # whoever asked was killed in the middle: no server carries out half a request
+        if (
+            len(raw) < length
+        ):  # whoever asked was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         try:
             if self.path.startswith("/_double/"):
-                status, body, headers = _json(200, self.server.double.control(self.command, self.path, json.loads(raw or b"{}")))
+                status, body, headers = _json(
+                    200,
+                    self.server.double.control(self.command, self.path, json.loads(raw or b"{}")),
+                )
             else:
-                status, body, headers = self.server.double.answer(self.command, self.path, raw, self.headers)
+                status, body, headers = self.server.double.answer(
+                    self.command, self.path, raw, self.headers
+                )
         except Lost:
             self.close_connection = True
             return
         except Exception as error:  # a fault of the double itself is told, never hidden
-            self.server.double.world.problems.append(f"the double failed: {type(error).__name__}: {error}")
-            status, body, headers = _json(500, Refusal(500, "internalError", f"{type(error).__name__}: {error}").body())
+            self.server.double.world.problems.append(
+                f"the double failed: {type(error).__name__}: {error}"
+            )
+            status, body, headers = _json(
+                500, Refusal(500, "internalError", f"{type(error).__name__}: {error}").body()
+            )
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json; charset=UTF-8", **headers, "Content-Length": str(len(body))}.items():
+        for name, value in {
+            "Content-Type": "application/json; charset=UTF-8",
+            **headers,
+            "Content-Length": str(len(body)),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -273,7 +327,9 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def _json(status: int, value: Any, headers: Mapping[str, str] | None = None) -> tuple[int, bytes, dict[str, str]]:
+def _json(
+    status: int, value: Any, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes, dict[str, str]]:
     return status, json.dumps(value).encode(), dict(headers or {})
 
 
@@ -296,7 +352,12 @@ def main() -> None:
     parser.add_argument("--machines", type=Path)
     parser.add_argument("--accept", type=float, default=0.02)
     parser.add_argument("--boot", type=float, default=0.05)
-    parser.add_argument("--speed", type=float, default=1.0, help="how many times faster time limits of machines pass")
+    parser.add_argument(
+        "--speed",
+        type=float,
+        default=1.0,
+        help="how many times faster time limits of machines pass",
+    )
     given = parser.parse_args()
     bodies = None
     if given.machines:
@@ -304,7 +365,9 @@ def main() -> None:
 
         bodies = Machines(given.machines)
     server = _Server(("127.0.0.1", given.port), _Handler)
-    server.double = Double(World(PROJECT, bodies, accept=given.accept, boot=given.boot, speed=given.speed))
+    server.double = Double(
+        World(PROJECT, bodies, accept=given.accept, boot=given.boot, speed=given.speed)
+    )
     model()
 
     def end(*_: object) -> None:
@@ -339,10 +402,21 @@ class GcpDouble:
 
     def start(self) -> GcpDouble:
         """Start it and wait until it serves."""
-        command = [sys.executable, str(Path(__file__)), "--port", "0", *(["--machines", str(self._machines)] if self._machines else [])]
-        command += [word for name, value in self._options.items() for word in (f"--{name}", str(value))]
+        command = [
+            sys.executable,
+            str(Path(__file__)),
+            "--port",
+            "0",
+            *(["--machines", str(self._machines)] if self._machines else []),
+        ]
+        command += [
+            word for name, value in self._options.items() for word in (f"--{name}", str(value))
+        ]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -353,11 +427,19 @@ class GcpDouble:
     @property
     def env(self) -> dict[str, str]:
         """What leads the adapter here."""
-        return {"NBPROV_GCP_ENDPOINT": self.url, "GOOGLE_CLOUD_PROJECT": PROJECT, "NBPROV_MY_ADDRESS": "127.0.0.1"}
+        return {
+            "NBPROV_GCP_ENDPOINT": self.url,
+            "GOOGLE_CLOUD_PROJECT": PROJECT,
+            "NBPROV_MY_ADDRESS": "127.0.0.1",
+        }
 
     def tell(self, what: str, **told: Any) -> Any:
         """One control request."""
-        asked = urllib.request.Request(f"{self.url}/_double/{what}", json.dumps(told).encode(), {"Content-Type": "application/json"})
+        asked = urllib.request.Request(
+            f"{self.url}/_double/{what}",
+            json.dumps(told).encode(),
+            {"Content-Type": "application/json"},
+        )
         with urllib.request.urlopen(asked, timeout=CALL_SECONDS) as answer:
             return json.load(answer)
 

@@ -33,7 +33,14 @@ class Calls:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    def run(self, method: str, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def run(
+        self,
+        method: str,
+        params: dict[str, str],
+        body: Any,
+        place: dict[str, str],
+        fault: Fault | None,
+    ) -> Any:
         """The answer of a method."""
         if params.get("project") not in (
             self.world.project,
@@ -42,7 +49,9 @@ class Calls:
             "deeplearning-platform-release",
             "debian-cloud",
         ):
-            raise Refusal(404, "notFound", f"The resource 'projects/{params.get('project')}' was not found")
+            raise Refusal(
+                404, "notFound", f"The resource 'projects/{params.get('project')}' was not found"
+            )
         name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.replace(".", "_")).lower()
         carry_out = getattr(self, f"_{name}", None)
         if carry_out is None:
@@ -62,7 +71,9 @@ class Calls:
         except ValueError:
             fits = False
         if not fits:
-            raise Refusal(400, "invalid", "Invalid value for field 'requestId': it must be a valid UUID.")
+            raise Refusal(
+                400, "invalid", "Invalid value for field 'requestId': it must be a valid UUID."
+            )
         before = self.world.requests.get(request)
         if before is None:
             return None
@@ -79,8 +90,14 @@ class Calls:
 
     def _checked(self, wanted: dict[str, Any], zone: str, names: list[str]) -> None:
         faults = label_faults(wanted.get("labels", {}), "resource.labels")
-        faults += [f"{name!r} is no name of a machine" for name in names if not NAME.fullmatch(name)]
-        faults += [f"{tag!r} is no tag" for tag in wanted.get("tags", {}).get("items", ()) if not NAME.fullmatch(tag)]
+        faults += [
+            f"{name!r} is no name of a machine" for name in names if not NAME.fullmatch(name)
+        ]
+        faults += [
+            f"{tag!r} is no tag"
+            for tag in wanted.get("tags", {}).get("items", ())
+            if not NAME.fullmatch(tag)
+        ]
         keys = [item.get("key") for item in wanted.get("metadata", {}).get("items", ())]
         faults += ["metadata: a key comes twice"] if len(keys) != len(set(keys)) else []
         if faults:
@@ -88,19 +105,36 @@ class Calls:
             raise Refusal(400, "invalid", f"Invalid value for field 'resource': {faults[0]}")
         self.world.check_wishes(wanted, zone)
         source = wanted["disks"][0].get("initializeParams", {}).get("sourceImage", "")
-        found = next((size for (p, family), size in IMAGES.items() if source == f"projects/{p}/global/images/{family}-v20260801"), None)
+        found = next(
+            (
+                size
+                for (p, family), size in IMAGES.items()
+                if source == f"projects/{p}/global/images/{family}-v20260801"
+            ),
+            None,
+        )
         if found is None and not source.startswith(f"projects/{self.world.project}/"):
             raise Refusal(404, "notFound", f"The resource '{source}' was not found")
         if found and int(wanted["disks"][0]["initializeParams"].get("diskSizeGb", found)) < found:
-            raise Refusal(400, "invalid", f"Requested disk size cannot be smaller than the image size ({found} GB)")
+            raise Refusal(
+                400,
+                "invalid",
+                f"Requested disk size cannot be smaller than the image size ({found} GB)",
+            )
 
-    def _instances_insert(self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _instances_insert(
+        self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         if before := self._replayed(params, body):
             return before
         world, zone, name = self.world, params["zone"], body["name"]
         self._checked(body, zone, [name])
         if (zone, name) in world.rows:
-            raise Refusal(409, "alreadyExists", f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' already exists")
+            raise Refusal(
+                409,
+                "alreadyExists",
+                f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' already exists",
+            )
         errors = world.failing(fault, place, 1)
         row = world.make(name, zone, body)
         self._over_quota(errors, body, 1, place)
@@ -114,19 +148,42 @@ class Calls:
 
         after = fault.seconds if fault and fault.do == "late_failure" and fault.seconds else None
         target = f"zones/{zone}/instances/{name}"
-        return self._note(params, body, world.operation("insert", target, row.data["id"], zone, params.get("requestId", ""), done, after))
+        return self._note(
+            params,
+            body,
+            world.operation(
+                "insert", target, row.data["id"], zone, params.get("requestId", ""), done, after
+            ),
+        )
 
-    def _instances_bulk_insert(self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _instances_bulk_insert(
+        self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         return self._bulk(params, body, place, fault, [params["zone"]], {"zone": params["zone"]})
 
-    def _region_instances_bulk_insert(self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _region_instances_bulk_insert(
+        self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         if body.get("locationPolicy", {}).get("targetShape") != "ANY_SINGLE_ZONE":
             self.world.problems.append("the double makes machines of a region in one zone alone")
         region = params["region"]
-        return self._bulk(params, body, place, fault, [f"{region}-{letter}" for letter in "abc"], {"region": region})
+        return self._bulk(
+            params,
+            body,
+            place,
+            fault,
+            [f"{region}-{letter}" for letter in "abc"],
+            {"region": region},
+        )
 
     def _bulk(
-        self, params: dict[str, str], body: Any, place: dict[str, str], fault: Fault | None, zones: list[str], where: dict[str, str]
+        self,
+        params: dict[str, str],
+        body: Any,
+        place: dict[str, str],
+        fault: Fault | None,
+        zones: list[str],
+        where: dict[str, str],
     ) -> Any:
         """Several machines or none, in the first of these zones that has room."""
         if before := self._replayed(params, body):
@@ -135,9 +192,19 @@ class Calls:
         names = [*body.get("perInstanceProperties", {})]
         count, least = int(body["count"]), int(body.get("minCount", body["count"]))
         if len(names) != count or least > count:
-            raise Refusal(400, "invalid", "Invalid value for field 'count': the number of names must be equal to it.")
-        if "/" in wanted["machineType"] or any("/" in d["initializeParams"]["diskType"] for d in wanted["disks"]):
-            raise Refusal(400, "invalid", "Invalid value for field 'instanceProperties.machineType': a name is wanted, not an address.")
+            raise Refusal(
+                400,
+                "invalid",
+                "Invalid value for field 'count': the number of names must be equal to it.",
+            )
+        if "/" in wanted["machineType"] or any(
+            "/" in d["initializeParams"]["diskType"] for d in wanted["disks"]
+        ):
+            raise Refusal(
+                400,
+                "invalid",
+                "Invalid value for field 'instanceProperties.machineType': a name is wanted, not an address.",
+            )
         self._checked(wanted, zones[0], names)
 
         def done() -> list[dict[str, Any]] | None:
@@ -155,41 +222,73 @@ class Calls:
             return errors
 
         target = "/".join(f"{key}s/{value}" for key, value in where.items())
-        told = world.operation("bulkInsert", f"{target}/instances", "0", where.get("zone", ""), params.get("requestId", ""), done)
+        told = world.operation(
+            "bulkInsert",
+            f"{target}/instances",
+            "0",
+            where.get("zone", ""),
+            params.get("requestId", ""),
+            done,
+        )
         told["operationGroupId"] = str(uuid.uuid4())
         if "region" in where:
             told["region"] = f"{ROOT}/projects/{world.project}/regions/{where['region']}"
         return self._note(params, body, told)
 
-    def _over_quota(self, errors: list[dict[str, Any]], wanted: dict[str, Any], count: int, place: dict[str, str]) -> None:
+    def _over_quota(
+        self,
+        errors: list[dict[str, Any]],
+        wanted: dict[str, Any],
+        count: int,
+        place: dict[str, str],
+    ) -> None:
         world, spot = self.world, wanted.get("scheduling", {}).get("provisioningModel") == "SPOT"
         for device in wanted.get("guestAccelerators", ()):
-            kind = device["acceleratorType"].rpartition("/")[2].removeprefix("nvidia-").removeprefix("tesla-").replace("-", "_").upper()
+            kind = (
+                device["acceleratorType"]
+                .rpartition("/")[2]
+                .removeprefix("nvidia-")
+                .removeprefix("tesla-")
+                .replace("-", "_")
+                .upper()
+            )
             metric = f"{'PREEMPTIBLE_' if spot else ''}NVIDIA_{kind}_GPUS"
             limit = world.quotas.get(metric)
             if not errors and limit is not None and device["acceleratorCount"] * count > limit:
-                errors += operation_error("quota", {**place, "metric": metric, "limit": f"{limit:.1f}"})
+                errors += operation_error(
+                    "quota", {**place, "metric": metric, "limit": f"{limit:.1f}"}
+                )
 
     def _row(self, params: dict[str, str]) -> tuple[tuple[str, str], Row]:
         key = (params["zone"], params["instance"])
         if key not in self.world.rows:
-            raise Refusal(404, "notFound", f"The resource 'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not found")
+            raise Refusal(
+                404,
+                "notFound",
+                f"The resource 'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not found",
+            )
         return key, self.world.rows[key]
 
     def _instances_get(self, params: dict[str, str], *_: Any) -> Any:
         return self._row(params)[1].data
 
-    def _instances_delete(self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _instances_delete(
+        self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         (zone, name), row = self._row(params)
         if fault and fault.do == "late_failure":  # accepted, and the machine lives on
-            told = self.world.operation("delete", f"zones/{zone}/instances/{name}", row.data["id"], zone)
+            told = self.world.operation(
+                "delete", f"zones/{zone}/instances/{name}", row.data["id"], zone
+            )
             self.world.finish(told, operation_error("late_failure", place))
             return told
         if row.ends_at is None:
             row.data["status"] = "STOPPING"
             row.operation, row.asked = None, False
             row.ends_at = time.monotonic() + self.world.end
-        told = self.world.operation("delete", f"zones/{zone}/instances/{name}", row.data["id"], zone)
+        told = self.world.operation(
+            "delete", f"zones/{zone}/instances/{name}", row.data["id"], zone
+        )
         if row.operation is None:
             row.operation = told
         else:
@@ -206,13 +305,23 @@ class Calls:
             self.world.finish(told)
         return told
 
-    def _instances_start(self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _instances_start(
+        self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         (zone, name), row = self._row(params)
         world = self.world
         if row.data["status"] == "STOPPING":
-            raise Refusal(400, "resourceNotReady", f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' is not ready")
+            raise Refusal(
+                400,
+                "resourceNotReady",
+                f"The resource 'projects/{world.project}/zones/{zone}/instances/{name}' is not ready",
+            )
         told_place = {**place, "type": row.data["machineType"].rpartition("/")[2]}
-        errors = operation_error(fault.do, told_place) if fault and fault.do in ("capacity", "quota") else None
+        errors = (
+            operation_error(fault.do, told_place)
+            if fault and fault.do in ("capacity", "quota")
+            else None
+        )
 
         def done() -> list[dict[str, Any]] | None:
             if errors or row.data["status"] != "TERMINATED":
@@ -223,11 +332,19 @@ class Calls:
                 world.machines.start(row.machine)
             return None
 
-        return world.operation("start", f"zones/{zone}/instances/{name}", row.data["id"], zone, "", done)
+        return world.operation(
+            "start", f"zones/{zone}/instances/{name}", row.data["id"], zone, "", done
+        )
 
-    def _instances_aggregated_list(self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _instances_aggregated_list(
+        self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         young = time.monotonic() - self.world.hidden
-        rows = [(zone, row.data) for (zone, _), row in self.world.rows.items() if not self.world.hidden or row.made < young]
+        rows = [
+            (zone, row.data)
+            for (zone, _), row in self.world.rows.items()
+            if not self.world.hidden or row.made < young
+        ]
         told = self._aggregated(params, rows, "instances", "compute#instanceAggregatedList")
         return self._lacking(told, fault)
 
@@ -238,7 +355,9 @@ class Calls:
             code = {"unreachable": "UNREACHABLE", "partial": "PARTIAL_SUCCESS"}[fault.do]
             warning = {"code": code, "message": "The zone 'zones/us-central1-a' is unreachable."}
             return told | (
-                {"items": {"zones/us-central1-a": {"warning": warning}}} if code == "UNREACHABLE" else {"items": {}, "warning": warning}
+                {"items": {"zones/us-central1-a": {"warning": warning}}}
+                if code == "UNREACHABLE"
+                else {"items": {}, "warning": warning}
             )
         if fault and fault.do == "unreachables":
             return told | {"items": {}, "unreachables": ["zones/us-central1-a"]}
@@ -248,8 +367,17 @@ class Calls:
         _, row = self._row(params)
         if row.data["status"] not in ("RUNNING", "STAGING"):
             raise Refusal(400, "resourceNotReady", "The resource is not ready")
-        text = self.world.machines.console(row.machine) if self.world.machines else "SeaBIOS (version 1.8.2-google)\n"
-        return {"kind": "compute#serialPortOutput", "contents": text, "start": "0", "next": str(len(text))}
+        text = (
+            self.world.machines.console(row.machine)
+            if self.world.machines
+            else "SeaBIOS (version 1.8.2-google)\n"
+        )
+        return {
+            "kind": "compute#serialPortOutput",
+            "contents": text,
+            "start": "0",
+            "next": str(len(text)),
+        }
 
     # --- lists -----------------------------------------------------------------------------------------------------
 
@@ -264,11 +392,20 @@ class Calls:
         if found := _TARGET_FILTER.fullmatch(wanted):
             return lambda row: row.get("targetId") == found[1]
         self.world.problems.append(f"request: a filter that the double does not know: {wanted!r}")
-        raise Refusal(400, "invalid", f"Invalid value for field 'filter': '{wanted}'. Invalid list filter expression.")
+        raise Refusal(
+            400,
+            "invalid",
+            f"Invalid value for field 'filter': '{wanted}'. Invalid list filter expression.",
+        )
 
-    def _aggregated(self, params: dict[str, str], rows: list[tuple[str, dict[str, Any]]], kind: str, name: str) -> Any:
+    def _aggregated(
+        self, params: dict[str, str], rows: list[tuple[str, dict[str, Any]]], kind: str, name: str
+    ) -> Any:
         keep = self._filter(params.get("filter", ""))
-        most, start = min(int(params.get("maxResults", 500)), 500), int(params.get("pageToken", "0"))
+        most, start = (
+            min(int(params.get("maxResults", 500)), 500),
+            int(params.get("pageToken", "0")),
+        )
         found = [(zone, row) for zone, row in rows if keep(row)]
         items: dict[str, Any] = {}
         for zone, row in found[start : start + most]:
@@ -282,15 +419,29 @@ class Calls:
                     }
                 }
             }
-        answer = {"kind": name, "id": f"projects/{self.world.project}/aggregated/{kind}", "items": items, "selfLink": f"{ROOT}/x"}
+        answer = {
+            "kind": name,
+            "id": f"projects/{self.world.project}/aggregated/{kind}",
+            "items": items,
+            "selfLink": f"{ROOT}/x",
+        }
         return answer | ({"nextPageToken": str(start + most)} if len(found) > start + most else {})
 
     def _listed(self, params: dict[str, str], rows: list[dict[str, Any]], name: str) -> Any:
         keep = self._filter(params.get("filter", ""))
-        return {"kind": name, "id": "x", "items": [row for row in rows if keep(row)], "selfLink": f"{ROOT}/x"}
+        return {
+            "kind": name,
+            "id": "x",
+            "items": [row for row in rows if keep(row)],
+            "selfLink": f"{ROOT}/x",
+        }
 
     def _zone_operations_list(self, params: dict[str, str], *_: Any) -> Any:
-        rows = [o for o in self.world.operations.values() if o.get("zone", "").endswith(f"/{params['zone']}")]
+        rows = [
+            o
+            for o in self.world.operations.values()
+            if o.get("zone", "").endswith(f"/{params['zone']}")
+        ]
         return self._listed(params, rows, "compute#operationList")
 
     def _zone_operations_get(self, params: dict[str, str], *_: Any) -> Any:
@@ -309,7 +460,9 @@ class Calls:
         found = self.world.operations.get(params["operation"])
         if found is None or not found.get("region", "").endswith(f"/{params['region']}"):
             raise Refusal(
-                404, "notFound", f"The resource 'projects/{self.world.project}/regions/{params['region']}/operations/x' was not found"
+                404,
+                "notFound",
+                f"The resource 'projects/{self.world.project}/regions/{params['region']}/operations/x' was not found",
             )
         return found
 
@@ -321,13 +474,29 @@ class Calls:
     def _firewalls_insert(self, params: dict[str, str], body: Any, *_: Any) -> Any:
         world, name = self.world, body["name"]
         if not NAME.fullmatch(name) or bool(body.get("allowed")) == bool(body.get("denied")):
-            raise Refusal(400, "invalid", "Invalid value for field 'resource.name' or 'resource.allowed'.")
+            raise Refusal(
+                400, "invalid", "Invalid value for field 'resource.name' or 'resource.allowed'."
+            )
         if name in world.firewalls:
-            raise Refusal(409, "alreadyExists", f"The resource 'projects/{world.project}/global/firewalls/{name}' already exists")
+            raise Refusal(
+                409,
+                "alreadyExists",
+                f"The resource 'projects/{world.project}/global/firewalls/{name}' already exists",
+            )
         if body["network"] not in NETWORKS:
-            raise Refusal(404, "notFound", f"The resource 'projects/{world.project}/{body['network']}' was not found")
+            raise Refusal(
+                404,
+                "notFound",
+                f"The resource 'projects/{world.project}/{body['network']}' was not found",
+            )
         network = f"{ROOT}/projects/{world.project}/{body['network']}"
-        data = {**body, "network": network, "id": world.number(), "kind": "compute#firewall", "creationTimestamp": now_text()}
+        data = {
+            **body,
+            "network": network,
+            "id": world.number(),
+            "kind": "compute#firewall",
+            "creationTimestamp": now_text(),
+        }
         world.firewalls[name] = data
         return self._global("insert", f"global/firewalls/{name}", data["id"])
 
@@ -335,7 +504,9 @@ class Calls:
         found = self.world.firewalls.get(params["firewall"])
         if found is None:
             raise Refusal(
-                404, "notFound", f"The resource 'projects/{self.world.project}/global/firewalls/{params['firewall']}' was not found"
+                404,
+                "notFound",
+                f"The resource 'projects/{self.world.project}/global/firewalls/{params['firewall']}' was not found",
             )
         return found
 
@@ -354,9 +525,13 @@ class Calls:
         self.world.finish(told)
         return told
 
-    def _disks_aggregated_list(self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None) -> Any:
+    def _disks_aggregated_list(
+        self, params: dict[str, str], _: Any, place: dict[str, str], fault: Fault | None
+    ) -> Any:
         rows = [(zone, disk) for (zone, _), disk in self.world.disks.items()]
-        return self._lacking(self._aggregated(params, rows, "disks", "compute#diskAggregatedList"), fault)
+        return self._lacking(
+            self._aggregated(params, rows, "disks", "compute#diskAggregatedList"), fault
+        )
 
     def _disks_delete(self, params: dict[str, str], *_: Any) -> Any:
         key = (params["zone"], params["disk"])
@@ -366,7 +541,9 @@ class Calls:
             raise Refusal(404, "notFound", f"The resource '{where}' was not found")
         if found["users"]:
             raise Refusal(
-                400, "resourceInUseByAnotherResource", f"The disk resource '{where}' is already being used by '{found['users'][0]}'"
+                400,
+                "resourceInUseByAnotherResource",
+                f"The disk resource '{where}' is already being used by '{found['users'][0]}'",
             )
         del self.world.disks[key]
         told = self.world.operation("delete", f"zones/{key[0]}/disks/{key[1]}", found["id"], key[0])
@@ -376,7 +553,11 @@ class Calls:
     def _images_get_from_family(self, params: dict[str, str], *_: Any) -> Any:
         key = (params["project"], params["family"])
         if key not in IMAGES:
-            raise Refusal(404, "notFound", f"The resource 'projects/{key[0]}/global/images/family/{key[1]}' was not found")
+            raise Refusal(
+                404,
+                "notFound",
+                f"The resource 'projects/{key[0]}/global/images/family/{key[1]}' was not found",
+            )
         return {
             "kind": "compute#image",
             "id": "1",
@@ -388,12 +569,25 @@ class Calls:
 
     def _images_get(self, params: dict[str, str], *_: Any) -> Any:
         if not params["image"].startswith("own-"):
-            raise Refusal(404, "notFound", f"The resource 'projects/{params['project']}/global/images/{params['image']}' was not found")
-        return {"kind": "compute#image", "id": "2", "name": params["image"], "diskSizeGb": "30", "status": "READY"}
+            raise Refusal(
+                404,
+                "notFound",
+                f"The resource 'projects/{params['project']}/global/images/{params['image']}' was not found",
+            )
+        return {
+            "kind": "compute#image",
+            "id": "2",
+            "name": params["image"],
+            "diskSizeGb": "30",
+            "status": "READY",
+        }
 
     def _projects_get(self, *_: Any) -> Any:
         world = self.world
-        quotas = [{"metric": m, "limit": limit, "usage": world.devices_in_use(m)} for m, limit in world.project_quotas.items()]
+        quotas = [
+            {"metric": m, "limit": limit, "usage": world.devices_in_use(m)}
+            for m, limit in world.project_quotas.items()
+        ]
         return {
             "kind": "compute#project",
             "id": "1",
@@ -405,15 +599,44 @@ class Calls:
     def _regions_get(self, params: dict[str, str], *_: Any) -> Any:
         world, region = self.world, params["region"]
         if not re.fullmatch(r"[a-z]+-[a-z]+\d+", region):
-            raise Refusal(404, "notFound", f"The resource 'projects/{world.project}/regions/{region}' was not found")
-        quotas = [{"metric": m, "limit": limit, "usage": world.devices_in_use(m, region)} for m, limit in world.quotas.items()]
-        return {"kind": "compute#region", "id": "1", "name": region, "status": "UP", "quotas": quotas}
+            raise Refusal(
+                404,
+                "notFound",
+                f"The resource 'projects/{world.project}/regions/{region}' was not found",
+            )
+        quotas = [
+            {"metric": m, "limit": limit, "usage": world.devices_in_use(m, region)}
+            for m, limit in world.quotas.items()
+        ]
+        return {
+            "kind": "compute#region",
+            "id": "1",
+            "name": region,
+            "status": "UP",
+            "quotas": quotas,
+        }
 
     def _advice_capacity(self, params: dict[str, str], body: Any, *_: Any) -> Any:
-        chosen = [t for s in body["instanceFlexibilityPolicy"]["instanceSelections"].values() for t in s["machineTypes"]]
+        chosen = [
+            t
+            for s in body["instanceFlexibilityPolicy"]["instanceSelections"].values()
+            for t in s["machineTypes"]
+        ]
         if any(t not in TYPES for t in chosen):
             raise Refusal(400, "invalid", f"Invalid value for field 'machineTypes': '{chosen}'.")
-        zones = [z["zone"].rpartition("/")[2] for z in body.get("distributionPolicy", {}).get("zones", ())] or [f"{params['region']}-a"]
+        zones = [
+            z["zone"].rpartition("/")[2]
+            for z in body.get("distributionPolicy", {}).get("zones", ())
+        ] or [f"{params['region']}-a"]
         score = self.world.obtainability.get(zones[0], self.world.obtainability.get("", 0.8))
-        shard = {"instanceCount": body["size"], "machineType": chosen[0], "provisioningModel": "SPOT", "zone": zones[0]}
-        return {"recommendations": [{"scores": {"obtainability": score, "estimatedUptime": "3600s"}, "shards": [shard]}]}
+        shard = {
+            "instanceCount": body["size"],
+            "machineType": chosen[0],
+            "provisioningModel": "SPOT",
+            "zone": zones[0],
+        }
+        return {
+            "recommendations": [
+                {"scores": {"obtainability": score, "estimatedUptime": "3600s"}, "shards": [shard]}
+            ]
+        }

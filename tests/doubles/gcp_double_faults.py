@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 ALIASES = {
-    **dict.fromkeys(("create", "submit", "insert"), ("instances.insert", "instances.bulkInsert", "regionInstances.bulkInsert")),
+    **dict.fromkeys(
+        ("create", "submit", "insert"),
+        ("instances.insert", "instances.bulkInsert", "regionInstances.bulkInsert"),
+    ),
     "list": ("instances.aggregatedList",),
     "poll": ("zoneOperations.get", "regionOperations.get"),
     "terminate": ("instances.delete",),
@@ -42,9 +45,23 @@ class Fault:
 class Refusal(Exception):
     """An HTTP refusal in Google's form."""
 
-    def __init__(self, status: int, reason: str, message: str, *, headers: Mapping[str, str] | None = None, info: str = "") -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        info: str = "",
+    ) -> None:
         super().__init__(message)
-        self.status, self.reason, self.message, self.headers, self.info = status, reason, message, dict(headers or {}), info
+        self.status, self.reason, self.message, self.headers, self.info = (
+            status,
+            reason,
+            message,
+            dict(headers or {}),
+            info,
+        )
 
     def body(self) -> dict[str, Any]:
         """The JSON of it."""
@@ -54,7 +71,13 @@ class Refusal(Exception):
             "errors": [{"message": self.message, "domain": "global", "reason": self.reason}],
         }
         if self.info:
-            error["details"] = [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": self.info, "domain": "googleapis.com"}]
+            error["details"] = [
+                {
+                    "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                    "reason": self.info,
+                    "domain": "googleapis.com",
+                }
+            ]
         return {"error": error}
 
 
@@ -73,20 +96,30 @@ def refusal(do: str, place: Mapping[str, str], seconds: float) -> Refusal:
         )
     if do == "permission":
         return Refusal(
-            403, "forbidden", f"Required 'compute.instances.create' permission for 'projects/{project}/zones/{zone}/instances/x'"
+            403,
+            "forbidden",
+            f"Required 'compute.instances.create' permission for 'projects/{project}/zones/{zone}/instances/x'",
         )
     if do == "not_enabled":
         words = f"Compute Engine API has not been used in project {project} before or it is disabled. Enable it by visiting the console then retry."
         return Refusal(403, "accessNotConfigured", words, info="SERVICE_DISABLED")
     if do == "bad_request":
         return Refusal(
-            400, "invalid", "Invalid value for field 'resource.disks[0].initializeParams.diskSizeGb': '5'. Requested disk size is smaller."
+            400,
+            "invalid",
+            "Invalid value for field 'resource.disks[0].initializeParams.diskSizeGb': '5'. Requested disk size is smaller.",
         )
     if do == "not_offered":
-        return Refusal(404, "notFound", f"The resource 'projects/{project}/zones/{zone}/acceleratorTypes/nvidia-tesla-t4' was not found")
+        return Refusal(
+            404,
+            "notFound",
+            f"The resource 'projects/{project}/zones/{zone}/acceleratorTypes/nvidia-tesla-t4' was not found",
+        )
     if do == "rate_limit":
         words = "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute' of service 'compute.googleapis.com'."
-        return Refusal(403, "rateLimitExceeded", words, headers={"Retry-After": str(round(seconds) or 3)})
+        return Refusal(
+            403, "rateLimitExceeded", words, headers={"Retry-After": str(round(seconds) or 3)}
+        )
     return Refusal(503, "backendError", "The service is currently unavailable.")
 
 
@@ -98,9 +131,18 @@ def operation_error(do: str, place: Mapping[str, str], left: str = "") -> list[d
         return [{"code": "QUOTA_EXCEEDED", "message": words}]
     if do in ("late_failure", "half_made"):
         return [
-            {"code": "INTERNAL_ERROR", "message": "Internal error. Please try again or contact Google Support. (Code: '5E3C8A1B2F4D6')"}
+            {
+                "code": "INTERNAL_ERROR",
+                "message": "Internal error. Please try again or contact Google Support. (Code: '5E3C8A1B2F4D6')",
+            }
         ]
     info = {"reason": "resource_availability", "domain": "compute.googleapis.com"}
     info["metadatas"] = {"vmType": kind, "zone": zone, "zonesAvailable": left, "attachment": ""}  # type: ignore[assignment]
     words = f"The zone 'projects/{project}/zones/{zone}' does not have enough resources available to fulfill the request.  '(resource type:compute)'."
-    return [{"code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", "message": words, "errorDetails": [{"errorInfo": info}]}]
+    return [
+        {
+            "code": "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
+            "message": words,
+            "errorDetails": [{"errorInfo": info}],
+        }
+    ]

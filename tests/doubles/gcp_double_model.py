@@ -51,7 +51,12 @@ class Model:
         spec = find_spec("googleapiclient")
         assert spec is not None, "google-api-python-client is not installed"
         assert spec.submodule_search_locations is not None
-        file = Path(spec.submodule_search_locations[0]) / "discovery_cache" / "documents" / "compute.v1.json"
+        file = (
+            Path(spec.submodule_search_locations[0])
+            / "discovery_cache"
+            / "documents"
+            / "compute.v1.json"
+        )
         document = json.loads(file.read_text())
         self.revision = str(document["revision"])
         self.schemas: dict[str, Any] = document["schemas"]
@@ -72,7 +77,9 @@ class Model:
         """What is wrong with a value: names that the schema does not have, types, enums, and (in a request of `method`) what is missing."""
         return [*self._faults({"$ref": schema}, value, where, method)]
 
-    def _faults(self, schema: Mapping[str, Any], value: Any, where: str, method: str) -> Iterator[str]:
+    def _faults(
+        self, schema: Mapping[str, Any], value: Any, where: str, method: str
+    ) -> Iterator[str]:
         if "$ref" in schema:
             schema = self.schemas[schema["$ref"]]
         kind = schema.get("type", "object")
@@ -92,7 +99,9 @@ class Model:
         else:
             yield from _scalar_faults(schema, value, where)
 
-    def _object_faults(self, schema: Mapping[str, Any], value: Mapping[str, Any], where: str, method: str) -> Iterator[str]:
+    def _object_faults(
+        self, schema: Mapping[str, Any], value: Mapping[str, Any], where: str, method: str
+    ) -> Iterator[str]:
         properties = schema.get("properties", {})
         more = schema.get("additionalProperties")
         for name, item in value.items():
@@ -103,7 +112,11 @@ class Model:
             else:
                 yield f"{where}: there is no {name!r}"
         for name, prop in properties.items():
-            if method and f"compute.{method}" in (prop.get("annotations") or {}).get("required", ()) and name not in value:
+            if (
+                method
+                and f"compute.{method}" in (prop.get("annotations") or {}).get("required", ())
+                and name not in value
+            ):
                 yield f"{where}: {name} is required"
 
 
@@ -125,8 +138,14 @@ def _scalar_faults(schema: Mapping[str, Any], value: Any, where: str) -> Iterato
 
 def label_faults(labels: Mapping[str, str], where: str) -> list[str]:
     """What Google refuses of labels, beyond the schema."""
-    found = [f"{where}: {key!r} is no name of a label" for key in labels if not LABEL_KEY.fullmatch(key)]
-    found += [f"{where}: {value!r} is no value of a label" for value in labels.values() if not LABEL_VALUE.fullmatch(value)]
+    found = [
+        f"{where}: {key!r} is no name of a label" for key in labels if not LABEL_KEY.fullmatch(key)
+    ]
+    found += [
+        f"{where}: {value!r} is no value of a label"
+        for value in labels.values()
+        if not LABEL_VALUE.fullmatch(value)
+    ]
     return found + ([f"{where}: more than 64 labels"] if len(labels) > 64 else [])
 
 

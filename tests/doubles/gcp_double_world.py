@@ -53,8 +53,22 @@ def now_text() -> str:
 class World:
     """All of it; everything happens under one lock, when somebody asks."""
 
-    def __init__(self, project: str, machines: Any = None, *, accept: float = 0.02, boot: float = 0.05, speed: float = 1.0) -> None:
-        self.project, self.machines, self.accept, self.boot, self.speed = project, machines, accept, boot, speed
+    def __init__(
+        self,
+        project: str,
+        machines: Any = None,
+        *,
+        accept: float = 0.02,
+        boot: float = 0.05,
+        speed: float = 1.0,
+    ) -> None:
+        self.project, self.machines, self.accept, self.boot, self.speed = (
+            project,
+            machines,
+            accept,
+            boot,
+            speed,
+        )
         self.lock = threading.RLock()
         self.rows: dict[tuple[str, str], Row] = {}
         self.operations: dict[str, dict[str, Any]] = {}
@@ -86,7 +100,14 @@ class World:
         return str(self._number)
 
     def operation(
-        self, kind: str, target: str, target_id: str, zone: str = "", request: str = "", then: Any = None, after: float | None = None
+        self,
+        kind: str,
+        target: str,
+        target_id: str,
+        zone: str = "",
+        request: str = "",
+        then: Any = None,
+        after: float | None = None,
     ) -> dict[str, Any]:
         """A new operation; `then` happens when it is done, and may return errors."""
         name = f"operation-{round(time.time() * 1000)}-{uuid.uuid4().hex[:12]}"
@@ -111,15 +132,25 @@ class World:
             data["clientOperationId"] = request
         self.operations[name] = data
         if then is not None:
-            self.underway[name] = Underway(data, time.monotonic() + (self.accept if after is None else after), then)
+            self.underway[name] = Underway(
+                data, time.monotonic() + (self.accept if after is None else after), then
+            )
         return data
 
     def finish(self, data: dict[str, Any], errors: list[dict[str, Any]] | None = None) -> None:
         """Mark an operation as done."""
         data |= {"status": "DONE", "progress": 100, "endTime": now_text()}
         if errors:
-            status = {"QUOTA_EXCEEDED": 403, "RESOURCE_ALREADY_EXISTS": 409, "INTERNAL_ERROR": 500}.get(errors[0]["code"], 503)
-            data |= {"error": {"errors": errors}, "httpErrorStatusCode": status, "httpErrorMessage": "SERVICE UNAVAILABLE"}
+            status = {
+                "QUOTA_EXCEEDED": 403,
+                "RESOURCE_ALREADY_EXISTS": 409,
+                "INTERNAL_ERROR": 500,
+            }.get(errors[0]["code"], 503)
+            data |= {
+                "error": {"errors": errors},
+                "httpErrorStatusCode": status,
+                "httpErrorMessage": "SERVICE UNAVAILABLE",
+            }
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -143,7 +174,11 @@ class World:
         elif row.data["status"] == "RUNNING":
             if row.limit_at is not None and now >= row.limit_at:
                 self.take_back(key, row, "maxRunDuration")
-            elif self.machines and self.machines.state(row.machine) in ("stopped", "stopping", "gone"):
+            elif self.machines and self.machines.state(row.machine) in (
+                "stopped",
+                "stopping",
+                "gone",
+            ):
                 self.guest_off(key, row)
 
     def _boot(self, row: Row, now: float) -> None:
@@ -157,7 +192,9 @@ class World:
         host, port = self.machines.address(row.machine)
         if host:
             self._runs(row, host, port, now)
-        elif self.machines.state(row.machine) == "stopped":  # it powered itself off before its sshd was reached
+        elif (
+            self.machines.state(row.machine) == "stopped"
+        ):  # it powered itself off before its sshd was reached
             self.guest_off((row.data["zone"].rpartition("/")[2], row.data["name"]), row)
 
     def _runs(self, row: Row, host: str, port: int, now: float) -> None:
@@ -167,7 +204,10 @@ class World:
             access["natIP"] = host
         if self.machines:
             link["networkIP"] = host
-            row.data["labels"] |= {"nbprov-ssh-port": str(port), "nbprov-login": self.machines.login()}
+            row.data["labels"] |= {
+                "nbprov-ssh-port": str(port),
+                "nbprov-login": self.machines.login(),
+            }
         run = row.data.get("scheduling", {}).get("maxRunDuration")
         if run:
             row.limit_at = now + int(run["seconds"]) / self.speed
@@ -216,14 +256,23 @@ class World:
         """A machine powered itself off: it is stopped, and an operation that nobody asked for says so."""
         self._is_stopped(row)
         zone, name = key
-        told = self.operation("compute.instances.guestTerminate", f"zones/{zone}/instances/{name}", row.data["id"], zone)
+        told = self.operation(
+            "compute.instances.guestTerminate",
+            f"zones/{zone}/instances/{name}",
+            row.data["id"],
+            zone,
+        )
         told["statusMessage"] = "Instance terminated by guest OS shutdown."
         self.finish(told)
 
     def take_back(self, key: tuple[str, str], row: Row, why: str, seconds: float = 0.0) -> None:
         """Preempt a machine, or end it at its time limit, as its own settings say."""
         zone, name = key
-        kind = "compute.instances.preempted" if why == "preempted" else "compute.instances.stopForMaxRunDuration"
+        kind = (
+            "compute.instances.preempted"
+            if why == "preempted"
+            else "compute.instances.stopForMaxRunDuration"
+        )
         told = self.operation(kind, f"zones/{zone}/instances/{name}", row.data["id"], zone)
         self.finish(told)
         row.operation = None
@@ -242,19 +291,29 @@ class World:
         if not ZONE.fullmatch(zone):
             raise Refusal(404, "notFound", f"The resource '{where}' was not found")
         if kind not in TYPES:
-            raise Refusal(404, "notFound", f"The resource '{where}/machineTypes/{kind}' was not found")
+            raise Refusal(
+                404, "notFound", f"The resource '{where}/machineTypes/{kind}' was not found"
+            )
         devices = wanted.get("guestAccelerators", [])
         for device in devices:
             if device["acceleratorType"].rpartition("/")[2] not in DEVICE_NAMES:
                 raise Refusal(
-                    404, "notFound", f"The resource '{where}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}' was not found"
+                    404,
+                    "notFound",
+                    f"The resource '{where}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}' was not found",
                 )
         has_gpu = bool(devices) or TYPES[kind].device is not None
         plan = wanted.get("scheduling", {})
         spot, limit = plan.get("provisioningModel") == "SPOT", plan.get("maxRunDuration")
         rules = [
-            (has_gpu and plan.get("onHostMaintenance") != "TERMINATE", "Instances with guest accelerators do not support live migration."),
-            (spot and plan.get("automaticRestart", True), "Scheduling must have automaticRestart be false when preemptible is true."),
+            (
+                has_gpu and plan.get("onHostMaintenance") != "TERMINATE",
+                "Instances with guest accelerators do not support live migration.",
+            ),
+            (
+                spot and plan.get("automaticRestart", True),
+                "Scheduling must have automaticRestart be false when preemptible is true.",
+            ),
             (
                 spot and plan.get("onHostMaintenance") == "MIGRATE",
                 "Scheduling must have onHostMaintenance be TERMINATE when preemptible is true.",
@@ -263,16 +322,32 @@ class World:
                 plan.get("instanceTerminationAction") and not (spot or limit),
                 "Instance termination action is only for Spot VMs and time limits.",
             ),
-            (limit and not 30 <= int(limit["seconds"]) <= 10_368_000, "The max run duration is out of range."),
+            (
+                limit and not 30 <= int(limit["seconds"]) <= 10_368_000,
+                "The max run duration is out of range.",
+            ),
         ]
         for broken, words in rules:
             if broken:
-                raise Refusal(400, "invalid", f"Invalid value for field 'resource.scheduling': ''. {words}")
+                raise Refusal(
+                    400, "invalid", f"Invalid value for field 'resource.scheduling': ''. {words}"
+                )
 
     def room(self, zone: str, kind: str, count: int) -> str:
         """Empty where so many more machines can be had, else what is lacking."""
-        left = next((self.left[k] for k in ((zone, kind), (zone, ""), ("", kind), ("", "")) if k in self.left), 10**6)
-        live = sum(1 for (z, _), row in self.rows.items() if z == zone and row.data["machineType"].endswith(f"/{kind}"))
+        left = next(
+            (
+                self.left[k]
+                for k in ((zone, kind), (zone, ""), ("", kind), ("", ""))
+                if k in self.left
+            ),
+            10**6,
+        )
+        live = sum(
+            1
+            for (z, _), row in self.rows.items()
+            if z == zone and row.data["machineType"].endswith(f"/{kind}")
+        )
         return "capacity" if left - live < count else ""
 
     def make(self, name: str, zone: str, wanted: dict[str, Any]) -> Row:
@@ -295,7 +370,11 @@ class World:
             "labelFingerprint": "42WmSpB8rSM=",
             "selfLink": f"{place}/instances/{name}",
             "labels": dict(wanted.get("labels", {})),
-            "metadata": {"kind": "compute#metadata", "fingerprint": "x", "items": [{"key": k, "value": v} for k, v in items.items()]},
+            "metadata": {
+                "kind": "compute#metadata",
+                "fingerprint": "x",
+                "items": [{"key": k, "value": v} for k, v in items.items()],
+            },
             "disks": [
                 {
                     "boot": True,
@@ -304,12 +383,17 @@ class World:
                     "kind": "compute#attachedDisk",
                 }
             ],
-            "networkInterfaces": [{**link, "name": "nic0", "networkIP": "10.128.0.9"} for link in wanted["networkInterfaces"]],
+            "networkInterfaces": [
+                {**link, "name": "nic0", "networkIP": "10.128.0.9"}
+                for link in wanted["networkInterfaces"]
+            ],
         }
         for link in data["networkInterfaces"]:
             link["accessConfigs"] = [dict(a) for a in link.get("accessConfigs", ())]
         for device in data.get("guestAccelerators", ()):
-            device["acceleratorType"] = f"{place}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}"
+            device["acceleratorType"] = (
+                f"{place}/acceleratorTypes/{device['acceleratorType'].rpartition('/')[2]}"
+            )
         params = boot.get("initializeParams", {})
         self.disks[zone, name] = {
             "kind": "compute#disk",
@@ -333,7 +417,11 @@ class World:
             return
         device = next(iter(row.data.get("guestAccelerators", ())), None)
         kind = TYPES[row.data["machineType"].rpartition("/")[2]]
-        gpus = f"{DEVICE_NAMES[device['acceleratorType'].rpartition('/')[2]]}:{device['acceleratorCount']}" if device else ""
+        gpus = (
+            f"{DEVICE_NAMES[device['acceleratorType'].rpartition('/')[2]]}:{device['acceleratorCount']}"
+            if device
+            else ""
+        )
         if kind.device and not gpus:
             gpus = f"{kind.device.name}:{max(1, round(kind.count))}"
         node = re.search(r"-(\d+)$", row.data["name"])
@@ -359,9 +447,19 @@ class World:
             if (region and not zone.startswith(f"{region}-")) or row.data["status"] == "TERMINATED":
                 continue
             for device in row.data.get("guestAccelerators", ()):
-                name = device["acceleratorType"].rpartition("/")[2].removeprefix("nvidia-").removeprefix("tesla-").replace("-", "_").upper()
+                name = (
+                    device["acceleratorType"]
+                    .rpartition("/")[2]
+                    .removeprefix("nvidia-")
+                    .removeprefix("tesla-")
+                    .replace("-", "_")
+                    .upper()
+                )
                 spot = row.data.get("scheduling", {}).get("provisioningModel") == "SPOT"
-                if metric in ("GPUS_ALL_REGIONS", f"{'PREEMPTIBLE_' if spot else ''}NVIDIA_{name}_GPUS"):
+                if metric in (
+                    "GPUS_ALL_REGIONS",
+                    f"{'PREEMPTIBLE_' if spot else ''}NVIDIA_{name}_GPUS",
+                ):
                     used += device["acceleratorCount"]
         return used
 
@@ -372,9 +470,17 @@ class World:
             found.times -= 1
         return found
 
-    def failing(self, fault: Fault | None, place: dict[str, str], count: int) -> list[dict[str, Any]]:
+    def failing(
+        self, fault: Fault | None, place: dict[str, str], count: int
+    ) -> list[dict[str, Any]]:
         """The errors with which a create ends: scripted, or because there is no more stock."""
-        if fault is not None and fault.do in ("capacity", "quota", "spot", "late_failure", "half_made"):
+        if fault is not None and fault.do in (
+            "capacity",
+            "quota",
+            "spot",
+            "late_failure",
+            "half_made",
+        ):
             return operation_error(fault.do, place)
         if self.room(place["zone"], place["type"], count):
             errors = operation_error("capacity", place)
@@ -383,7 +489,10 @@ class World:
                 if count == 1
                 else [
                     *errors,
-                    {"code": "VM_MIN_COUNT_NOT_REACHED", "message": f"Requested minimum count of {count} VMs could not be created."},
+                    {
+                        "code": "VM_MIN_COUNT_NOT_REACHED",
+                        "message": f"Requested minimum count of {count} VMs could not be created.",
+                    },
                 ]
             )
         return []

@@ -35,7 +35,14 @@ class Code:
 
     def git(self, *words: str) -> str:
         """Git in the clone."""
-        done = subprocess.run(["git", *words], cwd=self.folder, env={**os.environ, **WHO}, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.folder,
+            env={**os.environ, **WHO},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
@@ -111,7 +118,9 @@ class GitDouble:
             "HTTP_CONTENT_ENCODING": asked.headers.get("Content-Encoding", ""),
             "GIT_PROTOCOL": asked.headers.get("Git-Protocol", ""),
         }
-        answer = subprocess.run(["git", "http-backend"], input=body, env=env, capture_output=True, timeout=60).stdout
+        answer = subprocess.run(
+            ["git", "http-backend"], input=body, env=env, capture_output=True, timeout=60
+        ).stdout
         head, _, content = answer.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         asked.send_response(int(headers.pop("Status", "200 OK").split()[0]))
@@ -124,8 +133,17 @@ class GitDouble:
     def add(self, name: str) -> Code:
         """A new repository, empty."""
         bare, clone = self.root / f"{name}.git", self.root / "clones" / name
-        for words in (["init", "-q", "--bare", "-b", "main", str(bare)], ["clone", "-q", str(bare), str(clone)]):
-            subprocess.run(["git", *words], env={**os.environ, **WHO}, check=True, capture_output=True, timeout=60)
+        for words in (
+            ["init", "-q", "--bare", "-b", "main", str(bare)],
+            ["clone", "-q", str(bare), str(clone)],
+        ):
+            subprocess.run(
+                ["git", *words],
+                env={**os.environ, **WHO},
+                check=True,
+                capture_output=True,
+                timeout=60,
+            )
         made = Code(clone)
         made.git("symbolic-ref", "HEAD", "refs/heads/main")
         return made

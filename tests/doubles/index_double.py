@@ -13,15 +13,29 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
-def wheel(folder: Path, name: str, version: str, *, requires: Sequence[str] = (), files: Mapping[str, str] | None = None) -> Path:
+def wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    requires: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> Path:
     """Write a wheel of a package: of a module that says its version, unless there are files by their path in it."""
     module, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version}.dist-info"
-    contents = {f"{module}/__init__.py": f'__version__ = "{version}"\n'} if files is None else dict(files)
-    contents[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n" + "".join(
-        f"Requires-Dist: {one}\n" for one in requires
+    contents = (
+        {f"{module}/__init__.py": f'__version__ = "{version}"\n'} if files is None else dict(files)
     )
-    contents[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    record = "".join(f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in contents.items())
+    contents[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        + "".join(f"Requires-Dist: {one}\n" for one in requires)
+    )
+    contents[f"{info}/WHEEL"] = (
+        "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    )
+    record = "".join(
+        f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in contents.items()
+    )
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(place, "w") as archive:
@@ -59,9 +73,20 @@ class Index:
             return "application/octet-stream", (self.folder / parts[-1]).read_bytes()
         if parts[0] != "simple" or len(parts) != 2:
             return None
-        found = sorted(place for place in self.folder.glob("*.whl") if place.name.split("-")[0].replace("_", "-") == parts[1])
-        links = "".join(f'<a href="/files/{p.name}#sha256={hashlib.sha256(p.read_bytes()).hexdigest()}">{p.name}</a>\n' for p in found)
-        return ("text/html", f"<!DOCTYPE html><html><body>\n{links}</body></html>".encode()) if found else None
+        found = sorted(
+            place
+            for place in self.folder.glob("*.whl")
+            if place.name.split("-")[0].replace("_", "-") == parts[1]
+        )
+        links = "".join(
+            f'<a href="/files/{p.name}#sha256={hashlib.sha256(p.read_bytes()).hexdigest()}">{p.name}</a>\n'
+            for p in found
+        )
+        return (
+            ("text/html", f"<!DOCTYPE html><html><body>\n{links}</body></html>".encode())
+            if found
+            else None
+        )
 
 
 @contextlib.contextmanager

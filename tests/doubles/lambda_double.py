@@ -58,7 +58,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
         raw = self.rfile.read(length := int(self.headers.get("Content-Length") or 0))
-        if len(raw) < length:  # whoever asked was killed in the middle: no server carries out half a request
+        if (
+            len(raw) < length
+        ):  # whoever asked was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         try:
@@ -71,7 +73,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.say(200, state.control(path.removeprefix("/_double/"), body))
             return
         for method, pattern, call in ROUTES:
-            found = pattern.fullmatch(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
+            found = (
+                pattern.fullmatch(path.removeprefix(PREFIX)) if path.startswith(PREFIX) else None
+            )
             if found and method == self.command:
                 self.answer(call, body, found.groupdict().get("id", ""))
                 return
@@ -92,24 +96,32 @@ class Handler(BaseHTTPRequestHandler):
         if slow:
             self.server.closing.wait(slow)
         if fault and fault.do == "html":
-            self.send(502, b"<html><title>502 Bad Gateway</title></html>", {"Content-Type": "text/html"})
+            self.send(
+                502, b"<html><title>502 Bad Gateway</title></html>", {"Content-Type": "text/html"}
+            )
             return
         with state.lock:
             status, document, retry = self.decided(call, body, named, wrong, fault)
-            state.problems += [f"answer {call}: {text}" for text in wrong_answer(call, status, document)]
+            state.problems += [
+                f"answer {call}: {text}" for text in wrong_answer(call, status, document)
+            ]
         if fault and fault.do == "lose_answer":
             self.close_connection = True
             return
         self.say(status, document, {} if retry is None else {"Retry-After": f"{retry:g}"})
 
-    def decided(self, call: str, body: Any, named: str, wrong: list[str], fault: Fault | None) -> tuple[int, Any, float | None]:
+    def decided(
+        self, call: str, body: Any, named: str, wrong: list[str], fault: Fault | None
+    ) -> tuple[int, Any, float | None]:
         """Status, document and pause of the answer; carries the call out unless it is refused."""
         state = self.server.state
         try:
             if self.headers.get("Authorization") != f"Bearer {KEY}":
                 raise Refusal(*REFUSALS["credentials"])
             if wrong:
-                raise Refusal(400, "global/invalid-parameters", f"Invalid request data. {'; '.join(wrong)}")
+                raise Refusal(
+                    400, "global/invalid-parameters", f"Invalid request data. {'; '.join(wrong)}"
+                )
             state.too_often(call)
             if fault and fault.do in REFUSALS:
                 status, code, message = REFUSALS[fault.do]
@@ -130,7 +142,11 @@ class Handler(BaseHTTPRequestHandler):
         return 200, {"data": data}, None
 
     def say(self, status: int, document: Any, headers: dict[str, str] | None = None) -> None:
-        self.send(status, json.dumps(document).encode(), {"Content-Type": "application/json", **(headers or {})})
+        self.send(
+            status,
+            json.dumps(document).encode(),
+            {"Content-Type": "application/json", **(headers or {})},
+        )
 
     def send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -170,7 +186,11 @@ def envelope(code: str, message: str) -> dict[str, Any]:
 
 def blotted(body: Any) -> Any:
     """A request without what is secret in it."""
-    return {k: f"({len(v)} characters)" if k == "user_data" else v for k, v in body.items()} if isinstance(body, dict) else body
+    return (
+        {k: f"({len(v)} characters)" if k == "user_data" else v for k, v in body.items()}
+        if isinstance(body, dict)
+        else body
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -180,9 +200,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--machines", type=Path)
     parser.add_argument("--launch-every", type=float, default=0.0)
     parser.add_argument("--call-every", type=float, default=0.0)
-    parser.add_argument("--seed", default="", help="taken for the sake of one command line for all doubles; nothing here is random but ids")
+    parser.add_argument(
+        "--seed",
+        default="",
+        help="taken for the sake of one command line for all doubles; nothing here is random but ids",
+    )
     told = parser.parse_args(arguments)
-    state = State(Machines(told.machines) if told.machines else None, told.launch_every, told.call_every)
+    state = State(
+        Machines(told.machines) if told.machines else None, told.launch_every, told.call_every
+    )
     server = Server(told.port, state)
 
     def end(*_: object) -> None:
@@ -221,7 +247,9 @@ class LambdaDouble:
     def start(self) -> LambdaDouble:
         """Start it and wait until it serves."""
         command = [sys.executable, str(Path(__file__).absolute()), "--port", "0", *self._options]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ})
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ}
+        )
         assert self._process.stdout
         line = self._process.stdout.readline()
         assert line.startswith("READY "), f"the double did not start: {line!r}"

@@ -15,7 +15,11 @@ from machines import Machines
 from nbprov.clouds.pricing import gpu_names
 
 REFUSALS: dict[str, tuple[int, str, str]] = {
-    "capacity": (400, "instance-operations/launch/insufficient-capacity", "Not enough capacity to fulfill launch request."),
+    "capacity": (
+        400,
+        "instance-operations/launch/insufficient-capacity",
+        "Not enough capacity to fulfill launch request.",
+    ),
     "quota": (400, "global/quota-exceeded", "Quota exceeded."),
     "credentials": (401, "global/invalid-api-key", "API key was invalid, expired, or deleted."),
     "balance": (403, "global/account-inactive", "Your account is inactive."),
@@ -23,19 +27,30 @@ REFUSALS: dict[str, tuple[int, str, str]] = {
     "bad_request": (400, "global/invalid-parameters", "Invalid request data."),
     "not_offered": (404, "global/object-does-not-exist", "The instance type does not exist."),
     "rate_limit": (429, "global/rate-limited", "Your API requests are being rate limited."),
-    "transient": (409, "global/conflict", "The request conflicts with the current state of the resource."),
+    "transient": (
+        409,
+        "global/conflict",
+        "The request conflicts with the current state of the resource.",
+    ),
     "server_error": (500, "global/internal-error", "An internal error occurred."),
 }
 """Scripted refusals: status, code, message, as the published error schemas have them."""
 SUGGESTION = "Contact Support if problems continue."
-SSH_RULE = {"protocol": "tcp", "port_range": [22, 22], "source_network": "0.0.0.0/0", "description": "Allow SSH from anywhere"}
+SSH_RULE = {
+    "protocol": "tcp",
+    "port_range": [22, 22],
+    "source_network": "0.0.0.0/0",
+    "description": "Allow SSH from anywhere",
+}
 FREE = {"available": True}
 
 
 class Refusal(Exception):
     """An answer that is no success."""
 
-    def __init__(self, status: int, code: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, retry_after: float | None = None
+    ) -> None:
         super().__init__(code)
         self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
 
@@ -102,29 +117,51 @@ class State:
                     places.pop(region, None)
                 elif sort == name:
                     places.setdefault(region, {"name": region, "description": region.title()})
-            listed[name] = {"instance_type": entry["instance_type"], "regions_with_capacity_available": [*places.values()]}
+            listed[name] = {
+                "instance_type": entry["instance_type"],
+                "regions_with_capacity_available": [*places.values()],
+            }
         return listed
 
     def list_(self, body: Any, named: str) -> Any:
         now = time.monotonic()
-        return [self.shown(one) for one in [*self.made.values()] if self.follow(one) and now >= one.hidden_until]
+        return [
+            self.shown(one)
+            for one in [*self.made.values()]
+            if self.follow(one) and now >= one.hidden_until
+        ]
 
     def launch_(self, body: Any, named: str) -> Any:
         sort, region = body["instance_type_name"], body["region_name"]
         entry = self.types.get(sort)
         if entry is None:
-            raise Refusal(404, "global/object-does-not-exist", f"The instance type {sort} does not exist.")
+            raise Refusal(
+                404, "global/object-does-not-exist", f"The instance type {sort} does not exist."
+            )
         if body["ssh_key_names"][0] not in {key["name"] for key in self.keys.values()}:
             raise Refusal(404, "global/object-does-not-exist", "The SSH key does not exist.")
-        in_stock = self.left.get((sort, region), int(region in {p["name"] for p in entry["regions_with_capacity_available"]}) * 99)
+        in_stock = self.left.get(
+            (sort, region),
+            int(region in {p["name"] for p in entry["regions_with_capacity_available"]}) * 99,
+        )
         if in_stock <= 0:
             raise Refusal(*REFUSALS["capacity"])
         self.left[sort, region] = in_stock - 1
         now = time.monotonic()
-        one = Made(uuid.uuid4().hex, body, now, now + self.timing["boot"], hidden_until=now + self.timing["hidden"])
+        one = Made(
+            uuid.uuid4().hex,
+            body,
+            now,
+            now + self.timing["boot"],
+            hidden_until=now + self.timing["hidden"],
+        )
         if self.machines:
             # A machine that powers itself off is not given back: Lambda goes on billing it.
-            one.body = self.machines.create(user_data=body.get("user_data", ""), on_poweroff="stop", **simulated(entry["instance_type"]))
+            one.body = self.machines.create(
+                user_data=body.get("user_data", ""),
+                on_poweroff="stop",
+                **simulated(entry["instance_type"]),
+            )
         self.made[one.id] = one
         return {"instance_ids": [one.id]}
 
@@ -149,7 +186,10 @@ class State:
         if named not in self.keys:
             raise Refusal(404, "global/object-does-not-exist", "The SSH key does not exist.")
         name = self.keys[named]["name"]
-        if any(name in one.request["ssh_key_names"] and self.follow(one) for one in [*self.made.values()]):
+        if any(
+            name in one.request["ssh_key_names"] and self.follow(one)
+            for one in [*self.made.values()]
+        ):
             raise Refusal(400, "ssh-keys/key-in-use", "The SSH key is in use.")
         del self.keys[named]
         return {}
@@ -183,7 +223,11 @@ class State:
         """Lambda's status, and where sshd answers."""
         if not self.machines:
             is_up = time.monotonic() >= one.active_at
-            return one.status or ("active" if is_up else "booting"), "127.0.0.1" if is_up else "", 22
+            return (
+                one.status or ("active" if is_up else "booting"),
+                "127.0.0.1" if is_up else "",
+                22,
+            )
         host, port = self.machines.address(one.body)
         state = self.machines.state(one.body)
         told = "active" if host else "unhealthy" if state in ("stopping", "stopped") else "booting"
@@ -194,7 +238,10 @@ class State:
         sort = self.types[one.type]["instance_type"]
         tags = [*one.request.get("tags", [])]
         if self.machines:
-            tags += [{"key": "nbprov-login", "value": self.machines.login()}, {"key": "nbprov-ssh-port", "value": str(port)}]
+            tags += [
+                {"key": "nbprov-login", "value": self.machines.login()},
+                {"key": "nbprov-ssh-port", "value": str(port)},
+            ]
         told = {
             "id": one.id,
             "name": one.request.get("name", ""),
@@ -203,7 +250,9 @@ class State:
             "file_system_names": [],
             "region": {"name": one.region, "description": one.region.title()},
             "instance_type": sort,
-            "actions": dict.fromkeys(("migrate", "rebuild", "restart", "cold_reboot", "terminate"), FREE),
+            "actions": dict.fromkeys(
+                ("migrate", "rebuild", "restart", "cold_reboot", "terminate"), FREE
+            ),
             "tags": tags,
         }
         return {**told, "ip": host, "private_ip": host} if host else told
@@ -240,13 +289,19 @@ class State:
         """The next scripted fault of a call, used up."""
         for one in self.faults:
             fields = body if isinstance(body, dict) else {}
-            if one.times > 0 and one.call == call and all(fields.get(k) == v for k, v in one.where.items()):
+            if (
+                one.times > 0
+                and one.call == call
+                and all(fields.get(k) == v for k, v in one.where.items())
+            ):
                 one.times -= 1
                 return one
         return None
 
     def too_often(self, call: str) -> None:
-        kind, least = ("launch", self.launch_every) if call == "launch" else ("call", self.call_every)
+        kind, least = (
+            ("launch", self.launch_every) if call == "launch" else ("call", self.call_every)
+        )
         now = time.monotonic()
         missing = least - (now - self.last.get(kind, -1e9))
         if missing > 0:

@@ -22,7 +22,12 @@ WHOLE: dict[str, Any] = {"type": "integer"}
 def record(required: dict[str, Any], optional: dict[str, Any] | None = None) -> dict[str, Any]:
     """An object with these properties and no others."""
     properties = {**required, **(optional or {})}
-    return {"type": "object", "required": [*required], "properties": properties, "additionalProperties": False}
+    return {
+        "type": "object",
+        "required": [*required],
+        "properties": properties,
+        "additionalProperties": False,
+    }
 
 
 def listed(items: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -32,14 +37,28 @@ def listed(items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 REGION = record({"name": TEXT, "description": TEXT})
 SPECS = record({"vcpus": WHOLE, "memory_gib": WHOLE, "storage_gib": WHOLE, "gpus": WHOLE})
-INSTANCE_TYPE = record({"name": TEXT, "description": TEXT, "gpu_description": TEXT, "price_cents_per_hour": WHOLE, "specs": SPECS})
-ACTION = record({"available": {"type": "boolean"}}, {"reason_code": TEXT, "reason_description": TEXT})
-ACTIONS = record(dict.fromkeys(("migrate", "rebuild", "restart", "cold_reboot", "terminate"), ACTION))
+INSTANCE_TYPE = record(
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "gpu_description": TEXT,
+        "price_cents_per_hour": WHOLE,
+        "specs": SPECS,
+    }
+)
+ACTION = record(
+    {"available": {"type": "boolean"}}, {"reason_code": TEXT, "reason_description": TEXT}
+)
+ACTIONS = record(
+    dict.fromkeys(("migrate", "rebuild", "restart", "cold_reboot", "terminate"), ACTION)
+)
 TAG = record({"key": TEXT, "value": TEXT})
 INSTANCE = record(
     {
         "id": TEXT,
-        "status": {"enum": ["booting", "active", "unhealthy", "terminated", "terminating", "preempted"]},
+        "status": {
+            "enum": ["booting", "active", "unhealthy", "terminated", "terminating", "preempted"]
+        },
         "ssh_key_names": listed(TEXT),
         "file_system_names": listed(TEXT),
         "region": REGION,
@@ -59,17 +78,29 @@ INSTANCE = record(
     },
 )
 SSH_KEY = record(
-    {"id": TEXT, "name": {"type": "string", "minLength": 1, "maxLength": 64}, "public_key": {"type": "string", "minLength": 1}}
+    {
+        "id": TEXT,
+        "name": {"type": "string", "minLength": 1, "maxLength": 64},
+        "public_key": {"type": "string", "minLength": 1},
+    }
 )
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 RULE = record(
-    {"protocol": {"enum": ["tcp", "udp", "icmp", "all"]}, "source_network": TEXT, "description": {"type": "string", "maxLength": 128}},
+    {
+        "protocol": {"enum": ["tcp", "udp", "icmp", "all"]},
+        "source_network": TEXT,
+        "description": {"type": "string", "maxLength": 128},
+    },
     {"port_range": listed(PORT, minItems=2, maxItems=2)},
 )
 ERROR = record({"error": record({"code": TEXT, "message": TEXT}, {"suggestion": TEXT})})
 
 LAUNCH = record(
-    {"region_name": TEXT, "instance_type_name": TEXT, "ssh_key_names": listed(TEXT, minItems=1, maxItems=1)},
+    {
+        "region_name": TEXT,
+        "instance_type_name": TEXT,
+        "ssh_key_names": listed(TEXT, minItems=1, maxItems=1),
+    },
     {
         "name": {"type": "string", "maxLength": 64},
         "hostname": {"type": "string", "pattern": "^[a-z0-9][0-9a-z-]{0,62}$"},
@@ -91,14 +122,19 @@ LAUNCH = record(
 REQUESTS: dict[str, dict[str, Any]] = {
     "launch": LAUNCH,
     "terminate": record({"instance_ids": listed(TEXT)}),
-    "add_key": record({"name": {"type": "string", "minLength": 1, "maxLength": 64}}, {"public_key": {"type": "string", "maxLength": 4096}}),
+    "add_key": record(
+        {"name": {"type": "string", "minLength": 1, "maxLength": 64}},
+        {"public_key": {"type": "string", "maxLength": 4096}},
+    ),
 }
 """The body of each call that has one."""
 
 ANSWERS: dict[str, dict[str, Any]] = {
     "types": {
         "type": "object",
-        "additionalProperties": record({"instance_type": INSTANCE_TYPE, "regions_with_capacity_available": listed(REGION)}),
+        "additionalProperties": record(
+            {"instance_type": INSTANCE_TYPE, "regions_with_capacity_available": listed(REGION)}
+        ),
     },
     "list": listed(INSTANCE),
     "launch": record({"instance_ids": listed(TEXT)}),
@@ -111,7 +147,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
 """The `data` of each call's good answer."""
 
 _REQUESTS = {call: Draft202012Validator(schema) for call, schema in REQUESTS.items()}
-_ANSWERS = {call: Draft202012Validator(record({"data": schema})) for call, schema in ANSWERS.items()}
+_ANSWERS = {
+    call: Draft202012Validator(record({"data": schema})) for call, schema in ANSWERS.items()
+}
 _ERROR = Draft202012Validator(ERROR)
 
 
@@ -130,7 +168,8 @@ def wrong_answer(call: str, status: int, document: Any) -> list[str]:
 def _told(validator: Draft202012Validator, value: Any) -> list[str]:
     # Without the value: a start script holds a key.
     return [
-        f"{'/'.join(map(str, error.absolute_path)) or '(all)'}: {error.validator} is not kept" for error in validator.iter_errors(value)
+        f"{'/'.join(map(str, error.absolute_path)) or '(all)'}: {error.validator} is not kept"
+        for error in validator.iter_errors(value)
     ]
 
 
@@ -160,17 +199,32 @@ def differences(document: dict[str, Any]) -> list[str]:
             continue
         if call in REQUESTS:
             theirs = said["requestBody"]["content"]["application/json"]["schema"]
-            found += [f"request {call}{text}" for text in _compared(document, REQUESTS[call], theirs, asks=True)]
-        answer = said["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"]
-        found += [f"answer {call}{text}" for text in _compared(document, ANSWERS[call], answer, asks=False)]
+            found += [
+                f"request {call}{text}"
+                for text in _compared(document, REQUESTS[call], theirs, asks=True)
+            ]
+        answer = said["responses"]["200"]["content"]["application/json"]["schema"]["properties"][
+            "data"
+        ]
+        found += [
+            f"answer {call}{text}"
+            for text in _compared(document, ANSWERS[call], answer, asks=False)
+        ]
     return found
 
 
-def _compared(document: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any], *, asks: bool) -> Iterator[str]:
+def _compared(
+    document: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any], *, asks: bool
+) -> Iterator[str]:
     """In a request, what is demanded must be sent and what is sent must be known; in an answer, what is promised must be known."""
     theirs = _resolved(document, theirs)
     for name in LIMITS:
-        if name in ours and name in theirs and ours[name] != theirs[name] and not (name == "enum" and {*theirs[name]} <= {*ours[name]}):
+        if (
+            name in ours
+            and name in theirs
+            and ours[name] != theirs[name]
+            and not (name == "enum" and {*theirs[name]} <= {*ours[name]})
+        ):
             yield f": {name} is {theirs[name]!r}, here {ours[name]!r}"
     mine, published = ours.get("properties", {}), theirs.get("properties", {})
     demanded, promised = {*theirs.get("required", [])}, {*ours.get("required", [])}
@@ -178,12 +232,20 @@ def _compared(document: dict[str, Any], ours: dict[str, Any], theirs: dict[str, 
     yield from (f"/{name}: required {'there' if asks else 'here'} only" for name in sorted(missing))
     if mine and published:
         unknown = mine.keys() - published.keys() if asks else published.keys() - mine.keys()
-        yield from (f"/{name}: {'not there' if asks else 'new'}" for name in sorted(unknown) if name not in UNUSED)
+        yield from (
+            f"/{name}: {'not there' if asks else 'new'}"
+            for name in sorted(unknown)
+            if name not in UNUSED
+        )
     for name in sorted(mine.keys() & published.keys()):
-        yield from (f"/{name}{text}" for text in _compared(document, mine[name], published[name], asks=asks))
+        yield from (
+            f"/{name}{text}" for text in _compared(document, mine[name], published[name], asks=asks)
+        )
     for name in ("items", "additionalProperties"):
         if isinstance(ours.get(name), dict) and isinstance(theirs.get(name), dict):
-            yield from (f"/*{text}" for text in _compared(document, ours[name], theirs[name], asks=asks))
+            yield from (
+                f"/*{text}" for text in _compared(document, ours[name], theirs[name], asks=asks)
+            )
 
 
 UNUSED = frozenset({"file_system_mounts", "private_key"})
@@ -197,7 +259,11 @@ def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any
             found = found[part]
         schema = found
     # Of the two forms of a key, generated and stored, the last is the stored one.
-    return _resolved(document, schema["anyOf"][-1]) if "anyOf" in schema and "$ref" in schema["anyOf"][-1] else schema
+    return (
+        _resolved(document, schema["anyOf"][-1])
+        if "anyOf" in schema and "$ref" in schema["anyOf"][-1]
+        else schema
+    )
 
 
 if __name__ == "__main__":

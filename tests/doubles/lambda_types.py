@@ -40,13 +40,25 @@ SCHEMA: dict[str, Any] = {
                 "properties": {
                     "instance_type": {
                         "type": "object",
-                        "required": ["name", "description", "gpu_description", "price_cents_per_hour", "specs"],
+                        "required": [
+                            "name",
+                            "description",
+                            "gpu_description",
+                            "price_cents_per_hour",
+                            "specs",
+                        ],
                         "properties": {
                             "price_cents_per_hour": {"type": "integer"},
-                            "specs": {"type": "object", "required": ["vcpus", "memory_gib", "storage_gib", "gpus"]},
+                            "specs": {
+                                "type": "object",
+                                "required": ["vcpus", "memory_gib", "storage_gib", "gpus"],
+                            },
                         },
                     },
-                    "regions_with_capacity_available": {"type": "array", "items": {"type": "object", "required": ["name", "description"]}},
+                    "regions_with_capacity_available": {
+                        "type": "array",
+                        "items": {"type": "object", "required": ["name", "description"]},
+                    },
                 },
             },
         }
@@ -64,9 +76,16 @@ def instance_types() -> dict[str, Any]:
                     "description": f"{gpus}x {said}",
                     "gpu_description": said,
                     "price_cents_per_hour": cents,
-                    "specs": {"vcpus": vcpus, "memory_gib": memory, "storage_gib": 512, "gpus": gpus},
+                    "specs": {
+                        "vcpus": vcpus,
+                        "memory_gib": memory,
+                        "storage_gib": 512,
+                        "gpus": gpus,
+                    },
                 },
-                "regions_with_capacity_available": [{"name": region, "description": region.title()} for region in regions],
+                "regions_with_capacity_available": [
+                    {"name": region, "description": region.title()} for region in regions
+                ],
             }
             for name, (said, gpus, vcpus, memory, cents, regions) in TYPES.items()
         }

@@ -206,7 +206,9 @@ class Machines:
             left = any((self.folder / "i").glob("*"))
             try:
                 # A daemon that was killed leaves its machines: then a new one ends them.
-                self._client.call("shutdown", {"end_machines": True}, timeout=END_SECONDS, start=left)
+                self._client.call(
+                    "shutdown", {"end_machines": True}, timeout=END_SECONDS, start=left
+                )
                 break
             except Unreachable:
                 if not left:
@@ -246,7 +248,9 @@ class Machines:
         name, _, count = gpus.partition(":")
         with self._lock:
             if gpus not in self._types:
-                self._types[gpus] = GPU_TYPE.format(gpus=gpus, name=name, count=count or 1, memory=memory)
+                self._types[gpus] = GPU_TYPE.format(
+                    gpus=gpus, name=name, count=count or 1, memory=memory
+                )
                 self._write_market()
         return gpus
 
@@ -268,7 +272,9 @@ def _short(folder: Path) -> tuple[Path, bool]:
 def _told(user_data: str, node: int) -> str:
     first = user_data.partition("\n")[0]
     shell = first[2:].strip() if first.startswith("#!") else "/bin/sh"
-    return BEGIN.format(node=node, shell=shell, script=shlex.quote(base64.b64encode(user_data.encode()).decode()))
+    return BEGIN.format(
+        node=node, shell=shell, script=shlex.quote(base64.b64encode(user_data.encode()).decode())
+    )
 
 
 def _answers(place: tuple[str, int]) -> bool:

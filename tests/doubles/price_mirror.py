@@ -38,7 +38,9 @@ class Mirror:
         self.release = threading.Event()
         self._server = _Server(("127.0.0.1", 0), Handler)
         self._server.mirror = self
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), daemon=True
+        )
         self._thread.start()
 
     @property
@@ -94,7 +96,14 @@ class Handler(BaseHTTPRequestHandler):
             file.behaviours.pop(0)
         behaviour(self, file)
 
-    def answer(self, code: int, body: bytes, headers: Mapping[str, str] = MappingProxyType({}), *, length: int | None = None) -> None:
+    def answer(
+        self,
+        code: int,
+        body: bytes,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        *,
+        length: int | None = None,
+    ) -> None:
         """Send an answer; `length` is what it claims to be long."""
         self.send_response(code)
         for name, value in headers.items():

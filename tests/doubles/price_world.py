@@ -18,7 +18,13 @@ HEADER = (
 
 INFO = "{{'Gpus': [{{'Name': '{0}', 'Manufacturer': 'NVIDIA', 'Count': {1}, 'MemoryInfo': {{'SizeInMiB': {2}}}}}], 'TotalGpuMemoryInMiB': {2}}}"
 
-TYPES = (("A10", 1, 24576, 0.75), ("A100", 1, 40960, 1.1), ("A100", 8, 40960, 8.8), ("H100", 1, 81920, 2.5), ("H100", 8, 81920, 20.0))
+TYPES = (
+    ("A10", 1, 24576, 0.75),
+    ("A100", 1, 40960, 1.1),
+    ("A100", 8, 40960, 8.8),
+    ("H100", 1, 81920, 2.5),
+    ("H100", 8, 81920, 20.0),
+)
 REGIONS = ("us-east-1", "us-west-1", "europe-central-1", "asia-south-1")
 
 
@@ -38,7 +44,18 @@ def v8_text(
             spot_price = "" if spot is None else f"{price * factor * spot:.4f}"
             kind = f"gpu_{count}x_{name.lower()}"
             lines.writerow(
-                (kind, name, count, 30 * count, 200 * count, INFO.format(name, count, mib), f"{price * factor:.4f}", spot_price, region, "")
+                (
+                    kind,
+                    name,
+                    count,
+                    30 * count,
+                    200 * count,
+                    INFO.format(name, count, mib),
+                    f"{price * factor:.4f}",
+                    spot_price,
+                    region,
+                    "",
+                )
             )
     return text.getvalue()
 
@@ -54,11 +71,17 @@ class QuickHttp(Http):
 def settings(home: Path, primary: str, fallback: str = "", more: str = "") -> None:
     """Have the prices of a home fetched from there."""
     home.mkdir(parents=True, exist_ok=True)
-    (home / "catalog.toml").write_text(f'[mirror]\nprimary = "{primary}"\nfallback = "{fallback}"\n{more}', encoding="utf-8")
+    (home / "catalog.toml").write_text(
+        f'[mirror]\nprimary = "{primary}"\nfallback = "{fallback}"\n{more}', encoding="utf-8"
+    )
 
 
 def upkeep(
-    home: Path, shipped: Path, *, http: Callable[[threading.Event], Http] = QuickHttp, clock: Callable[[], float] = time.time
+    home: Path,
+    shipped: Path,
+    *,
+    http: Callable[[threading.Event], Http] = QuickHttp,
+    clock: Callable[[], float] = time.time,
 ) -> Upkeep:
     """The upkeep of a home with other shipped prices than the project's, which has no clouds where the folder is empty."""
     shipped.mkdir(parents=True, exist_ok=True)

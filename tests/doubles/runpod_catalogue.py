@@ -28,22 +28,49 @@ GPUS: dict[str, tuple[str, int, float, float, float, int]] = {
     "NVIDIA GeForce RTX 5090": ("RTX 5090", 32, 0.99, 0.69, 0.53, 8),
 }
 COMMUNITY_ONLY = "NVIDIA GeForce RTX 3070"
-CENTRES = {"EU-CZ-1": list(GPUS), "US-TX-3": list(GPUS)[:4], "CA-MTL-1": ["NVIDIA L40"], "EUR-IS-2": []}
+CENTRES = {
+    "EU-CZ-1": list(GPUS),
+    "US-TX-3": list(GPUS)[:4],
+    "CA-MTL-1": ["NVIDIA L40"],
+    "EUR-IS-2": [],
+}
 
 _LEVEL = {"enum": ["NONE", "LOW", "MEDIUM", "HIGH"]}
 GPU_SCHEMA: dict[str, Any] = {
     "type": "object",
-    "required": ["id", "name", "pool", "manufacturer", "memory", "secure", "community", "price", "maxCount"],
+    "required": [
+        "id",
+        "name",
+        "pool",
+        "manufacturer",
+        "memory",
+        "secure",
+        "community",
+        "price",
+        "maxCount",
+    ],
     "properties": {
         "manufacturer": {"enum": ["NVIDIA", "AMD", "UNKNOWN"]},
         "memory": {"type": "integer"},
         "secure": {"type": "boolean"},
-        "price": {"type": "object", "required": ["secure", "community"], "additionalProperties": {"type": "number"}},
-        "maxCount": {"type": "object", "required": ["secure", "community"], "additionalProperties": {"type": "integer"}},
+        "price": {
+            "type": "object",
+            "required": ["secure", "community"],
+            "additionalProperties": {"type": "number"},
+        },
+        "maxCount": {
+            "type": "object",
+            "required": ["secure", "community"],
+            "additionalProperties": {"type": "integer"},
+        },
     },
 }
 SCHEMAS: dict[str, dict[str, Any]] = {
-    "gpus": {"type": "object", "required": ["gpus"], "properties": {"gpus": {"type": "array", "items": GPU_SCHEMA}}},
+    "gpus": {
+        "type": "object",
+        "required": ["gpus"],
+        "properties": {"gpus": {"type": "array", "items": GPU_SCHEMA}},
+    },
     "datacenters": {
         "type": "object",
         "required": ["dataCenters"],
@@ -52,11 +79,22 @@ SCHEMAS: dict[str, dict[str, Any]] = {
                 "type": "array",
                 "items": {
                     "type": "object",
-                    "required": ["id", "name", "region", "networkVolumeTypes", "compliance", "globalNetwork"],
+                    "required": [
+                        "id",
+                        "name",
+                        "region",
+                        "networkVolumeTypes",
+                        "compliance",
+                        "globalNetwork",
+                    ],
                     "properties": {
                         "gpuAvailability": {
                             "type": "array",
-                            "items": {"type": "object", "required": ["id", "name", "availability"], "properties": {"availability": _LEVEL}},
+                            "items": {
+                                "type": "object",
+                                "required": ["id", "name", "availability"],
+                                "properties": {"availability": _LEVEL},
+                            },
                         }
                     },
                 },
@@ -69,7 +107,10 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {
             "cpus": {
                 "type": "array",
-                "items": {"type": "object", "required": ["id", "name", "group", "vcpu", "ramGbPerVcpu", "price"]},
+                "items": {
+                    "type": "object",
+                    "required": ["id", "name", "group", "vcpu", "ramGbPerVcpu", "price"],
+                },
             }
         },
     },
@@ -81,8 +122,16 @@ class RunPodDouble:
 
     def __init__(self, web: WebDouble) -> None:
         self.web = web
-        web.on("/v2/catalog/gpus", self.guarded(lambda _: {"gpus": [*map(self.gpu, GPUS), self.community_only()]}))
-        web.on("/v2/catalog/datacenters", self.guarded(lambda asked: {"dataCenters": [self.centre(name, asked) for name in CENTRES]}))
+        web.on(
+            "/v2/catalog/gpus",
+            self.guarded(lambda _: {"gpus": [*map(self.gpu, GPUS), self.community_only()]}),
+        )
+        web.on(
+            "/v2/catalog/datacenters",
+            self.guarded(
+                lambda asked: {"dataCenters": [self.centre(name, asked) for name in CENTRES]}
+            ),
+        )
         web.on("/v2/catalog/cpus", self.guarded(lambda _: {"cpus": [self.cpu()]}))
         web.on("/graphql", self.answer_graphql)
 
@@ -97,7 +146,9 @@ class RunPodDouble:
         def reply(asked: Asked) -> Answer:
             if asked.headers.get("authorization") != f"Bearer {KEY}":
                 problem = {"title": "Unauthorized", "status": 401, "detail": "missing bearer token"}
-                return json_answer(problem, 401, headers={"Content-Type": "application/problem+json"})
+                return json_answer(
+                    problem, 401, headers={"Content-Type": "application/problem+json"}
+                )
             return json_answer(answer(asked), headers={"RateLimit": '"minute";r=59;t=12'})
 
         return reply
@@ -137,15 +188,29 @@ class RunPodDouble:
         wanted = asked.query.get("include", "").split(",")
         if "GPU_AVAILABILITY" in wanted and CENTRES[name]:
             level = {"availability": "NONE" if name == "US-TX-3" else "HIGH"}
-            entry["gpuAvailability"] = [{"id": gpu, "name": gpu, **level} for gpu in (*CENTRES[name], COMMUNITY_ONLY)]
+            entry["gpuAvailability"] = [
+                {"id": gpu, "name": gpu, **level} for gpu in (*CENTRES[name], COMMUNITY_ONLY)
+            ]
         if "CPU_AVAILABILITY" in wanted and name == "EU-CZ-1":
-            entry["cpuAvailability"] = [{"id": "cpu5c", "name": "Compute-Optimized", "availability": "LOW"}]
+            entry["cpuAvailability"] = [
+                {"id": "cpu5c", "name": "Compute-Optimized", "availability": "LOW"}
+            ]
         return entry
 
     @staticmethod
     def answer_graphql(asked: Asked) -> Answer:
         query = asked.json["query"]
-        unknown = [name for name in ("gpuTypes", "dataCenters", "securePrice", "secureSpotPrice", "gpuAvailability") if name not in query]
+        unknown = [
+            name
+            for name in (
+                "gpuTypes",
+                "dataCenters",
+                "securePrice",
+                "secureSpotPrice",
+                "gpuAvailability",
+            )
+            if name not in query
+        ]
         if asked.method != "POST" or unknown:
             return json_answer({"errors": [{"message": f"not asked for: {unknown}"}], "data": None})
         gpus = [
@@ -164,8 +229,18 @@ class RunPodDouble:
             "secureSpotPrice": None,
         }
         centres: list[dict[str, Any]] = [
-            {"id": name, "listed": True, "gpuAvailability": [{"gpuTypeId": gpu} for gpu in (*had, COMMUNITY_ONLY)]}
+            {
+                "id": name,
+                "listed": True,
+                "gpuAvailability": [{"gpuTypeId": gpu} for gpu in (*had, COMMUNITY_ONLY)],
+            }
             for name, had in CENTRES.items()
         ]
-        centres.append({"id": "EU-NL-1", "listed": False, "gpuAvailability": [{"gpuTypeId": gpu} for gpu in GPUS]})
+        centres.append(
+            {
+                "id": "EU-NL-1",
+                "listed": False,
+                "gpuAvailability": [{"gpuTypeId": gpu} for gpu in GPUS],
+            }
+        )
         return json_answer({"data": {"gpuTypes": [*gpus, unsold], "dataCenters": centres}})

@@ -33,46 +33,85 @@ from runpod_service import Hung, Raw, Service
 from runpod_world import Fault, Refusal, World
 
 START_SECONDS = 20.0
-TITLES = {400: "Bad Request", 401: "Unauthorized", 402: "Payment Required", 403: "Forbidden", 404: "Not Found", 409: "Conflict"}
-TITLES |= {422: "Unprocessable Entity", 429: "Too Many Requests", 500: "Internal Server Error", 503: "Service Unavailable"}
-LIMITS = {"RateLimit": '"minute";r=59;t=12', "RateLimit-Policy": '"minute";q=60;w=60, "hour";q=3000;w=3600, "day";q=50000;w=86400'}
+TITLES = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    402: "Payment Required",
+    403: "Forbidden",
+    404: "Not Found",
+    409: "Conflict",
+}
+TITLES |= {
+    422: "Unprocessable Entity",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+LIMITS = {
+    "RateLimit": '"minute";r=59;t=12',
+    "RateLimit-Policy": '"minute";q=60;w=60, "hour";q=3000;w=3600, "day";q=50000;w=86400',
+}
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # without a buffer every answer on a kept connection costs 40 ms of delayed acknowledgement
+    wbufsize = (
+        -1
+    )  # without a buffer every answer on a kept connection costs 40 ms of delayed acknowledgement
     server: Server
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         length = int(self.headers.get("Content-Length", 0))
         raw = self.rfile.read(length)
-        if len(raw) < length:  # whoever asked was killed in the middle: no server carries out half a request
+        if (
+            len(raw) < length
+        ):  # whoever asked was killed in the middle: no server carries out half a request
             self.close_connection = True
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         try:
             body = json.loads(raw) if raw else None
             if parts.path.startswith("/_double/"):
-                self._json(200, self.server.control(self.command, parts.path.removeprefix("/_double/"), body))
+                self._json(
+                    200,
+                    self.server.control(self.command, parts.path.removeprefix("/_double/"), body),
+                )
                 return
-            status, made = self.server.service.answer(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
+            status, made = self.server.service.answer(
+                self.command, parts.path, dict(parse_qsl(parts.query)), headers, body
+            )
             if parts.path.endswith("/logs"):
                 self._stream(made)
             else:
                 self._json(status, made, LIMITS)
         except Refusal as refused:
             title = TITLES.get(refused.status, "Error")
-            problem: dict[str, Any] = {"title": title, "status": refused.status, "detail": refused.detail}
+            problem: dict[str, Any] = {
+                "title": title,
+                "status": refused.status,
+                "detail": refused.detail,
+            }
             problem |= {"errors": refused.errors} if refused.errors else {}
-            self._json(refused.status, problem, {**LIMITS, **refused.headers, "Content-Type": "application/problem+json"})
+            self._json(
+                refused.status,
+                problem,
+                {**LIMITS, **refused.headers, "Content-Type": "application/problem+json"},
+            )
         except Raw as odd:
             self._send(odd.status, odd.body, {"Content-Type": odd.kind}, cut=odd.cut)
         except Hung:
             self.close_connection = True
         except Exception as error:
             self.server.service.world.problems.append(f"the double failed: {error!r}")
-            self._json(500, {"title": "Internal Server Error", "status": 500, "detail": f"the double failed: {error!r}"})
+            self._json(
+                500,
+                {
+                    "title": "Internal Server Error",
+                    "status": 500,
+                    "detail": f"the double failed: {error!r}",
+                },
+            )
 
     do_POST = do_DELETE = do_PATCH = do_GET  # noqa: N815
 
@@ -83,7 +122,9 @@ class Handler(BaseHTTPRequestHandler):
         body = b"" if document is None else json.dumps(document).encode()
         self._send(status, body, {"Content-Type": "application/json", **(headers or {})})
 
-    def _send(self, status: int, body: bytes, headers: Mapping[str, str], cut: int | None = None) -> None:
+    def _send(
+        self, status: int, body: bytes, headers: Mapping[str, str], cut: int | None = None
+    ) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -126,7 +167,13 @@ class Server(ThreadingHTTPServer):
         with world.lock:
             if name == "faults" and method == "POST":
                 where = {k: str(v) for k, v in body.get("where", {}).items()}
-                fault = Fault(body.get("call", "createPod"), body["do"], int(body.get("times", 1)), where, float(body.get("seconds", 0)))
+                fault = Fault(
+                    body.get("call", "createPod"),
+                    body["do"],
+                    int(body.get("times", 1)),
+                    where,
+                    float(body.get("seconds", 0)),
+                )
                 world.faults.append(fault)
             elif name == "reset":
                 self.service.world = World(1, world.machines)
@@ -144,7 +191,8 @@ class Server(ThreadingHTTPServer):
                     setattr(world.pods[body["id"]], key, value)
             elif name == "pods":
                 return [
-                    {"id": p.id, "machine": p.machine, "name": p.body["name"], "key": p.key} for p in (*world.pods.values(), *world.ended)
+                    {"id": p.id, "machine": p.machine, "name": p.body["name"], "key": p.key}
+                    for p in (*world.pods.values(), *world.ended)
                 ]
             elif name == "secrets":
                 return [one["name"] for one in world.secrets.values()]
@@ -168,9 +216,23 @@ class Double:
 
     def __init__(self, machines: Path | None = None, *, seed: int = 1) -> None:
         more = ["--machines", str(machines)] if machines is not None else []
-        command = [sys.executable, str(Path(__file__).resolve()), "--port", "0", "--seed", str(seed), *more]
+        command = [
+            sys.executable,
+            str(Path(__file__).resolve()),
+            "--port",
+            "0",
+            "--seed",
+            str(seed),
+            *more,
+        ]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, text=True)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.startswith("READY "):
@@ -180,10 +242,25 @@ class Double:
         self.env = {"RUNPOD_API_BASE_URL": self.url, "RUNPOD_API_KEY": KEY}
 
     def add_fault(
-        self, do: str, *, call: str = "createPod", times: int = 1, seconds: float = 0.0, where: Mapping[str, Any] | None = None
+        self,
+        do: str,
+        *,
+        call: str = "createPod",
+        times: int = 1,
+        seconds: float = 0.0,
+        where: Mapping[str, Any] | None = None,
     ) -> None:
         """Let the next such calls go wrong."""
-        self.control("faults", {"call": call, "do": do, "times": times, "seconds": seconds, "where": dict(where or {})})
+        self.control(
+            "faults",
+            {
+                "call": call,
+                "do": do,
+                "times": times,
+                "seconds": seconds,
+                "where": dict(where or {}),
+            },
+        )
 
     def set_stock(self, left: int, *, kind: str = "", centre: str = "") -> None:
         """Leave so many of a kind in a data centre; empty means each."""
@@ -241,7 +318,9 @@ def main() -> None:
     over = threading.Event()
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: over.set())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    ).start()
     print(f"READY http://127.0.0.1:{server.server_address[1]}", flush=True)
     parent = os.getppid()
     while not over.wait(0.5):

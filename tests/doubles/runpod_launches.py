@@ -16,11 +16,28 @@ L40S, L40S_ID = "1x_L40S_SECURE", "NVIDIA L40S"
 PRIVATE = "-----BEGIN OPENSSH PRIVATE KEY-----canary-of-the-host-key"
 
 
-def an_offer(instance_type: str = L40S, *, region: str = "CZ", zone: str = "EU-CZ-1", market: Market = Market.ON_DEMAND) -> Offer:
+def an_offer(
+    instance_type: str = L40S,
+    *,
+    region: str = "CZ",
+    zone: str = "EU-CZ-1",
+    market: Market = Market.ON_DEMAND,
+) -> Offer:
     """One offer; a GPU's where the type names one."""
     count, _, rest = instance_type.partition("x_")
     gpu = rest.rpartition("_")[0]
-    return Offer("runpod", region, zone, instance_type, gpu, float(count) if gpu else 0, 12, 62, market, usd("0.99"))
+    return Offer(
+        "runpod",
+        region,
+        zone,
+        instance_type,
+        gpu,
+        float(count) if gpu else 0,
+        12,
+        62,
+        market,
+        usd("0.99"),
+    )
 
 
 def a_launch(offer: Offer | None = None, **changes: Any) -> Launch:

@@ -19,25 +19,42 @@ ACTIONS = ["start", "stop", "restart", "terminate"]
 LEVEL = {"enum": ["NONE", "LOW", "MEDIUM", "HIGH"]}
 
 
-def an_object(properties: dict[str, Any], *, required: str = "", closed: bool = False) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "object", "properties": properties, "required": required.split()}
+def an_object(
+    properties: dict[str, Any], *, required: str = "", closed: bool = False
+) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "type": "object",
+        "properties": properties,
+        "required": required.split(),
+    }
     return {**made, "additionalProperties": False} if closed else made
 
 
 def paged(name: str, item: dict[str, Any]) -> dict[str, Any]:
-    page = an_object({"nextCursor": {"type": OR_NULL}, "hasNextPage": {"type": "boolean"}}, required="nextCursor hasNextPage")
-    return an_object({name: {"type": "array", "items": item}, "pagination": page}, required=f"{name} pagination")
+    page = an_object(
+        {"nextCursor": {"type": OR_NULL}, "hasNextPage": {"type": "boolean"}},
+        required="nextCursor hasNextPage",
+    )
+    return an_object(
+        {name: {"type": "array", "items": item}, "pagination": page}, required=f"{name} pagination"
+    )
 
 
 MOUNTS = an_object(
     {
         "persistent": an_object(
-            {"size": {"type": "integer", "minimum": 10}, "path": {"type": "string"}}, required="size path", closed=True
+            {"size": {"type": "integer", "minimum": 10}, "path": {"type": "string"}},
+            required="size path",
+            closed=True,
         ),
         "network": {
             "type": "array",
             "maxItems": 1,
-            "items": an_object({"volumeId": {"type": "string"}, "path": {"type": "string"}}, required="volumeId path", closed=True),
+            "items": an_object(
+                {"volumeId": {"type": "string"}, "path": {"type": "string"}},
+                required="volumeId path",
+                closed=True,
+            ),
         },
     },
     closed=True,
@@ -59,7 +76,12 @@ CREATE_POD = an_object(
         "name": {"type": "string", "minLength": 1},
         "cloud": {"enum": ["SECURE", "COMMUNITY"]},
         "cpu": an_object(
-            {"id": {"type": "string", "minLength": 1}, "vcpuCount": {"type": "integer", "minimum": 2}}, required="id vcpuCount", closed=True
+            {
+                "id": {"type": "string", "minLength": 1},
+                "vcpuCount": {"type": "integer", "minimum": 2},
+            },
+            required="id vcpuCount",
+            closed=True,
         ),
         "dataCenterIds": ARRAY_OF_WORDS,
         "globalNetworking": {"type": "boolean"},
@@ -87,13 +109,23 @@ SSH_END = {
     "anyOf": [
         {"type": "null"},
         an_object(
-            {"host": {"type": "string"}, "port": {"type": "integer"}, "username": {"type": "string"}, "command": {"type": "string"}},
+            {
+                "host": {"type": "string"},
+                "port": {"type": "integer"},
+                "username": {"type": "string"},
+                "command": {"type": "string"},
+            },
             required="host port username command",
         ),
     ]
 }
 RUNTIME_PORT = an_object(
-    {"private": {"type": "integer"}, "public": {"type": ["integer", "null"]}, "type": {"type": "string"}, "ip": {"type": OR_NULL}}
+    {
+        "private": {"type": "integer"},
+        "public": {"type": ["integer", "null"]},
+        "type": {"type": "string"},
+        "ip": {"type": OR_NULL},
+    }
 )
 POD = an_object(
     {
@@ -103,9 +135,17 @@ POD = an_object(
         "status": {"enum": STATUSES},
         "actions": {"type": "array", "items": {"enum": ACTIONS}},
         "mounts": MOUNTS,
-        "gpu": an_object({"id": {"type": "string"}, "count": {"type": "integer", "minimum": 0}}, required="id count"),
+        "gpu": an_object(
+            {"id": {"type": "string"}, "count": {"type": "integer", "minimum": 0}},
+            required="id count",
+        ),
         "cpu": an_object(
-            {"id": {"type": "string"}, "vcpuCount": {"type": "integer"}, "memory": {"type": "integer"}}, required="id vcpuCount memory"
+            {
+                "id": {"type": "string"},
+                "vcpuCount": {"type": "integer"},
+                "memory": {"type": "integer"},
+            },
+            required="id vcpuCount memory",
         ),
         "cloud": {"enum": ["SECURE", "COMMUNITY"]},
         "dataCenterId": {"type": OR_NULL},
@@ -116,7 +156,15 @@ POD = an_object(
         "locked": {"type": "boolean"},
         "globalNetworking": an_object({"enabled": {"type": "boolean"}}, required="enabled"),
         "runtime": {
-            "anyOf": [{"type": "null"}, an_object({"uptime": {"type": "integer"}, "ports": {"type": "array", "items": RUNTIME_PORT}})]
+            "anyOf": [
+                {"type": "null"},
+                an_object(
+                    {
+                        "uptime": {"type": "integer"},
+                        "ports": {"type": "array", "items": RUNTIME_PORT},
+                    }
+                ),
+            ]
         },
         "createdAt": {"type": "string"},
         "startedAt": {"type": OR_NULL},
@@ -124,7 +172,10 @@ POD = an_object(
     required="id name status actions image args disk mounts ports env registry cloud dataCenterId cudaVersion ssh template cost locked runtime"
     " createdAt startedAt globalNetworking",
 )
-AVAILABLE = an_object({"id": {"type": "string"}, "name": {"type": "string"}, "availability": LEVEL}, required="id name availability")
+AVAILABLE = an_object(
+    {"id": {"type": "string"}, "name": {"type": "string"}, "availability": LEVEL},
+    required="id name availability",
+)
 PER_CLOUD = {"type": "object", "required": ["secure", "community"]}
 GPU_TYPE = an_object(
     {
@@ -147,10 +198,13 @@ CPU_TYPE = an_object(
         "id": {"type": "string"},
         "name": {"type": "string"},
         "group": {"type": "string"},
-        "vcpu": an_object({"min": {"type": "integer"}, "max": {"type": "integer"}}, required="min max"),
+        "vcpu": an_object(
+            {"min": {"type": "integer"}, "max": {"type": "integer"}}, required="min max"
+        ),
         "ramGbPerVcpu": {"type": "number"},
         "price": an_object(
-            {"securePerVcpu": {"type": "number"}, "serverlessPerVcpu": {"type": "number"}}, required="securePerVcpu serverlessPerVcpu"
+            {"securePerVcpu": {"type": "number"}, "serverlessPerVcpu": {"type": "number"}},
+            required="securePerVcpu serverlessPerVcpu",
         ),
         "availability": LEVEL,
         "dataCenters": {"type": "array", "items": AVAILABLE},
@@ -171,13 +225,23 @@ CENTRE = an_object(
     required="id name region networkVolumeTypes compliance globalNetwork",
 )
 SECRET = an_object(
-    {"id": {"type": "string"}, "name": {"type": "string"}, "description": {"type": OR_NULL}, "createdAt": {"type": "string"}},
+    {
+        "id": {"type": "string"},
+        "name": {"type": "string"},
+        "description": {"type": OR_NULL},
+        "createdAt": {"type": "string"},
+    },
     required="id name createdAt",
     closed=True,
 )
 CREATE_SECRET = an_object(
     {
-        "name": {"type": "string", "minLength": 1, "maxLength": 191, "pattern": r"^[a-zA-Z_][a-zA-Z0-9_.\-/]*$"},
+        "name": {
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 191,
+            "pattern": r"^[a-zA-Z_][a-zA-Z0-9_.\-/]*$",
+        },
         "value": {"type": "string", "minLength": 1, "maxLength": 16777216},
         "description": {"type": "string", "maxLength": 65535},
     },
@@ -185,15 +249,24 @@ CREATE_SECRET = an_object(
     closed=True,
 )
 PROBLEM = an_object(
-    {"title": {"type": "string"}, "status": {"type": "integer"}, "detail": {"type": "string"}, "errors": ARRAY_OF_WORDS},
+    {
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "errors": ARRAY_OF_WORDS,
+    },
     required="title status detail",
 )
 
 PAGE = frozenset({"cursor", "limit"})
-AVAILABILITY = frozenset({"include", "product", "count", "cloud", "countryCodes", "cudaVersions", "minCudaVersion"})
+AVAILABILITY = frozenset(
+    {"include", "product", "count", "cloud", "countryCodes", "cudaVersions", "minCudaVersion"}
+)
 
 # operation: method, path, parameters, body, answers by status
-OPERATIONS: dict[str, tuple[str, str, frozenset[str], dict[str, Any] | None, dict[int, dict[str, Any] | None]]] = {
+OPERATIONS: dict[
+    str, tuple[str, str, frozenset[str], dict[str, Any] | None, dict[int, dict[str, Any] | None]]
+] = {
     "listSecrets": ("GET", "/v2/account/secrets", PAGE, None, {200: paged("secrets", SECRET)}),
     "createSecret": ("POST", "/v2/account/secrets", frozenset(), CREATE_SECRET, {201: SECRET}),
     "deleteSecret": ("DELETE", "/v2/account/secrets/{id}", frozenset(), None, {204: None}),
@@ -201,7 +274,13 @@ OPERATIONS: dict[str, tuple[str, str, frozenset[str], dict[str, Any] | None, dic
     "createPod": ("POST", "/v2/pods", frozenset(), CREATE_POD, {201: POD}),
     "getPod": ("GET", "/v2/pods/{id}", frozenset(), None, {200: POD}),
     "deletePod": ("DELETE", "/v2/pods/{id}", frozenset(), None, {204: None}),
-    "getPodLogs": ("GET", "/v2/pods/{id}/logs", frozenset({"source", "tail", "since"}), None, {200: None}),
+    "getPodLogs": (
+        "GET",
+        "/v2/pods/{id}/logs",
+        frozenset({"source", "tail", "since"}),
+        None,
+        {200: None},
+    ),
     "podAction": (
         "POST",
         "/v2/pods/{id}/action",
@@ -209,11 +288,32 @@ OPERATIONS: dict[str, tuple[str, str, frozenset[str], dict[str, Any] | None, dic
         an_object({"action": {"enum": ACTIONS}}, required="action", closed=True),
         {200: POD, 204: None},
     ),
-    "listGpuTypes": ("GET", "/v2/catalog/gpus", PAGE | AVAILABILITY, None, {200: paged("gpus", GPU_TYPE)}),
-    "listCpuTypes": ("GET", "/v2/catalog/cpus", PAGE | {"include", "product", "vcpuCount"}, None, {200: paged("cpus", CPU_TYPE)}),
-    "listDataCenters": ("GET", "/v2/catalog/datacenters", PAGE | {"include", "regions"}, None, {200: paged("dataCenters", CENTRE)}),
+    "listGpuTypes": (
+        "GET",
+        "/v2/catalog/gpus",
+        PAGE | AVAILABILITY,
+        None,
+        {200: paged("gpus", GPU_TYPE)},
+    ),
+    "listCpuTypes": (
+        "GET",
+        "/v2/catalog/cpus",
+        PAGE | {"include", "product", "vcpuCount"},
+        None,
+        {200: paged("cpus", CPU_TYPE)},
+    ),
+    "listDataCenters": (
+        "GET",
+        "/v2/catalog/datacenters",
+        PAGE | {"include", "regions"},
+        None,
+        {200: paged("dataCenters", CENTRE)},
+    ),
 }
-_PATHS = {name: re.compile(path.replace("{id}", "([^/]+)")) for name, (_, path, *_rest) in OPERATIONS.items()}
+_PATHS = {
+    name: re.compile(path.replace("{id}", "([^/]+)"))
+    for name, (_, path, *_rest) in OPERATIONS.items()
+}
 
 
 def operation_of(method: str, path: str) -> tuple[str, str]:
@@ -227,7 +327,10 @@ def operation_of(method: str, path: str) -> tuple[str, str]:
 
 def faults_of(schema: dict[str, Any], document: Any) -> list[str]:
     """What in a document is not as the schema says, each in a line as RunPod writes it."""
-    found = sorted(Draft202012Validator(schema).iter_errors(document), key=lambda error: list(map(str, error.path)))
+    found = sorted(
+        Draft202012Validator(schema).iter_errors(document),
+        key=lambda error: list(map(str, error.path)),
+    )
     return [f"$.{'.'.join(map(str, error.path))}: {error.message}"[:300] for error in found]
 
 

@@ -14,7 +14,9 @@ from runpod_schema import answer_faults, operation_of, request_faults
 from runpod_world import CAPACITY, CENTRES, CPU, Fault, Refusal, World
 
 POD_KEY_MAY = ("getPod", "podAction", "deletePod")
-HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+HTML = (
+    b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+)
 SECRET_NAMES = ("PUBLIC_KEY", "NBPROV_START")
 
 
@@ -37,7 +39,9 @@ class Service:
         self.world = world
         self.closing = threading.Event()
 
-    def answer(self, method: str, path: str, params: dict[str, str], headers: Mapping[str, str], body: Any) -> tuple[int, Any]:
+    def answer(
+        self, method: str, path: str, params: dict[str, str], headers: Mapping[str, str], body: Any
+    ) -> tuple[int, Any]:
         """One request, answered."""
         operation, thing = ("graphql", "") if path == "/graphql" else operation_of(method, path)
         if not operation:
@@ -45,11 +49,25 @@ class Service:
         self._note(operation, path, params, body)
         who = self.world.account_of(headers.get("authorization", ""))
         if not who:
-            raise Refusal(401, "missing bearer token" if not headers.get("authorization") else "invalid API key")
-        if who != "account" and not (operation in POD_KEY_MAY and thing == who) and operation != "graphql":
+            raise Refusal(
+                401,
+                "missing bearer token" if not headers.get("authorization") else "invalid API key",
+            )
+        if (
+            who != "account"
+            and not (operation in POD_KEY_MAY and thing == who)
+            and operation != "graphql"
+        ):
             raise Refusal(403, "access denied")
         fault = self.world.fault(operation, {"id": thing, "params": params, "body": body})
-        if fault is not None and fault.do not in ("lose_answer", "half_made", "late_failure", "hide", "cut", "slow"):
+        if fault is not None and fault.do not in (
+            "lose_answer",
+            "half_made",
+            "late_failure",
+            "hide",
+            "cut",
+            "slow",
+        ):
             raise scripted(fault)
         if fault is not None and fault.do == "slow":
             self.closing.wait(fault.seconds)
@@ -78,60 +96,102 @@ class Service:
                 if name in shown:
                     shown[name] = "•••"
         with self.world.lock:
-            self.world.calls.append({"call": operation, "path": path, "params": params, "body": shown, "at": time.time()})
+            self.world.calls.append(
+                {
+                    "call": operation,
+                    "path": path,
+                    "params": params,
+                    "body": shown,
+                    "at": time.time(),
+                }
+            )
 
     def _check(self, operation: str, status: int, made: Any) -> None:
         if operation == "getPodLogs":
             return
         for wrong in answer_faults(operation, status, made):
-            if "is not one of ['PROVISIONING'" not in wrong:  # a state that nobody knows is put there on purpose
+            if (
+                "is not one of ['PROVISIONING'" not in wrong
+            ):  # a state that nobody knows is put there on purpose
                 self.world.problems.append(f"answer {operation} {status}: {wrong}")
 
-    def _paged(self, name: str, items: list[Any], params: dict[str, str]) -> tuple[int, dict[str, Any]]:
+    def _paged(
+        self, name: str, items: list[Any], params: dict[str, str]
+    ) -> tuple[int, dict[str, Any]]:
         size = min(int(params.get("limit", 1000)), self.world.settings.page)
         first = int(params.get("cursor", "c0")[1:])
         more = first + size < len(items)
         page = {"nextCursor": f"c{first + size}" if more else None, "hasNextPage": more}
         return 200, {name: items[first : first + size], "pagination": page}
 
-    def listPods(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def listPods(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         return self._paged("pods", [self.world.shown(pod) for pod in self.world.listed()], params)
 
-    def createPod(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def createPod(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         do, seconds = (fault.do, fault.seconds) if fault is not None else ("", 0.0)
-        pod = self.world.create(body, hidden=seconds if do == "hide" else 0.0, fails=do == "late_failure")
+        pod = self.world.create(
+            body, hidden=seconds if do == "hide" else 0.0, fails=do == "late_failure"
+        )
         return 201, self.world.shown(pod)
 
-    def getPod(self, thing: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def getPod(
+        self, thing: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         return 200, self.world.shown(self.world.get(thing))
 
-    def deletePod(self, thing: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def deletePod(
+        self, thing: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         self.world.end(thing)
         return 204, None
 
-    def podAction(self, thing: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def podAction(
+        self, thing: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         pod = self.world.act(thing, body["action"])
         return (204, None) if pod is None else (200, self.world.shown(pod))
 
-    def getPodLogs(self, thing: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def getPodLogs(
+        self, thing: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         lines = self.world.console(self.world.get(thing))[-int(params.get("tail", 100)) :]
-        return 200, [{"source": "container", "ts": "2026-11-22T09:00:00Z", "line": line} for line in lines]
+        return 200, [
+            {"source": "container", "ts": "2026-11-22T09:00:00Z", "line": line} for line in lines
+        ]
 
-    def listSecrets(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def listSecrets(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         self._secrets()
-        shown = [{name: value for name, value in one.items() if name != "value"} for one in self.world.secrets.values()]
+        shown = [
+            {name: value for name, value in one.items() if name != "value"}
+            for one in self.world.secrets.values()
+        ]
         return self._paged("secrets", shown, params)
 
-    def createSecret(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def createSecret(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         self._secrets()
         with self.world.lock:
             if any(one["name"] == body["name"] for one in self.world.secrets.values()):
                 raise Refusal(409, "A secret with this name already exists.")
-            made = {"id": f"s{self.world.random.getrandbits(48):012x}", "createdAt": "2026-11-22T09:00:00Z", "description": "", **body}
+            made = {
+                "id": f"s{self.world.random.getrandbits(48):012x}",
+                "createdAt": "2026-11-22T09:00:00Z",
+                "description": "",
+                **body,
+            }
             self.world.secrets[made["id"]] = made
         return 201, {name: value for name, value in made.items() if name != "value"}
 
-    def deleteSecret(self, thing: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def deleteSecret(
+        self, thing: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         if self.world.secrets.pop(thing, None) is None:
             raise Refusal(404, "secret not found")
         return 204, None
@@ -140,38 +200,75 @@ class Service:
         if self.world.settings.secrets != "yes":
             raise Refusal(403 if self.world.settings.secrets == "denied" else 404, "access denied")
 
-    def listGpuTypes(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def listGpuTypes(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         made = []
         for name, (said, memory, secure, community, _spot, most) in GPUS.items():
             price = {"secure": secure * self.world.settings.price_factor, "community": community}
-            one: dict[str, Any] = {"id": name, "name": said, "pool": None, "manufacturer": "NVIDIA", "memory": memory, "secure": True}
+            one: dict[str, Any] = {
+                "id": name,
+                "name": said,
+                "pool": None,
+                "manufacturer": "NVIDIA",
+                "memory": memory,
+                "secure": True,
+            }
             one |= {"community": True, "price": price, "maxCount": {"secure": most, "community": 4}}
             made.append(one | self._available(name, params, int(params.get("count", 1))))
         return self._paged("gpus", made, params)
 
-    def listCpuTypes(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def listCpuTypes(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         one = {name: value for name, value in CPU.items() if name != "each"}
-        price = {"securePerVcpu": CPU["each"] * self.world.settings.price_factor, "serverlessPerVcpu": 0.02}  # type: ignore[operator]
-        return self._paged("cpus", [one | {"price": price} | self._available("cpu5c", params, 1)], params)
+        price = {
+            "securePerVcpu": CPU["each"] * self.world.settings.price_factor,
+            "serverlessPerVcpu": 0.02,
+        }  # type: ignore[operator]
+        return self._paged(
+            "cpus", [one | {"price": price} | self._available("cpu5c", params, 1)], params
+        )
 
     def _available(self, kind: str, params: dict[str, str], count: int) -> dict[str, Any]:
         if params.get("include") != "AVAILABILITY":
             return {}
         levels = {centre: self.world.level(kind, centre, count) for centre in CENTRES}
-        there = [{"id": centre, "name": centre.title(), "availability": level} for centre, level in levels.items() if level != "NONE"]
+        there = [
+            {"id": centre, "name": centre.title(), "availability": level}
+            for centre, level in levels.items()
+            if level != "NONE"
+        ]
         order = ("NONE", "LOW", "MEDIUM", "HIGH")
         overall = max(levels.values(), key=order.index)
         return {"availability": overall, **({"dataCenters": there} if there else {})}
 
-    def listDataCenters(self, _: str, params: dict[str, str], body: Any, fault: Fault | None) -> tuple[int, Any]:  # noqa: N802
+    def listDataCenters(
+        self, _: str, params: dict[str, str], body: Any, fault: Fault | None
+    ) -> tuple[int, Any]:
         wanted, made = params.get("include", "").split(","), []
         for centre, region in CENTRES.items():
-            one: dict[str, Any] = {"id": centre, "name": centre.title(), "region": region, "networkVolumeTypes": [], "compliance": []}
+            one: dict[str, Any] = {
+                "id": centre,
+                "name": centre.title(),
+                "region": region,
+                "networkVolumeTypes": [],
+                "compliance": [],
+            }
             one["globalNetwork"] = False
             if "GPU_AVAILABILITY" in wanted:
-                one["gpuAvailability"] = [{"id": g, "name": GPUS[g][0], "availability": self.world.level(g, centre, 1)} for g in GPUS]
+                one["gpuAvailability"] = [
+                    {"id": g, "name": GPUS[g][0], "availability": self.world.level(g, centre, 1)}
+                    for g in GPUS
+                ]
             if "CPU_AVAILABILITY" in wanted:
-                one["cpuAvailability"] = [{"id": "cpu5c", "name": str(CPU["name"]), "availability": self.world.level("cpu5c", centre, 1)}]
+                one["cpuAvailability"] = [
+                    {
+                        "id": "cpu5c",
+                        "name": str(CPU["name"]),
+                        "availability": self.world.level("cpu5c", centre, 1),
+                    }
+                ]
             made.append(one)
         return self._paged("dataCenters", made, params)
 
@@ -183,17 +280,43 @@ class Service:
             if name in query:
                 pod_id = query.partition('podId: "')[2].partition('"')[0]
                 if who not in ("account", pod_id):
-                    return {"errors": [{"message": "access denied", "extensions": {"code": "FORBIDDEN"}}], "data": None}
+                    return {
+                        "errors": [
+                            {"message": "access denied", "extensions": {"code": "FORBIDDEN"}}
+                        ],
+                        "data": None,
+                    }
                 try:
                     pod = self.world.act(pod_id, action)
                 except Refusal as refused:
-                    return {"errors": [{"message": refused.detail, "extensions": {"code": "RUNPOD"}}], "data": None}
-                return {"data": {name: None if pod is None else {"id": pod.id, "desiredStatus": "EXITED"}}}
+                    return {
+                        "errors": [{"message": refused.detail, "extensions": {"code": "RUNPOD"}}],
+                        "data": None,
+                    }
+                return {
+                    "data": {
+                        name: None if pod is None else {"id": pod.id, "desiredStatus": "EXITED"}
+                    }
+                }
         if "myself" in query and who == "account":
-            me = {"id": "user_double", "pubKey": "", "networkVolumes": [], "pods": [{"id": p.id} for p in self.world.listed()]}
-            money = {"clientBalance": settings.balance, "currentSpendPerHr": 0.0, "spendLimit": settings.spend_limit}
+            me = {
+                "id": "user_double",
+                "pubKey": "",
+                "networkVolumes": [],
+                "pods": [{"id": p.id} for p in self.world.listed()],
+            }
+            money = {
+                "clientBalance": settings.balance,
+                "currentSpendPerHr": 0.0,
+                "spendLimit": settings.spend_limit,
+            }
             return {"data": {"myself": me | money}}
-        return {"errors": [{"message": "Something went wrong. Please try again later or contact support."}], "data": None}
+        return {
+            "errors": [
+                {"message": "Something went wrong. Please try again later or contact support."}
+            ],
+            "data": None,
+        }
 
 
 def scripted(fault: Fault) -> Exception:
@@ -206,7 +329,9 @@ def scripted(fault: Fault) -> Exception:
         "credentials": Refusal(401, "invalid API key"),
         "balance": Refusal(402, "Insufficient balance: at least one hour of credits is required."),
         "permission": Refusal(403, "access denied"),
-        "bad_request": Refusal(422, "Request validation failed.", ["$.image: does not match the contract"]),
+        "bad_request": Refusal(
+            422, "Request validation failed.", ["$.image: does not match the contract"]
+        ),
         "not_offered": Refusal(404, "GPU type not found"),
         "rate_limit": Refusal(429, "rate limit exceeded for the minute window", headers=wait),
         "transient": Refusal(503, "the service is temporarily unavailable"),

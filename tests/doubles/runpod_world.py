@@ -17,7 +17,14 @@ from runpod_schema import ACTIONS
 
 from nbprov.clouds.pricing import gpu_names
 
-CPU = {"id": "cpu5c", "name": "Compute-Optimized", "group": "Gen 5", "vcpu": {"min": 2, "max": 32}, "ramGbPerVcpu": 2, "each": 0.03}
+CPU = {
+    "id": "cpu5c",
+    "name": "Compute-Optimized",
+    "group": "Gen 5",
+    "vcpu": {"min": 2, "max": 32},
+    "ramGbPerVcpu": 2,
+    "each": 0.03,
+}
 CENTRES = {
     "EU-CZ-1": "EUROPE", "EU-NL-1": "EUROPE", "EU-SE-1": "EUROPE", "EU-SE-2": "EUROPE", "EU-RO-1": "EUROPE", "EUR-NO-1": "EUROPE",
     "EUR-NO-2": "EUROPE", "EUR-IS-1": "EUROPE", "EUR-IS-2": "EUROPE", "EUR-IS-3": "EUROPE", "EUR-IS-4": "EUROPE", "EUR-IS-5": "EUROPE",
@@ -38,9 +45,20 @@ ALLOWED = {
 class Refusal(Exception):
     """An answer that is no success."""
 
-    def __init__(self, status: int, detail: str, errors: list[str] | None = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        errors: list[str] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.errors, self.headers = status, detail, errors or [], headers or {}
+        self.status, self.detail, self.errors, self.headers = (
+            status,
+            detail,
+            errors or [],
+            headers or {},
+        )
 
 
 @dataclass
@@ -121,14 +139,23 @@ class World:
         """The next scripted fault for a call, used up."""
         with self.lock:
             for one in self.faults:
-                if one.times > 0 and one.call in (call, "*") and all(_at(asked, path) == value for path, value in one.where.items()):
+                if (
+                    one.times > 0
+                    and one.call in (call, "*")
+                    and all(_at(asked, path) == value for path, value in one.where.items())
+                ):
                     one.times -= 1
                     return one
         return None
 
     def left(self, kind: str, centre: str) -> int:
         """How many GPUs (or CPU machines) of a kind are free in a data centre."""
-        return self.stock.get((kind, centre), self.stock.get((kind, ""), self.stock.get(("", centre), self.stock.get(("", ""), PLENTY))))
+        return self.stock.get(
+            (kind, centre),
+            self.stock.get(
+                (kind, ""), self.stock.get(("", centre), self.stock.get(("", ""), PLENTY))
+            ),
+        )
 
     def _take(self, kind: str, centre: str, count: int) -> None:
         for key in ((kind, centre), (kind, ""), ("", centre), ("", "")):
@@ -139,7 +166,15 @@ class World:
     def level(self, kind: str, centre: str, count: int) -> str:
         """What the catalogue says."""
         machines = self.left(kind, centre) // max(1, count)
-        return "NONE" if machines <= 0 else "LOW" if machines == 1 else "MEDIUM" if machines <= 3 else "HIGH"
+        return (
+            "NONE"
+            if machines <= 0
+            else "LOW"
+            if machines == 1
+            else "MEDIUM"
+            if machines <= 3
+            else "HIGH"
+        )
 
     def create(self, body: dict[str, Any], *, hidden: float = 0.0, fails: bool = False) -> Pod:
         """Make a pod, or refuse. Names are not unique, and nothing is idempotent."""
@@ -148,23 +183,42 @@ class World:
                 raise Refusal(400, "exactly one of gpu or cpu must be set")
             if "cpu" in body and "persistent" in body.get("mounts", {}):
                 raise Refusal(400, "mounts.persistent is invalid when cpu is set")
-            kind, count = (body["gpu"]["id"], body["gpu"].get("count", 1)) if "gpu" in body else (body["cpu"]["id"], 1)
+            kind, count = (
+                (body["gpu"]["id"], body["gpu"].get("count", 1))
+                if "gpu" in body
+                else (body["cpu"]["id"], 1)
+            )
             if "gpu" in body and kind not in GPUS:
                 raise Refusal(404, f"GPU type {kind!r} not found")
             if "cpu" in body and body.get("disk", 0) > 10 * body["cpu"]["vcpuCount"]:
-                raise Refusal(400, f"create pod: Container Disk must be less than or equal to {10 * body['cpu']['vcpuCount']}")
+                raise Refusal(
+                    400,
+                    f"create pod: Container Disk must be less than or equal to {10 * body['cpu']['vcpuCount']}",
+                )
             unknown = [one for one in body.get("dataCenterIds", []) if one not in CENTRES]
             if unknown:
                 raise Refusal(400, f"data center {unknown[0]} does not exist")
-            places = [c for c in body.get("dataCenterIds") or CENTRES if self.left(kind, c) >= count]
+            places = [
+                c for c in body.get("dataCenterIds") or CENTRES if self.left(kind, c) >= count
+            ]
             if not places:
                 raise Refusal(400, CAPACITY)
             if self.settings.balance < self._hourly(body):
-                raise Refusal(402, "Insufficient balance: at least one hour of credits is required.")
+                raise Refusal(
+                    402, "Insufficient balance: at least one hour of credits is required."
+                )
             self._take(kind, places[0], count)
             now = time.time()
             number = f"{self.random.getrandbits(64):016x}"
-            pod = Pod(f"pod{number[:11]}", body, places[0], now, now, f"rpa_POD{number}", hidden=now + max(hidden, self.settings.hidden))
+            pod = Pod(
+                f"pod{number[:11]}",
+                body,
+                places[0],
+                now,
+                now,
+                f"rpa_POD{number}",
+                hidden=now + max(hidden, self.settings.hidden),
+            )
             pod.gpus, pod.fails_at = pod.asked, now + 0.05 if fails else None
             self.pods[pod.id] = pod
             self._boot(pod)
@@ -181,7 +235,11 @@ class World:
                 (self.machines.disk(pod.machine) / "home").mkdir()
             self.machines.start(pod.machine)
             return
-        name, memory = (gpu_names.read(GPUS[pod.kind][0], GPUS[pod.kind][1]).name, GPUS[pod.kind][1]) if "gpu" in pod.body else ("", 0)
+        name, memory = (
+            (gpu_names.read(GPUS[pod.kind][0], GPUS[pod.kind][1]).name, GPUS[pod.kind][1])
+            if "gpu" in pod.body
+            else ("", 0)
+        )
         pod.machine = self.machines.create(
             user_data=self._script(pod),
             on_poweroff="stop",
@@ -193,22 +251,35 @@ class World:
         """The container's command with its environment, as the first process of a machine."""
         import json
 
-        known = {f"{{{{ RUNPOD_SECRET_{one['name']} }}}}": one["value"] for one in self.secrets.values()}
+        known = {
+            f"{{{{ RUNPOD_SECRET_{one['name']} }}}}": one["value"] for one in self.secrets.values()
+        }
         env = {name: known.get(value, value) for name, value in pod.body.get("env", {}).items()}
-        env |= {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": pod.key, "RUNPOD_DC_ID": pod.centre, "RUNPOD_GPU_COUNT": str(pod.gpus)}
+        env |= {
+            "RUNPOD_POD_ID": pod.id,
+            "RUNPOD_API_KEY": pod.key,
+            "RUNPOD_DC_ID": pod.centre,
+            "RUNPOD_GPU_COUNT": str(pod.gpus),
+        }
         try:
             args = json.loads(pod.body.get("args") or "{}")
             argv = [*args.get("entrypoint", []), *args.get("cmd", [])]
         except ValueError:
             argv = shlex.split(pod.body["args"])
         lines = [f"export {name}={shlex.quote(value)}" for name, value in env.items()]
-        return "\n".join(["#!/bin/sh", *lines, f"exec {shlex.join(argv)}" if argv else "exit 0", ""])
+        return "\n".join(
+            ["#!/bin/sh", *lines, f"exec {shlex.join(argv)}" if argv else "exit 0", ""]
+        )
 
     def _hourly(self, body: dict[str, Any]) -> float:
         if "cpu" in body:
             return CPU["each"] * body["cpu"]["vcpuCount"] * self.settings.price_factor  # type: ignore[operator]
         community = body.get("cloud") == "COMMUNITY"
-        return GPUS[body["gpu"]["id"]][3 if community else 2] * body["gpu"].get("count", 1) * self.settings.price_factor
+        return (
+            GPUS[body["gpu"]["id"]][3 if community else 2]
+            * body["gpu"].get("count", 1)
+            * self.settings.price_factor
+        )
 
     def status(self, pod: Pod) -> str:
         """Where a pod is on its way."""
@@ -240,10 +311,24 @@ class World:
         user = self.machines.login() if self.machines is not None else "root"
         private = body.get("env", {}).get("NBPROV_SSH_PORT", "22")
         direct = (
-            {"host": host, "port": port, "username": user, "command": f"ssh {user}@{host} -p {port}"} if host and private == "22" else None
+            {
+                "host": host,
+                "port": port,
+                "username": user,
+                "command": f"ssh {user}@{host} -p {port}",
+            }
+            if host and private == "22"
+            else None
         )
-        mapped = [{"private": int(private), "public": port, "type": "tcp", "ip": host}] if host else []
-        proxy = {"host": "ssh.runpod.io", "port": 22, "username": f"{pod.id}-64411eb2", "command": f"ssh {pod.id}-64411eb2@ssh.runpod.io"}
+        mapped = (
+            [{"private": int(private), "public": port, "type": "tcp", "ip": host}] if host else []
+        )
+        proxy = {
+            "host": "ssh.runpod.io",
+            "port": 22,
+            "username": f"{pod.id}-64411eb2",
+            "command": f"ssh {pod.id}-64411eb2@ssh.runpod.io",
+        }
         made: dict[str, Any] = {
             "id": pod.id,
             "name": body["name"],
@@ -264,14 +349,20 @@ class World:
             "cost": self._hourly(body) if status not in ("EXITED", "TERMINATED", "ERROR") else 0.0,
             "locked": False,
             "globalNetworking": {"enabled": False},
-            "runtime": {"uptime": int(time.time() - pod.started), "ports": mapped} if status == "RUNNING" else None,
+            "runtime": {"uptime": int(time.time() - pod.started), "ports": mapped}
+            if status == "RUNNING"
+            else None,
             "createdAt": _iso(pod.created),
             "startedAt": _iso(pod.started),
         }
         if "gpu" in body:
             made["gpu"] = {"id": pod.kind, "count": pod.gpus}
         else:
-            made["cpu"] = {"id": pod.kind, "vcpuCount": body["cpu"]["vcpuCount"], "memory": 2 * body["cpu"]["vcpuCount"]}
+            made["cpu"] = {
+                "id": pod.kind,
+                "vcpuCount": body["cpu"]["vcpuCount"],
+                "memory": 2 * body["cpu"]["vcpuCount"],
+            }
         return made
 
     def listed(self) -> list[Pod]:
@@ -279,7 +370,11 @@ class World:
         with self.lock:
             self._sweep()
             now = time.time()
-            return sorted((p for p in self.pods.values() if now >= p.hidden), key=lambda p: p.created, reverse=True)
+            return sorted(
+                (p for p in self.pods.values() if now >= p.hidden),
+                key=lambda p: p.created,
+                reverse=True,
+            )
 
     def get(self, pod_id: str) -> Pod:
         """A pod, or 404."""
@@ -294,12 +389,18 @@ class World:
         with self.lock:
             pod = self.get(pod_id)
             if action not in ALLOWED.get(self.status(pod), ACTIONS):
-                raise Refusal(409, f"action {action!r} is not valid for a pod that is {self.status(pod)}")
+                raise Refusal(
+                    409, f"action {action!r} is not valid for a pod that is {self.status(pod)}"
+                )
             if action == "terminate":
                 self.end(pod_id)
                 return None
             if action == "stop":
-                pod.exited, pod.wiped, pod.fails_at = True, "persistent" not in pod.body.get("mounts", {}), None
+                pod.exited, pod.wiped, pod.fails_at = (
+                    True,
+                    "persistent" not in pod.body.get("mounts", {}),
+                    None,
+                )
                 self._take(pod.kind, pod.centre, -pod.gpus)
                 pod.said.append("stop container")
                 if self.machines is not None:
@@ -328,7 +429,9 @@ class World:
             self._sweep()
 
     def _sweep(self) -> None:
-        for pod in [p for p in self.pods.values() if p.ending is not None and time.time() >= p.ending]:
+        for pod in [
+            p for p in self.pods.values() if p.ending is not None and time.time() >= p.ending
+        ]:
             if not pod.exited:
                 self._take(pod.kind, pod.centre, -pod.gpus)
             if self.machines is not None:

@@ -26,7 +26,9 @@ class ShellMachine:
     async def channel(self, command: str) -> AsyncIterator[asyncio.subprocess.Process]:
         """Run a command there."""
         env = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
-        process = await asyncio.create_subprocess_exec("sh", "-c", command, env=env, stdout=asyncio.subprocess.PIPE)
+        process = await asyncio.create_subprocess_exec(
+            "sh", "-c", command, env=env, stdout=asyncio.subprocess.PIPE
+        )
         try:
             yield process
         finally:
@@ -50,7 +52,9 @@ class ShellAgent:
     async def task(self, id: str) -> TaskInfo:
         """One of them."""
         code = self.codes.get(id)
-        return TaskInfo(id, "job", id.partition("-")[0], "running" if code is None else "ended", exit_code=code)
+        return TaskInfo(
+            id, "job", id.partition("-")[0], "running" if code is None else "ended", exit_code=code
+        )
 
     async def run_job(self, script: str, *, id: str, env: Mapping[str, str], **more: Any) -> None:
         """Take a job."""
@@ -79,6 +83,15 @@ class ShellAgent:
 
 def shell_node(home: Path, number: int = 0, env: Mapping[str, str] | None = None) -> Node:
     """A node that is such a machine; with the variables of its jobs it has an agent, too."""
-    instance = Instance("local", f"i{number}", "t", "o", Place("local", "r", "z"), "small", InstanceState.RUNNING, node=number)
+    instance = Instance(
+        "local",
+        f"i{number}",
+        "t",
+        "o",
+        Place("local", "r", "z"),
+        "small",
+        InstanceState.RUNNING,
+        node=number,
+    )
     instance = replace(instance, private_host=f"10.0.0.{number + 1}")
     return Node(instance, ShellMachine(home), ShellAgent(home, env) if env is not None else None)  # type: ignore[arg-type]

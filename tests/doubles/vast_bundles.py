@@ -40,7 +40,12 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
-_COMPARE = {"eq": lambda a, b: a == b, "gte": lambda a, b: a >= b, "lte": lambda a, b: a <= b, "gt": lambda a, b: a > b}
+_COMPARE = {
+    "eq": lambda a, b: a == b,
+    "gte": lambda a, b: a >= b,
+    "lte": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+}
 
 
 def offer(number: int, gpu: str, dollars: float, **more: Any) -> dict[str, Any]:
@@ -71,7 +76,13 @@ class VastDouble:
             return json_answer({"success": False, "error": "invalid_args", "msg": "POST only"}, 400)
         conditions = {name: value for name, value in question.items() if isinstance(value, dict)}
         here = [
-            one for one in self.offers if all(_COMPARE[op](one[name], limit) for name, c in conditions.items() for op, limit in c.items())
+            one
+            for one in self.offers
+            if all(
+                _COMPARE[op](one[name], limit)
+                for name, c in conditions.items()
+                for op, limit in c.items()
+            )
         ]
         for name, direction in reversed(question.get("order", [])):
             here.sort(key=lambda one: one[name], reverse=direction == "desc")

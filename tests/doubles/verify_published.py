@@ -34,46 +34,92 @@ def differences(document: dict[str, Any]) -> list[str]:
             found.append(f"{name}: there is no {method} {path}")
             continue
         found += [
-            f"{name}: {text}" for text in _of_parameters(document, params, [*item.get("parameters", []), *said.get("parameters", [])])
+            f"{name}: {text}"
+            for text in _of_parameters(
+                document, params, [*item.get("parameters", []), *said.get("parameters", [])]
+            )
         ]
         if body is not None:
-            found += [f"{name}, request{text}" for text in _compared(document, body, _json(document, said["requestBody"]), asks=True)]
+            found += [
+                f"{name}, request{text}"
+                for text in _compared(
+                    document, body, _json(document, said["requestBody"]), asks=True
+                )
+            ]
         for status, ours in answers.items():
             answer = _resolved(document, said["responses"].get(str(status), {}))
             if not answer:
                 found.append(f"{name}: never answers {status}")
             elif ours is not None:
-                found += [f"{name}, answer{text}" for text in _compared(document, ours, _json(document, answer), asks=False)]
+                found += [
+                    f"{name}, answer{text}"
+                    for text in _compared(document, ours, _json(document, answer), asks=False)
+                ]
     return found
 
 
-def _of_parameters(document: dict[str, Any], ours: frozenset[str], theirs: list[dict[str, Any]]) -> Iterator[str]:
-    published = {p["name"]: p for p in (_resolved(document, one) for one in theirs) if p.get("in") == "query"}
+def _of_parameters(
+    document: dict[str, Any], ours: frozenset[str], theirs: list[dict[str, Any]]
+) -> Iterator[str]:
+    published = {
+        p["name"]: p for p in (_resolved(document, one) for one in theirs) if p.get("in") == "query"
+    }
     yield from (f"?{name} is not there" for name in sorted(ours - published.keys()))
-    yield from (f"?{name} is required" for name, one in sorted(published.items()) if one.get("required") and name not in ours)
+    yield from (
+        f"?{name} is required"
+        for name, one in sorted(published.items())
+        if one.get("required") and name not in ours
+    )
 
 
-def _compared(document: dict[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, asks: bool) -> Iterator[str]:
+def _compared(
+    document: dict[str, Any], ours: Mapping[str, Any], theirs: Mapping[str, Any], *, asks: bool
+) -> Iterator[str]:
     """In a request what is demanded must be sent and what is sent be known; in an answer what is relied on must be promised, and what may come be known."""
     mine, published = _flat(document, ours), _flat(document, theirs)
-    if mine["enum"] and published["enum"] and (extra := (mine["enum"] - published["enum"]) if asks else (published["enum"] - mine["enum"])):
+    if (
+        mine["enum"]
+        and published["enum"]
+        and (
+            extra := (mine["enum"] - published["enum"])
+            if asks
+            else (published["enum"] - mine["enum"])
+        )
+    ):
         yield f": {', '.join(sorted(map(str, extra)))} {'is not there' if asks else 'is new'}"
-    if mine["type"] and published["type"] and (odd := (mine["type"] - published["type"]) if asks else (published["type"] - mine["type"])):
+    if (
+        mine["type"]
+        and published["type"]
+        and (
+            odd := (mine["type"] - published["type"])
+            if asks
+            else (published["type"] - mine["type"])
+        )
+    ):
         yield f": may {'not ' if asks else ''}be {', '.join(sorted(odd))}"
     yield from (
         f"/{name}: required {'there' if asks else 'here'} only"
-        for name in sorted(published["required"] - mine["required"] if asks else mine["required"] - published["required"])
+        for name in sorted(
+            published["required"] - mine["required"]
+            if asks
+            else mine["required"] - published["required"]
+        )
     )
     for name in sorted(mine["properties"]):
         if name in published["properties"]:
             yield from (
-                f"/{name}{text}" for text in _compared(document, mine["properties"][name], published["properties"][name], asks=asks)
+                f"/{name}{text}"
+                for text in _compared(
+                    document, mine["properties"][name], published["properties"][name], asks=asks
+                )
             )
         elif published["properties"]:
             yield f"/{name}: not there"
     for name in ("items", "additionalProperties"):
         if isinstance(mine[name], Mapping) and isinstance(published[name], Mapping):
-            yield from (f"/*{text}" for text in _compared(document, mine[name], published[name], asks=asks))
+            yield from (
+                f"/*{text}" for text in _compared(document, mine[name], published[name], asks=asks)
+            )
 
 
 def _flat(document: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

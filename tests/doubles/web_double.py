@@ -33,7 +33,10 @@ class Asked:
     @property
     def form(self) -> dict[str, str]:
         """The body, read as a form."""
-        return {name: values[0] for name, values in parse_qs(self.body.decode(), keep_blank_values=True).items()}
+        return {
+            name: values[0]
+            for name, values in parse_qs(self.body.decode(), keep_blank_values=True).items()
+        }
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ def text_answer(text: str, status: int = 200, **more: Any) -> Answer:
     return Answer(status, text.encode(), headers, **more)
 
 
-def busy(status: int = 429, *, retry_after: str | int | None = None, words: str = "slow down") -> Answer:
+def busy(
+    status: int = 429, *, retry_after: str | int | None = None, words: str = "slow down"
+) -> Answer:
     """A refusal that passes: 429, or a 5xx."""
     headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
     return json_answer({"error": {"message": words}}, status, headers=headers)
@@ -115,13 +120,20 @@ class WebDouble:
         self._closing = threading.Event()
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.web = self
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
 
     def __enter__(self) -> WebDouble:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._closing.set()
         self._server.shutdown()
         self._server.server_close()
@@ -140,7 +152,9 @@ class WebDouble:
     def wait_for(self, requests: int, timeout: float = 10.0) -> None:
         """Wait until so many requests have arrived."""
         with self.arrived:
-            assert self.arrived.wait_for(lambda: len(self.asked) >= requests, timeout), f"{len(self.asked)} of {requests} requests came"
+            assert self.arrived.wait_for(lambda: len(self.asked) >= requests, timeout), (
+                f"{len(self.asked)} of {requests} requests came"
+            )
 
     def paths(self) -> list[str]:
         """The paths that were asked, in order."""
@@ -157,7 +171,9 @@ class WebDouble:
                     break
             else:
                 self.unexpected.append(asked)
-                return json_answer({"error": {"message": f"no route for {asked.method} {asked.path}"}}, 404)
+                return json_answer(
+                    {"error": {"message": f"no route for {asked.method} {asked.path}"}}, 404
+                )
         return reply if isinstance(reply, Answer) else reply(asked)
 
     def held(self, event: threading.Event) -> None:
@@ -190,7 +206,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
-        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        query = {
+            name: values[0]
+            for name, values in parse_qs(parts.query, keep_blank_values=True).items()
+        }
         headers = {name.lower(): value for name, value in self.headers.items()}
         body = self.rfile.read(int(headers.get("content-length", 0)))
         asked = Asked(self.command, parts.path, query, headers, body)
@@ -223,7 +242,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if chunked:
             self.send_header("Transfer-Encoding", "chunked")
-        elif whole is not None and "content-length" not in headers and answer.status not in (204, 304):
+        elif (
+            whole is not None
+            and "content-length" not in headers
+            and answer.status not in (204, 304)
+        ):
             self.send_header("Content-Length", str(len(whole)))
         if answer.cut is not None:
             self.send_header("Connection", "close")
@@ -236,7 +259,11 @@ class _Handler(BaseHTTPRequestHandler):
             room = None if answer.cut is None else answer.cut - sent
             torn = room is not None and room <= len(piece)
             part = piece[:room] if torn else piece
-            self.wfile.write((f"{len(piece):x}\r\n".encode() + part + (b"" if torn else b"\r\n")) if chunked else part)
+            self.wfile.write(
+                (f"{len(piece):x}\r\n".encode() + part + (b"" if torn else b"\r\n"))
+                if chunked
+                else part
+            )
             self.wfile.flush()
             sent += len(part)
             if torn:
@@ -261,7 +288,11 @@ def _ranged(asked: Asked, answer: Answer) -> Answer:
     """The part that `Range: bytes=N-` asks for, if the document is still the one it began with."""
     found = re.fullmatch(r"bytes=(\d+)-", asked.headers.get("range", ""))
     wanted = asked.headers.get("if-range", "")
-    if not found or not isinstance(answer.body, bytes) or (wanted and wanted not in answer.headers.values()):
+    if (
+        not found
+        or not isinstance(answer.body, bytes)
+        or (wanted and wanted not in answer.headers.values())
+    ):
         return answer
     start, size = int(found[1]), len(answer.body)
     headers = {**answer.headers, "Content-Range": f"bytes {start}-{size - 1}/{size}"}

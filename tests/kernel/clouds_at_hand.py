@@ -78,15 +78,24 @@ class Aws(AtHand):
         self._made: list[Any] = []
 
     def alive(self) -> set[str]:
-        return {name for name, told in self.double.told("instances").items() if told["state"] not in ("terminated", "shutting-down")}
+        return {
+            name
+            for name, told in self.double.told("instances").items()
+            if told["state"] not in ("terminated", "shutting-down")
+        }
 
     def left(self) -> list[str]:
         found: list[str] = []
         for ec2 in self._clients():
             by_launch = [{"Name": "tag-key", "Values": [TOKEN_TAG]}]
-            found += [group["GroupId"] for group in ec2.describe_security_groups(Filters=by_launch)["SecurityGroups"]]
+            found += [
+                group["GroupId"]
+                for group in ec2.describe_security_groups(Filters=by_launch)["SecurityGroups"]
+            ]
             found += [disk["VolumeId"] for disk in ec2.describe_volumes()["Volumes"]]
-            wanting = ec2.describe_spot_instance_requests(Filters=[{"Name": "state", "Values": ["open"]}])
+            wanting = ec2.describe_spot_instance_requests(
+                Filters=[{"Name": "state", "Values": ["open"]}]
+            )
             found += [one["SpotInstanceRequestId"] for one in wanting["SpotInstanceRequests"]]
         return found
 
@@ -96,7 +105,10 @@ class Aws(AtHand):
             from aws_double import KEY_ID, REGIONS, SECRET
 
             keys = {"aws_access_key_id": KEY_ID, "aws_secret_access_key": SECRET}
-            self._made = [boto3.client("ec2", region, endpoint_url=self.double.url, **keys) for region in REGIONS]
+            self._made = [
+                boto3.client("ec2", region, endpoint_url=self.double.url, **keys)
+                for region in REGIONS
+            ]
         return self._made
 
     def problems(self) -> list[str]:
@@ -106,7 +118,13 @@ class Aws(AtHand):
         self.double.add_fault("RunInstances", what, times=times)
 
     def creates(self) -> int:
-        return len([call for call in self.double.asked("RunInstances") if call["parameters"].get("DryRun") != "true"])
+        return len(
+            [
+                call
+                for call in self.double.asked("RunInstances")
+                if call["parameters"].get("DryRun") != "true"
+            ]
+        )
 
     def close(self) -> None:
         for ec2 in self._made:
@@ -126,12 +144,17 @@ class Gcp(AtHand):
         self.env = self.double.env
 
     def alive(self) -> set[str]:
-        return {f"{row['zone'].rpartition('/')[2]}/{row['name']}" for row in self.double.tell("state")["machines"]}
+        return {
+            f"{row['zone'].rpartition('/')[2]}/{row['name']}"
+            for row in self.double.tell("state")["machines"]
+        }
 
     def left(self) -> list[str]:
         books = self.double.tell("state")
         # Firewall rules of a launch are named after it; the one that lets this computer in serves all.
-        return [disk["name"] for disk in books["disks"]] + [name for name in books["firewalls"] if name.endswith("-ports")]
+        return [disk["name"] for disk in books["disks"]] + [
+            name for name in books["firewalls"] if name.endswith("-ports")
+        ]
 
     def problems(self) -> list[str]:
         return self.double.problems
@@ -157,7 +180,10 @@ class RunPod(AtHand):
 
     def alive(self) -> set[str]:
         # The whole account's list: the control route shows ended pods as well.
-        asked = Request(f"{self.double.url}/v2/pods", headers={"Authorization": f"Bearer {self.env['RUNPOD_API_KEY']}"})
+        asked = Request(
+            f"{self.double.url}/v2/pods",
+            headers={"Authorization": f"Bearer {self.env['RUNPOD_API_KEY']}"},
+        )
         with urlopen(asked, timeout=BOOKS_SECONDS) as answer:
             return {pod["id"] for pod in json.load(answer)["pods"]}
 
@@ -185,13 +211,24 @@ class Lambda(AtHand):
 
         self.double = LambdaDouble(machines=folder).start()
         self.env = self.double.env
-        for offer in default_catalog().offers(Query(cloud=("lambda",), accelerator=("A10",), count=1)):
-            self.double.tell("stock", instance_type=offer.instance_type, region=offer.region, left=99)
+        for offer in default_catalog().offers(
+            Query(cloud=("lambda",), accelerator=("A10",), count=1)
+        ):
+            self.double.tell(
+                "stock", instance_type=offer.instance_type, region=offer.region, left=99
+            )
 
     def alive(self) -> set[str]:
-        asked = Request(f"{self.env['LAMBDA_API_BASE_URL']}/instances", headers={"Authorization": f"Bearer {self.env['LAMBDA_API_KEY']}"})
+        asked = Request(
+            f"{self.env['LAMBDA_API_BASE_URL']}/instances",
+            headers={"Authorization": f"Bearer {self.env['LAMBDA_API_KEY']}"},
+        )
         with urlopen(asked, timeout=BOOKS_SECONDS) as answer:
-            return {one["id"] for one in json.load(answer)["data"] if one["status"] not in ("terminating", "terminated", "preempted")}
+            return {
+                one["id"]
+                for one in json.load(answer)["data"]
+                if one["status"] not in ("terminating", "terminated", "preempted")
+            }
 
     def left(self) -> list[str]:
         return []  # a key is all it knows beside machines, and that one serves all launches
@@ -209,7 +246,12 @@ class Lambda(AtHand):
         self.double.close(check=False)
 
 
-CLOUDS: Mapping[str, Callable[[Path], AtHand]] = {"aws": Aws, "gcp": Gcp, "runpod": RunPod, "lambda": Lambda}
+CLOUDS: Mapping[str, Callable[[Path], AtHand]] = {
+    "aws": Aws,
+    "gcp": Gcp,
+    "runpod": RunPod,
+    "lambda": Lambda,
+}
 
 
 def started(name: str, folder: Path) -> AtHand:
@@ -234,7 +276,10 @@ def kernel_with(home: Path, clouds: Sequence[str]) -> Iterator[tuple[Kernel, dic
     from kernels import new_kernel
 
     with ExitStack() as stack:
-        at_hand = {name: stack.enter_context(closing(started(name, home.parent / f"{home.name}.{name}"))) for name in clouds}
+        at_hand = {
+            name: stack.enter_context(closing(started(name, home.parent / f"{home.name}.{name}")))
+            for name in clouds
+        }
         env: dict[str, str] = {}
         for one in at_hand.values():
             env |= one.env

@@ -177,7 +177,9 @@ class Kernel:
 
     def start(self) -> None:
         # Not TCP: ports are chosen before they are bound, and kernels that start side by side take one another's.
-        self.manager = KernelManager(transport="ipc", ip=str(self.home.parent / f"{self.home.name}.k"))
+        self.manager = KernelManager(
+            transport="ipc", ip=str(self.home.parent / f"{self.home.name}.k")
+        )
         self.manager.start_kernel(env=self.environment, cwd=str(self.home.parent))
         self.client = self.manager.blocking_client()
         self.client.start_channels(stdin=False)
@@ -193,12 +195,17 @@ class Kernel:
         if ok:
             assert outcome.error is None, outcome.error_text
         else:
-            assert outcome.error is not None, f"the cell did not fail; it wrote: {outcome.everything}"
+            assert outcome.error is not None, (
+                f"the cell did not fail; it wrote: {outcome.everything}"
+            )
         return outcome
 
     def finish(self, request: str) -> Outcome:
         """Wait for a cell's end, and for its reply as front ends do: ipykernel 7.0 to 7.3 may lose a request that comes while it replies."""
-        self.until(lambda: self._is_idle(request), f"the end of the cell; so far: {self.outcome(request).everything}")
+        self.until(
+            lambda: self._is_idle(request),
+            f"the end of the cell; so far: {self.outcome(request).everything}",
+        )
         self.reply(request)
         return self.outcome(request)
 
@@ -235,7 +242,9 @@ class Kernel:
 
     def _is_idle(self, request: str) -> bool:
         return any(
-            m["msg_type"] == "status" and m["content"]["execution_state"] == "idle" and m["parent_header"].get("msg_id") == request
+            m["msg_type"] == "status"
+            and m["content"]["execution_state"] == "idle"
+            and m["parent_header"].get("msg_id") == request
             for m in self.messages
         )
 
@@ -245,7 +254,8 @@ class Kernel:
         return [
             m["content"]
             for m in self.messages
-            if m["msg_type"] in kinds and m["content"].get("transient", {}).get("display_id") == display_id
+            if m["msg_type"] in kinds
+            and m["content"].get("transient", {}).get("display_id") == display_id
         ]
 
     def renewed(self, display: dict[str, Any], words: str, seconds: float = DEADLINE) -> str:
@@ -256,7 +266,11 @@ class Kernel:
             text = str(self.shown(display_id)[-1]["data"]["text/plain"])
             return text if words in text else ""
 
-        return str(self.until(look, f"{words!r} in {self.shown(display_id)[-1]['data']['text/plain']!r}", seconds))
+        return str(
+            self.until(
+                look, f"{words!r} in {self.shown(display_id)[-1]['data']['text/plain']!r}", seconds
+            )
+        )
 
     def value(self, expression: str) -> Any:
         """A JSON value out of the kernel."""
@@ -279,7 +293,10 @@ class Kernel:
 
     def interrupt(self, request: str) -> float:
         """Press the stop button once a cell runs; when that was."""
-        self.until(lambda: any(m["msg_type"] == "execute_input" for m in self.outcome(request).messages), "the cell to begin")
+        self.until(
+            lambda: any(m["msg_type"] == "execute_input" for m in self.outcome(request).messages),
+            "the cell to begin",
+        )
         pressed = time.monotonic()
         self.manager.interrupt_kernel()
         return pressed
@@ -303,7 +320,9 @@ class Kernel:
 
     def press(self, comm_id: str, *, subshell: str | None = None, **content: Any) -> None:
         """What a button of a panel sends."""
-        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}})
+        message = self.client.session.msg(
+            "comm_msg", {"comm_id": comm_id, "data": {"method": "custom", "content": content}}
+        )
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self.client.shell_channel.send(message)
@@ -313,7 +332,10 @@ class Kernel:
         last: dict[str, Any] = {}
         for message in self.messages:
             content = message["content"]
-            if message["msg_type"] in ("comm_open", "comm_msg") and content.get("comm_id") == comm_id:
+            if (
+                message["msg_type"] in ("comm_open", "comm_msg")
+                and content.get("comm_id") == comm_id
+            ):
                 last = content["data"].get("state", {}).get("state", last)
         return last
 
@@ -355,7 +377,9 @@ def new_home() -> Iterator[Path]:
 
 
 @contextmanager
-def new_kernel(home: Path, *, load: bool = True, is_notebook: bool = True, **env: str) -> Iterator[Kernel]:
+def new_kernel(
+    home: Path, *, load: bool = True, is_notebook: bool = True, **env: str
+) -> Iterator[Kernel]:
     """A kernel for a while, with the extension loaded."""
     kernel = Kernel(home, is_notebook=is_notebook, **env)
     try:

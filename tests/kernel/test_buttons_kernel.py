@@ -18,7 +18,10 @@ print(time.monotonic() - _sent)
 
 def reaches(kernel: Kernel, panel: str, state: str) -> dict:
     """Wait until a panel shows a state."""
-    return kernel.until(lambda: kernel.state(panel) if kernel.state(panel).get("state") == state else None, f"a panel that shows {state}")
+    return kernel.until(
+        lambda: kernel.state(panel) if kernel.state(panel).get("state") == state else None,
+        f"a panel that shows {state}",
+    )
 
 
 @pytest.mark.versions
@@ -83,7 +86,10 @@ def test_clusters_table(home, kernel: Kernel) -> None:
     table = kernel.panels()[1]
 
     def shows(state: str) -> None:
-        kernel.until(lambda: [c["state"] for c in kernel.state(table)["clusters"]] == [state], f"a table that shows {state}")
+        kernel.until(
+            lambda: [c["state"] for c in kernel.state(table)["clusters"]] == [state],
+            f"a table that shows {state}",
+        )
 
     shows("running")
     kernel.press(table, type="stop", name="dev")
@@ -100,16 +106,24 @@ def test_what_a_button_could_not_do_is_said_in_the_panel(kernel: Kernel) -> None
         return [
             str(m["content"]["data"]["content"]["text"])
             for m in kernel.messages
-            if m["msg_type"] == "comm_msg" and m["content"]["data"].get("content", {}).get("type") == "notice"
+            if m["msg_type"] == "comm_msg"
+            and m["content"]["data"].get("content", {}).get("type") == "notice"
         ]
 
-    kernel.run("%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local/north, use_spot: true}")
+    kernel.run(
+        "%%provision dev --yes --wait\nresources: {accelerators: A100, infra: local/north, use_spot: true}"
+    )
     kernel.run("%clusters")
     table = kernel.panels()[1]
     kernel.press(table, type="stop", name="nosuch")
-    kernel.until(lambda: any("no live cluster is called 'nosuch'" in text for text in notices()), "a notice of what does not exist")
+    kernel.until(
+        lambda: any("no live cluster is called 'nosuch'" in text for text in notices()),
+        "a notice of what does not exist",
+    )
     kernel.press(table, type="stop", name="dev")
-    kernel.until(lambda: any("dev is spot" in text for text in notices()), "a notice of what came out later")
+    kernel.until(
+        lambda: any("dev is spot" in text for text in notices()), "a notice of what came out later"
+    )
 
 
 @pytest.mark.versions
@@ -119,6 +133,12 @@ def test_a_burst_of_changes_is_a_few_messages_and_ends_on_the_last(kernel: Kerne
     (panel,) = kernel.panels()
     kernel.messages.clear()
     seconds = float(kernel.run(BURST).text)
-    kernel.until(lambda: kernel.state(panel).get("message") == "step 9999", "the last of all changes")
-    sent = [m for m in kernel.messages if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == panel]
+    kernel.until(
+        lambda: kernel.state(panel).get("message") == "step 9999", "the last of all changes"
+    )
+    sent = [
+        m
+        for m in kernel.messages
+        if m["msg_type"] == "comm_msg" and m["content"]["comm_id"] == panel
+    ]
     assert len(sent) < 30 * max(1.0, seconds + 1.0)

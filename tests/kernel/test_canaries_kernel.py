@@ -92,7 +92,10 @@ STORY = (
 )
 
 
-FAILING = ("%%on dev\nraise ValueError(f'refused: {token}')", "%%on dev --bash --env CELL_TOKEN\necho failed with $CELL_TOKEN >&2; exit 3")
+FAILING = (
+    "%%on dev\nraise ValueError(f'refused: {token}')",
+    "%%on dev --bash --env CELL_TOKEN\necho failed with $CELL_TOKEN >&2; exit 3",
+)
 
 READING = (
     "%nbprov cells dev",
@@ -167,8 +170,15 @@ def played() -> Iterator[Played]:
             with new_kernel(home) as reader:
                 for cell in ("import nbprov", *READING):
                     reader.run(cell)
-                for id in dict.fromkeys(re.findall(r"\b(?:cell|bash)-[0-9a-f]{12}\b", reader.run("%nbprov cells dev").everything)):
-                    reader.finish(reader.send(f"%nbprov cells dev {id}"))  # as the cell itself, it may have failed
+                for id in dict.fromkeys(
+                    re.findall(
+                        r"\b(?:cell|bash)-[0-9a-f]{12}\b",
+                        reader.run("%nbprov cells dev").everything,
+                    )
+                ):
+                    reader.finish(
+                        reader.send(f"%nbprov cells dev {id}")
+                    )  # as the cell itself, it may have failed
                     reader.run(f"%nbprov cells dev {id} --save saved-{id}")
                 lines.end()
                 yield Played(home, kernel, reader, lines)
@@ -179,7 +189,11 @@ def played() -> Iterator[Played]:
 
 def where(played: Played, value: str) -> list[str]:
     """The files of the home, machines' disks among them, that hold a value."""
-    return sorted(str(path.relative_to(played.home)) for path, data in played.before_the_end.items() if value.encode() in data)
+    return sorted(
+        str(path.relative_to(played.home))
+        for path, data in played.before_the_end.items()
+        if value.encode() in data
+    )
 
 
 def test_the_story_was_real(played: Played) -> None:
@@ -205,13 +219,17 @@ def test_a_secret_is_in_no_command_line(played: Played) -> None:
 
 
 @pytest.mark.parametrize("value", [SECRET, JOB, CELL])
-def test_a_secret_is_in_no_file_but_the_one_that_its_users_own_code_wrote(played: Played, value: str) -> None:
+def test_a_secret_is_in_no_file_but_the_one_that_its_users_own_code_wrote(
+    played: Played, value: str
+) -> None:
     found = where(played, value)
     assert [path for path in found if not path.endswith(f"/home/{KEPT}")] == []
     assert len(found) == (2 if value == SECRET else 0), "one on each node"
 
 
-def test_a_kernel_that_knows_no_secret_reads_of_all_that_was_printed_and_sees_none(played: Played) -> None:
+def test_a_kernel_that_knows_no_secret_reads_of_all_that_was_printed_and_sees_none(
+    played: Played,
+) -> None:
     words = (
         "setup has",
         "the token is",
@@ -234,9 +252,22 @@ def test_a_kernel_that_knows_no_secret_reads_of_all_that_was_printed_and_sees_no
 
 
 def test_what_is_kept_here_is_for_its_owner_alone(played: Played) -> None:
-    kept = [path for path in played.before_the_end if path.relative_to(played.home).parts[0] in ("jobs", "keys")]
-    kept += [path for path in played.before_the_end if path.name in ("gang.json", "id_ed25519") and "/.nbprov/" in str(path)]
-    assert {path.name for path in kept} >= {"train-1.log", "gang.json", "id_ed25519", "inner_ed25519"}
+    kept = [
+        path
+        for path in played.before_the_end
+        if path.relative_to(played.home).parts[0] in ("jobs", "keys")
+    ]
+    kept += [
+        path
+        for path in played.before_the_end
+        if path.name in ("gang.json", "id_ed25519") and "/.nbprov/" in str(path)
+    ]
+    assert {path.name for path in kept} >= {
+        "train-1.log",
+        "gang.json",
+        "id_ed25519",
+        "inner_ed25519",
+    }
     assert [str(path) for path in kept if path.stat().st_mode & 0o077] == []
 
 
@@ -251,7 +282,11 @@ def test_no_private_key_of_this_computer_is_on_a_machine(played: Played) -> None
     keys = [path for path in _files(played.home / "keys") if b"PRIVATE KEY" in path.read_bytes()]
     assert keys
     # The inner pair is the cluster's own: its machines log in to each other with it, and to nothing else.
-    secret_lines = {path: path.read_text().splitlines()[2] for path in keys if "host" not in path.name and "inner" not in path.name}
+    secret_lines = {
+        path: path.read_text().splitlines()[2]
+        for path in keys
+        if "host" not in path.name and "inner" not in path.name
+    }
     assert secret_lines
     for path, line in secret_lines.items():
         found = [place for place in where(played, line) if not place.startswith("keys/")]

@@ -42,7 +42,9 @@ def test_where_nobody_looks_there_are_lines(home: Path, mirror: doubles.Mirror) 
         assert len(outcome.displays) == 1
 
 
-def test_an_interrupt_is_one_line_and_leaves_no_half_file(home: Path, mirror: doubles.Mirror) -> None:
+def test_an_interrupt_is_one_line_and_leaves_no_half_file(
+    home: Path, mirror: doubles.Mirror
+) -> None:
     mirror.host("vast", world.v8_text(), doubles.hanging)
     with new_kernel(home) as kernel:
         request = kernel.send("%nbprov catalog refresh vast")

@@ -48,7 +48,9 @@ def begun(kernel: Kernel, code: str = SLOW) -> str:
 
 
 @pytest.mark.parametrize("orderly", [True, False], ids=["restarted", "killed"])
-def test_a_cell_goes_on_through_a_restart_of_the_kernel_and_is_replayed(home: Path, orderly: bool) -> None:
+def test_a_cell_goes_on_through_a_restart_of_the_kernel_and_is_replayed(
+    home: Path, orderly: bool
+) -> None:
     with new_kernel(home) as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         begun(kernel)
@@ -77,17 +79,31 @@ def test_a_cell_of_another_kernel_can_be_interrupted_saved_and_waited_for(home: 
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         request = begun(kernel)
         waiting = other.send("%%on dev\nprint('mine')")
-        other.until(lambda: "dev is busy with another cell; this one waits" in other.outcome(waiting).stderr, "the word that it waits")
+        other.until(
+            lambda: (
+                "dev is busy with another cell; this one waits" in other.outcome(waiting).stderr
+            ),
+            "the word that it waits",
+        )
         other.interrupt(waiting)
         assert "interrupted on dev" in other.finish(waiting).error_text
         assert "the cell was cancelled" in other.run("%nbprov cells dev last", ok=False).error_text
-        running = next(line.split()[0] for line in other.run("%nbprov cells dev").text.splitlines() if " running " in line)
-        assert other.run(f"%nbprov cells dev {running} --interrupt").text == f"{running}: interrupted\n"
+        running = next(
+            line.split()[0]
+            for line in other.run("%nbprov cells dev").text.splitlines()
+            if " running " in line
+        )
+        assert (
+            other.run(f"%nbprov cells dev {running} --interrupt").text
+            == f"{running}: interrupted\n"
+        )
         assert "KeyboardInterrupt" in kernel.finish(request).error_text
         other.run(f"%nbprov cells dev {running} --save out.txt")
         saved = home.parent / "out.txt"
         assert saved.read_text() == "begun\n"
-        assert "has no cell 'nothing'" in other.run("%nbprov cells dev nothing", ok=False).error_text
+        assert (
+            "has no cell 'nothing'" in other.run("%nbprov cells dev nothing", ok=False).error_text
+        )
         assert "which cell?" in other.run("%nbprov cells dev --follow", ok=False).error_text
 
 
@@ -97,7 +113,12 @@ def test_two_notebooks_on_one_machine_see_their_own_output_only(home: Path) -> N
         requests = []
         for turn in range(3):
             requests += [
-                (kernel, word, turn, kernel.send(f"%%on dev\nfor n in range(20): print('{word}', {turn}, n)"))
+                (
+                    kernel,
+                    word,
+                    turn,
+                    kernel.send(f"%%on dev\nfor n in range(20): print('{word}', {turn}, n)"),
+                )
                 for kernel, word in ((one, "a"), (two, "b"))
             ]
         for kernel, word, turn, request in requests:
@@ -113,10 +134,16 @@ def test_a_line_that_is_down_is_told_and_an_interrupt_is_delivered_later(home: P
         kernel.run(down.format(0.5))
         request = begun(kernel)
         kernel.until(
-            lambda: "the line to dev is down; the cell goes on there" in kernel.outcome(request).stderr, "the word that it is down"
+            lambda: (
+                "the line to dev is down; the cell goes on there" in kernel.outcome(request).stderr
+            ),
+            "the word that it is down",
         )
         kernel.interrupt(request)
-        assert "the line to dev is down: it is interrupted there once it is back" in kernel.finish(request).error_text
+        assert (
+            "the line to dev is down: it is interrupted there once it is back"
+            in kernel.finish(request).error_text
+        )
         kernel.run("_is_down = False")
         # The interrupt comes through by itself; else this would wait for ever.
         outcome = kernel.run("%nbprov cells dev last --follow", ok=False)
@@ -129,7 +156,9 @@ def test_a_cell_begun_while_the_line_is_down_runs_once_it_is_back(home: Path) ->
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         kernel.run("%%on dev\nran = 0")
         kernel.run(LINE + "\n_is_down = True\n_engine.thread.soon(_cut)")
-        kernel.run("import threading\nthreading.Timer(2.5, lambda: globals().update(_is_down=False)).start()")
+        kernel.run(
+            "import threading\nthreading.Timer(2.5, lambda: globals().update(_is_down=False)).start()"
+        )
         outcome = kernel.run("%%on dev\nran += 1\nprint(ran)")
         assert outcome.text == "1\n"
         assert "the line to dev is down; the cell begins once it is back" in outcome.stderr
@@ -140,9 +169,14 @@ def test_another_cluster_of_the_same_name_and_a_kernel_begun_anew_are_loud(home:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         kernel.run("%%on dev\nx = 1")
         kernel.run("%%on dev\nx")
-        other.run("%load_ext nbprov\nimport nbprov\nnbprov.session().wait_remote('dev', lambda live: live.head.agent.restart_kernel())")
+        other.run(
+            "%load_ext nbprov\nimport nbprov\nnbprov.session().wait_remote('dev', lambda live: live.head.agent.restart_kernel())"
+        )
         outcome = kernel.run("%%on dev\nprint('x' in globals())")
-        assert outcome.stderr == "nbprov: the kernel on dev was started anew since the last cell; its variables are gone\n"
+        assert (
+            outcome.stderr
+            == "nbprov: the kernel on dev was started anew since the last cell; its variables are gone\n"
+        )
         assert outcome.text == "False\n"
         assert kernel.run("%%on dev\n1").stderr == ""
         other.run("%nbprov down dev")

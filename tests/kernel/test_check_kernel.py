@@ -63,9 +63,13 @@ def test_check_is_one_table_in_both_forms(told: Kernel) -> None:
     assert "prices only, nothing can be launched there yet: " in text
 
 
-def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answered(told: Kernel) -> None:
+def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answered(
+    told: Kernel,
+) -> None:
     told.run("rented.telling.clear()")
-    outcome = told.run(f"%%provision dev\n{SPEC}")  # ends while no cloud has said a word of its stock
+    outcome = told.run(
+        f"%%provision dev\n{SPEC}"
+    )  # ends while no cloud has said a word of its stock
     panel = outcome.displays[0]
     assert "first L40S:1 1x_L40S_SECURE in runpod/CZ" in panel["data"]["text/plain"]
     assert "not set up: no AWS credentials were found" in panel["data"]["text/html"]
@@ -73,7 +77,10 @@ def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answe
     renewed = told.renewed(panel, "first L40S:1 1x_L40S_SECURE in runpod/NO")
     assert "high, " in renewed, "the saved output tells it too"
     comm = told.panels()[-1]
-    told.until(lambda: "runpod/NO" in told.state(comm)["plan"]["headline"], "the live panel in the new order")
+    told.until(
+        lambda: "runpod/NO" in told.state(comm)["plan"]["headline"],
+        "the live panel in the new order",
+    )
     assert any("tried last" in note for note in told.state(comm)["plan"]["notes"])
     assert told.value("dev.plan.chosen.offer.region") == "NO"
     told.run("dev.cancel()")

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kernel, pytest.mark.machine]
 
-PLACES = {"aws": "aws/us-east-1", "gcp": "gcp/us-central1", "runpod": "runpod", "lambda": "lambda/us-east-1"}
+PLACES = {
+    "aws": "aws/us-east-1",
+    "gcp": "gcp/us-central1",
+    "runpod": "runpod",
+    "lambda": "lambda/us-east-1",
+}
 STOPS = ("aws", "gcp", "runpod")
 ACCELERATOR = {"aws": "L4", "gcp": "L4", "runpod": "L4", "lambda": "A10"}
 
@@ -78,8 +83,18 @@ def test_a_launch_goes_on_across_clouds_until_one_accepts(home: Path) -> None:
         cell = kernel.run(ACROSS)
         assert kernel.value("dev._session.engine.cluster('dev').candidate.offer.cloud") == "runpod"
         panel = last_panel(kernel, cell)
-        for form in (panel["text/plain"], panel["text/html"], kernel.run("%nbprov attempts").everything):
-            for words in ("aws/us-east-1", "out of stock", "gcp/us-central1", "over your quota", "runpod/"):
+        for form in (
+            panel["text/plain"],
+            panel["text/html"],
+            kernel.run("%nbprov attempts").everything,
+        ):
+            for words in (
+                "aws/us-east-1",
+                "out of stock",
+                "gcp/us-central1",
+                "over your quota",
+                "runpod/",
+            ):
                 assert words in form
         assert (clouds["aws"].alive(), clouds["gcp"].alive()) == (set(), set())
         # Every zone of the region was asked; the quota is the region's, so that no second zone can have any.
@@ -91,8 +106,9 @@ def test_a_launch_goes_on_across_clouds_until_one_accepts(home: Path) -> None:
 
 COUNTRIES = ("IS", "NL", "CZ", "SE", "RO", "NO")
 L40S_ID = "NVIDIA L40S"
-IN_EUROPE = "%%provision dev --yes --wait\nresources:\n  accelerators: L40S\n  ordered:\n" + "".join(
-    f"  - infra: runpod/{country}\n" for country in COUNTRIES
+IN_EUROPE = (
+    "%%provision dev --yes --wait\nresources:\n  accelerators: L40S\n  ordered:\n"
+    + "".join(f"  - infra: runpod/{country}\n" for country in COUNTRIES)
 )
 
 
@@ -108,11 +124,15 @@ def only_in_norway(home: Path) -> Iterator[tuple[Kernel, Any]]:
 
 
 @pytest.mark.parametrize("look", [True, False])
-def test_a_look_at_the_stock_spares_the_creates_that_would_be_refused(look: bool, only_in_norway: tuple[Kernel, Any]) -> None:
+def test_a_look_at_the_stock_spares_the_creates_that_would_be_refused(
+    look: bool, only_in_norway: tuple[Kernel, Any]
+) -> None:
     """The reference document's example: one L40S over six countries of Europe, with stock in a single data centre."""
     kernel, runpod = only_in_norway
     if not look:
-        runpod.double.add_fault("transient", call="listGpuTypes", times=ALWAYS, where={"params.count": "1"})
+        runpod.double.add_fault(
+            "transient", call="listGpuTypes", times=ALWAYS, where={"params.count": "1"}
+        )
     kernel.run(IN_EUROPE)
     assert kernel.value("dev._session.engine.cluster('dev').candidate.offer.zone") == "EUR-NO-1"
     tried = [call["body"]["dataCenterIds"] for call in runpod.double.calls("createPod")]

@@ -17,7 +17,9 @@ def at(kernel: Kernel, marked: str) -> list[str]:
 def told(kernel: Kernel, marked: str, detail: int = 0) -> str:
     """What Shift-Tab shows at the bar in a cell; empty where nothing is found."""
     cursor = marked.index("|")
-    answer = kernel.client.inspect(marked.replace("|", ""), cursor, detail, reply=True, timeout=DEADLINE)["content"]
+    answer = kernel.client.inspect(
+        marked.replace("|", ""), cursor, detail, reply=True, timeout=DEADLINE
+    )["content"]
     assert answer["status"] == "ok"
     return ANSI.sub("", answer["data"].get("text/plain", "")) if answer["found"] else ""
 
@@ -84,12 +86,20 @@ def test_cluster_names(shared_cluster: Kernel) -> None:
 
 
 def test_the_body_of_a_remote_cell_is_completed_from_there(shared_cluster: Kernel) -> None:
-    shared_cluster.run("%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)")
+    shared_cluster.run(
+        "%%on dev\nimport collections\nweights_there = collections.OrderedDict(loss_a=1)"
+    )
     # The first Tab only wakes the completer there, which takes longer than a key may wait.
-    shared_cluster.until(lambda: at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"], "the completer there")
+    shared_cluster.until(
+        lambda: at(shared_cluster, "%%on dev\nx = 1\nprint(weights_|") == ["weights_there"],
+        "the completer there",
+    )
     # On a busy machine any of its answers can come too late for a key.
     shared_cluster.until(
-        lambda: [m.rpartition(".")[2] for m in at(shared_cluster, "%%on dev\nweights_there.move_|")] == ["move_to_end"],
+        lambda: (
+            [m.rpartition(".")[2] for m in at(shared_cluster, "%%on dev\nweights_there.move_|")]
+            == ["move_to_end"]
+        ),
         "an attribute's name",
     )
     assert at(shared_cluster, "%%on dev --bash\nweights_|") == []
@@ -102,7 +112,9 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
     shared_cluster.run("def known(rate: int) -> None:\n    'Known here.'\nboth = 1")
     assert "Known there alone." in told(shared_cluster, "%%on dev\nx = 1\nforg|et(0.1)")
     assert "rate: float = 0.5" in told(shared_cluster, "\n%%on dev --env A=b -o x\nforget(0.1|)")
-    raw = shared_cluster.client.inspect("%%on dev\nforget", 12, 1, reply=True, timeout=DEADLINE)["content"]["data"]
+    raw = shared_cluster.client.inspect("%%on dev\nforget", 12, 1, reply=True, timeout=DEADLINE)[
+        "content"
+    ]["data"]
     assert set(raw) == {"text/plain"}
     assert "\x1b]" not in raw["text/plain"]
     assert "def forget" in ANSI.sub("", raw["text/plain"])  # with its source, as it was asked for
@@ -111,7 +123,12 @@ def test_shift_tab_tells_what_is_known_on_the_machine(shared_cluster: Kernel) ->
     assert told(shared_cluster, "%%on dev\nkno|wn(1)") == ""
     # All else is answered here.
     assert "int" in told(shared_cluster, "bo|th")
-    for cell in ("kno|wn(1)", "%%on dev --bash\nkno|wn", "%%on nowhere\nkno|wn(1)", "%%time\nkno|wn(1)"):
+    for cell in (
+        "kno|wn(1)",
+        "%%on dev --bash\nkno|wn",
+        "%%on nowhere\nkno|wn(1)",
+        "%%time\nkno|wn(1)",
+    ):
         assert "Known here." in told(shared_cluster, cell), cell
 
 
@@ -119,12 +136,16 @@ def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None
     (home,) = (shared_cluster.home / "local" / "i").glob("*/home")
     code = "import os, time\nwhile not os.path.exists('go-on'): time.sleep(0.01)"
     run = f"nbprov.session().start_remote('dev', lambda live: nbprov.machines.cells.cells.python_cell(live, {code!r}))"
-    shared_cluster.run(f"import collections, nbprov\nhere_alone = collections.OrderedDict()\nbusy = {run}")
+    shared_cluster.run(
+        f"import collections, nbprov\nhere_alone = collections.OrderedDict()\nbusy = {run}"
+    )
     running = "nbprov.session().wait_remote('dev', lambda live: live.head.agent.tasks())[-1].state"
     shared_cluster.until(lambda: shared_cluster.value(running) == "running", "the cell to run")
     started = time.monotonic()
     assert at(shared_cluster, "%%on dev\nweights_|") == []
-    assert "OrderedDict" in told(shared_cluster, "%%on dev\nhere_a|lone")  # Shift-Tab is answered here
+    assert "OrderedDict" in told(
+        shared_cluster, "%%on dev\nhere_a|lone"
+    )  # Shift-Tab is answered here
     assert time.monotonic() - started < 5
     (home / "go-on").touch()
     shared_cluster.run("busy.result(120)")
@@ -133,7 +154,9 @@ def test_a_kernel_at_work_offers_nothing_at_once(shared_cluster: Kernel) -> None
 def test_a_tab_key_opens_no_connection(shared_cluster: Kernel) -> None:
     with new_kernel(shared_cluster.home) as other:
         assert at(other, "%%on dev\nweights_|") == []
-        assert other.value("[len(nbprov.session().engine.live) for nbprov in [__import__('nbprov')]]") == [0]
+        assert other.value(
+            "[len(nbprov.session().engine.live) for nbprov in [__import__('nbprov')]]"
+        ) == [0]
 
 
 @pytest.mark.versions
@@ -144,7 +167,11 @@ def test_unloading_leaves_the_kernel_as_it_was(shared: Kernel) -> None:
         other.run("%unload_ext nbprov")
         assert other.value(wrapped) is None
         # Whoever came in between keeps what they wrapped, and it still answers.
-        other.run("%load_ext nbprov\nkernel = get_ipython().kernel\nours = kernel.do_inspect\nseen = []")
-        other.run("def theirs(*given):\n    seen.append(given)\n    return ours(*given)\nkernel.do_inspect = theirs\n%unload_ext nbprov")
+        other.run(
+            "%load_ext nbprov\nkernel = get_ipython().kernel\nours = kernel.do_inspect\nseen = []"
+        )
+        other.run(
+            "def theirs(*given):\n    seen.append(given)\n    return ours(*given)\nkernel.do_inspect = theirs\n%unload_ext nbprov"
+        )
         assert "Return the number of items" in told(other, "le|n")
         assert other.value(f"({wrapped} is theirs, len(seen))") == [True, 1]

@@ -45,10 +45,21 @@ asyncio.run(main())
 
 def test_every_verb_can_be_awaited_and_a_cancelled_cell_is_interrupted(home: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120, env={**os.environ, "NBPROV_HOME": str(home)}
+        [sys.executable, "-c", SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "NBPROV_HOME": str(home)},
     )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.partition("TOLD ")[2])
     assert told.pop("places") > 0
-    assert told == {"value": "42", "cancelled": True, "still there": "41", "jobs": [], "error": "remote.exit-code", "clusters": []}
+    assert told == {
+        "value": "42",
+        "cancelled": True,
+        "still there": "41",
+        "jobs": [],
+        "error": "remote.exit-code",
+        "clusters": [],
+    }
     assert machines(home) == 0

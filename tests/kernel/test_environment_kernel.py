@@ -14,7 +14,9 @@ def test_both_nodes_have_it_and_it_is_made_once(kernel: Kernel) -> None:
     cell = f"%%provision dev --yes --wait\n{PAIR}\npython: {{requirements: [six==1.16.0, tomli]}}\nsetup: pip --version; echo $VIRTUAL_ENV"
     kernel.run(cell)
     assert sorted(kernel.run(LOOK).text.splitlines()) == ["[0] 1.16.0 envs/", "[1] 1.16.0 envs/"]
-    here = kernel.run("%%on dev --bash --nodes all\npython -c 'import sys, tomli; print(sys.prefix == \"'$VIRTUAL_ENV'\")'").text
+    here = kernel.run(
+        "%%on dev --bash --nodes all\npython -c 'import sys, tomli; print(sys.prefix == \"'$VIRTUAL_ENV'\")'"
+    ).text
     assert sorted(here.splitlines()) == ["[0] True", "[1] True"]
     told = kernel.run("%nbprov logs dev setup").text
     assert told.startswith("pip ")
@@ -46,35 +48,63 @@ def test_both_nodes_have_it_and_it_is_made_once(kernel: Kernel) -> None:
 
 def test_a_file_is_read_before_anything_is_launched(home: Path, kernel: Kernel) -> None:
     kernel.run(f"import os; os.chdir({str(home)!r})")
-    error = kernel.run(f"%%provision dev --yes --wait\n{CPU}\npython: nowhere.txt", ok=False).error_text
+    error = kernel.run(
+        f"%%provision dev --yes --wait\n{CPU}\npython: nowhere.txt", ok=False
+    ).error_text
     assert "nowhere.txt cannot be read" in error
     (home / "list.txt").write_text("-e .\n")
-    assert "list.txt, line 1" in kernel.run(f"%%provision dev --yes --wait\n{CPU}\npython: list.txt", ok=False).error_text
+    assert (
+        "list.txt, line 1"
+        in kernel.run(f"%%provision dev --yes --wait\n{CPU}\npython: list.txt", ok=False).error_text
+    )
     kernel.run("import nbprov")
     assert kernel.value("[c.name for c in nbprov.clusters(ended=True)]") == []
 
 
 def test_a_corrected_setup_is_taken_with_its_log(kernel: Kernel) -> None:
-    kernel.run(f"%%provision dev --yes --wait\n{CPU}\nsetup: echo first; exit 3\nrun: echo ran >> ran", ok=False)
-    again = kernel.run(f"%%provision dev --yes --wait\n{CPU}\nsetup: echo corrected\nrun: echo ran >> ran")
+    kernel.run(
+        f"%%provision dev --yes --wait\n{CPU}\nsetup: echo first; exit 3\nrun: echo ran >> ran",
+        ok=False,
+    )
+    again = kernel.run(
+        f"%%provision dev --yes --wait\n{CPU}\nsetup: echo corrected\nrun: echo ran >> ran"
+    )
     assert "setting it up failed before" in again.everything
     assert kernel.run("%nbprov logs dev setup").text == "corrected\n"
     kernel.run("import nbprov; nbprov.cluster('dev').wait_job('run')")
     assert kernel.run("%%on dev --bash\ncat ran").text == "ran\n"
     # What is done is done: the same cell changes nothing, and says nothing of a setup that was not run.
-    assert "not run again" not in kernel.run(f"%%provision dev --yes --wait\n{CPU}\nsetup: echo corrected\nrun: echo ran >> ran").text
+    assert (
+        "not run again"
+        not in kernel.run(
+            f"%%provision dev --yes --wait\n{CPU}\nsetup: echo corrected\nrun: echo ran >> ran"
+        ).text
+    )
     kernel.run("%nbprov setup dev")
-    assert kernel.value("[j.id for j in nbprov.cluster('dev').jobs()]") == ["setup", "run", "setup-2", "run-2", "setup-3"]
+    assert kernel.value("[j.id for j in nbprov.cluster('dev').jobs()]") == [
+        "setup",
+        "run",
+        "setup-2",
+        "run-2",
+        "setup-3",
+    ]
     assert kernel.run("%%on dev --bash\ncat ran").text == "ran\n"
 
 
 def test_down_where_that_is_asked_for(kernel: Kernel) -> None:
     spec = f"{CPU}\nsetup: echo last words; exit 3"
-    error = kernel.run(f"%%provision dev --yes --wait --on-setup-failure down\n{spec}", ok=False).error_text
+    error = kernel.run(
+        f"%%provision dev --yes --wait --on-setup-failure down\n{spec}", ok=False
+    ).error_text
     assert "setup ended with code 3\n    last words" in error
-    assert "it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost $" in error
+    assert (
+        "it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost $"
+        in error
+    )
     kernel.run("import nbprov")
-    assert kernel.value("[(c.name, c.state.value) for c in nbprov.clusters(ended=True)]") == [["dev", "ended"]]
+    assert kernel.value("[(c.name, c.state.value) for c in nbprov.clusters(ended=True)]") == [
+        ["dev", "ended"]
+    ]
     # That it is ended loses nothing of what the setup said; there is no run whose log might be meant.
     assert "%nbprov logs dev" in error
     assert kernel.run("%nbprov logs dev").text == "last words\n(kept here; dev has ended)\n"
@@ -92,10 +122,16 @@ def test_the_log_is_shown_while_it_is_written(kernel: Kernel) -> None:
     setup = "setup: |\n  for n in 1 2 3; do echo line $n; done\n  while [ ! -e ~/go ]; do sleep 0.05; done\n  echo over"
     kernel.run(f"%%provision dev --yes\n{CPU}\n{setup}")
     comm = kernel.panels()[0]
-    kernel.until(lambda: kernel.state(comm).get("log", [])[-3:] == [f"setup: line {n}" for n in (1, 2, 3)], "the log in the panel")
+    kernel.until(
+        lambda: kernel.state(comm).get("log", [])[-3:] == [f"setup: line {n}" for n in (1, 2, 3)],
+        "the log in the panel",
+    )
     homes = list((kernel.home / "local" / "i").glob("*/home"))
     (homes[0] / "go").touch()
-    kernel.until(lambda: kernel.state(comm).get("log") == [] and kernel.state(comm)["state"] == "ready", "the end of the log")
+    kernel.until(
+        lambda: kernel.state(comm).get("log") == [] and kernel.state(comm)["state"] == "ready",
+        "the end of the log",
+    )
     assert kernel.run("%nbprov logs dev setup").text.splitlines()[-1] == "over"
 
 

@@ -21,7 +21,9 @@ def test_all_errors_of_a_spec_at_once_each_with_its_place_and_a_hint(shared: Ker
     assert told[0].startswith("3 problems in this cell")
     assert len(told) <= 1 + 3 * 4
     # Lines are counted as the editor shows them, the magic's own line included.
-    assert any(line.startswith("line 3, column 3") and "[spec.unknown-field]" in line for line in told)
+    assert any(
+        line.startswith("line 3, column 3") and "[spec.unknown-field]" in line for line in told
+    )
     assert any(line.startswith("line 4, column 9") for line in told)
     assert any(line.startswith("line 5") for line in told)
     caret = next(n for n, line in enumerate(told) if line.strip(" |") == "^")
@@ -31,7 +33,11 @@ def test_all_errors_of_a_spec_at_once_each_with_its_place_and_a_hint(shared: Ker
 
 def test_the_error_stops_nbclient(home) -> None:
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell("%load_ext nbprov"), nbformat.v4.new_code_cell(BAD), nbformat.v4.new_code_cell("never = 1")]
+        cells=[
+            nbformat.v4.new_code_cell("%load_ext nbprov"),
+            nbformat.v4.new_code_cell(BAD),
+            nbformat.v4.new_code_cell("never = 1"),
+        ]
     )
     with pytest.raises(CellExecutionError, match="spec\\.unknown-field"):
         NotebookClient(notebook, timeout=180).execute()
@@ -56,15 +62,25 @@ def test_the_error_stops_nbclient(home) -> None:
         ("%nbprov down", "which cluster?", "next:"),
         ("%nbprov logs", "usage", "%nbprov logs --help"),
         # Found before anything is on the bill.
-        (f"%%provision bad --yes --wait\n{CPU}\nworkdir: ./nosuch", "sync.missing", "the notebook's folder"),
-        (f"%%provision bad --yes --wait\n{CPU}\nfile_mounts: {{~/all: '~'}}", "sync.home", "a folder below it"),
+        (
+            f"%%provision bad --yes --wait\n{CPU}\nworkdir: ./nosuch",
+            "sync.missing",
+            "the notebook's folder",
+        ),
+        (
+            f"%%provision bad --yes --wait\n{CPU}\nfile_mounts: {{~/all: '~'}}",
+            "sync.home",
+            "a folder below it",
+        ),
         ("%nbprov plan", "usage", "%%nbprov plan"),
         ("%prices A100:0", "catalog.query", "write A100"),
         ("%prices A100 --max-price lots", "usage", "number of dollars"),
         ("%prices it's", "usage", "double quotes"),
     ],
 )
-def test_errors_of_use_are_short_and_say_what_to_do(shared: Kernel, cell: str, code: str, hint: str) -> None:
+def test_errors_of_use_are_short_and_say_what_to_do(
+    shared: Kernel, cell: str, code: str, hint: str
+) -> None:
     told = shared.run(cell, ok=False).error_text
     assert len(told.splitlines()) <= 6
     assert code in told
@@ -72,7 +88,9 @@ def test_errors_of_use_are_short_and_say_what_to_do(shared: Kernel, cell: str, c
     assert machines(shared.home) == 0
 
 
-def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(home, kernel: Kernel) -> None:
+def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(
+    home, kernel: Kernel
+) -> None:
     market(home, '[[stock]]\ntype = "gpu"\nleft = 0\n')
     outcome = kernel.run(f"%%provision none --yes --wait\n{GPU}", ok=False)
     told = outcome.error_text.splitlines()
@@ -80,7 +98,9 @@ def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(home, ke
     assert [line.split(".")[0].strip() for line in told[1:5]] == ["1", "2", "3", "4"]
     assert "out of stock" in told[1]
     assert "next: allow more regions" in told[5]
-    assert kernel.value("[none.state.value, type(none.error).__name__, len(none.error.attempts)]") == ["failed", "Unavailable", 4]
+    assert kernel.value(
+        "[none.state.value, type(none.error).__name__, len(none.error.attempts)]"
+    ) == ["failed", "Unavailable", 4]
     # The same error again for whoever waits, not a wait for ever.
     assert "no machine in 4 attempts" in kernel.run("none.wait()", ok=False).error_text
     assert "no machine in 4 attempts" in kernel.run("await none", ok=False).error_text
@@ -93,7 +113,10 @@ def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(home, ke
 
 
 def test_a_failed_setup_shows_its_last_lines_and_keeps_the_cluster(kernel: Kernel) -> None:
-    told = kernel.run(f"%%provision s --yes --wait\n{CPU}\nsetup: |\n  echo before\n  echo broken >&2\n  exit 7\n", ok=False).error_text
+    told = kernel.run(
+        f"%%provision s --yes --wait\n{CPU}\nsetup: |\n  echo before\n  echo broken >&2\n  exit 7\n",
+        ok=False,
+    ).error_text
     assert "setup ended with code 7" in told
     assert "broken" in told
     assert "%%on s --bash" in told
@@ -103,7 +126,9 @@ def test_a_failed_setup_shows_its_last_lines_and_keeps_the_cluster(kernel: Kerne
 
 
 def test_the_log_goes_to_a_file_and_not_into_a_cell(home, kernel: Kernel) -> None:
-    outcome = kernel.run("import logging; logging.getLogger('nbprov.engine').warning('from a thread')")
+    outcome = kernel.run(
+        "import logging; logging.getLogger('nbprov.engine').warning('from a thread')"
+    )
     assert (outcome.text, outcome.stderr) == ("", "")
     assert "WARNING nbprov.engine: from a thread" in (home / "logs" / "nbprov.log").read_text()
 

@@ -25,7 +25,9 @@ pytestmark = pytest.mark.kernel
 
 def text_of(cell: nbformat.NotebookNode) -> str:
     """All that a cell shows, as text."""
-    parts = [o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.outputs]
+    parts = [
+        o.text if o.output_type == "stream" else o.data.get("text/plain", "") for o in cell.outputs
+    ]
     return ANSI.sub("", "\n".join(parts))
 
 
@@ -36,7 +38,9 @@ def tour() -> Iterator[nbformat.NotebookNode]:
     with new_home() as home, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(home))
         try:
-            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+            NotebookClient(
+                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
+            ).execute()
             notebook.metadata["left"] = [path.name for path in home.glob("nbprov-*")]
         finally:
             for made in home.glob("nbprov-*"):
@@ -45,7 +49,9 @@ def tour() -> Iterator[nbformat.NotebookNode]:
 
 
 def cell_with(notebook: nbformat.NotebookNode, words: str) -> nbformat.NotebookNode:
-    (found,) = [cell for cell in notebook.cells if cell.cell_type == "code" and words in cell.source]
+    (found,) = [
+        cell for cell in notebook.cells if cell.cell_type == "code" and words in cell.source
+    ]
     return found
 
 
@@ -54,7 +60,13 @@ def test_the_tour_cleans_up_after_itself(tour: nbformat.NotebookNode) -> None:
 
 
 def test_every_price_table_has_both_static_forms(tour: nbformat.NotebookNode) -> None:
-    tables = [o for c in tour.cells if c.cell_type == "code" and c.source.startswith("%prices") for o in c.outputs if "data" in o]
+    tables = [
+        o
+        for c in tour.cells
+        if c.cell_type == "code" and c.source.startswith("%prices")
+        for o in c.outputs
+        if "data" in o
+    ]
     assert len(tables) == 2
     for output in tables:
         assert set(output.data) == {"text/plain", "text/html"}
@@ -77,7 +89,13 @@ def test_plans_explain_themselves(tour: nbformat.NotebookNode) -> None:
     assert "1  L4:1  gcp/europe-" in places
     assert "gcp/europe-west4" not in places
     money = text_of(cell_with(tour, "confirm_above"))
-    for words in ("race: up to 2 places", "wait: ", "budget: $10.00 lasts", "simulated, you pay $0", "passed over"):
+    for words in (
+        "race: up to 2 places",
+        "wait: ",
+        "budget: $10.00 lasts",
+        "simulated, you pay $0",
+        "passed over",
+    ):
         assert words in money
 
 
@@ -106,7 +124,9 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
     with new_home() as home:
         monkeypatch.setenv("TMPDIR", str(home))
         try:
-            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+            NotebookClient(
+                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
+            ).execute()
         finally:
             for made in home.glob("nbprov-*"):
                 end_cloud(made)
@@ -116,7 +136,9 @@ def test_dask_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mo
     assert all(f"node{n}: " in held for n in range(4))
     assert "one node alone: Unable to allocate" in text_of(cell_with(notebook, "def whole"))
     assert "30,000,000 rows; workers: 4" in text_of(cell_with(notebook, "wait_for_workers"))
-    assert "ended, confirmed by the cloud's list" in text_of(cell_with(notebook, "%nbprov down gang"))
+    assert "ended, confirmed by the cloud's list" in text_of(
+        cell_with(notebook, "%nbprov down gang")
+    )
 
 
 def test_ray_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,17 +147,26 @@ def test_ray_on_four_nodes_holds_what_none_of_them_could(monkeypatch: pytest.Mon
     with new_home() as home:
         monkeypatch.setenv("TMPDIR", str(home))
         try:
-            NotebookClient(notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}).execute()
+            NotebookClient(
+                notebook, timeout=CELL_SECONDS, resources={"metadata": {"path": str(home)}}
+            ).execute()
         finally:
             for made in home.glob("nbprov-*"):
                 end_cloud(made)
     assert text_of(cell_with(notebook, "gang.ray()")).count("200 MB") == 4
-    assert "four nodes: 512 MB on 4 nodes, 0 of 16 blocks on disk" in text_of(cell_with(notebook, "four nodes:"))
+    assert "four nodes: 512 MB on 4 nodes, 0 of 16 blocks on disk" in text_of(
+        cell_with(notebook, "four nodes:")
+    )
     assert "64,000,000 values" in text_of(cell_with(notebook, "histogram.remote"))
-    alone = re.search(r"one node alone: 512 MB on .*, (\d+) of 16 blocks on disk", text_of(cell_with(notebook, "one node alone")))
+    alone = re.search(
+        r"one node alone: 512 MB on .*, (\d+) of 16 blocks on disk",
+        text_of(cell_with(notebook, "one node alone")),
+    )
     assert alone is not None
     assert int(alone[1]) >= 8
-    assert "ended, confirmed by the cloud's list" in text_of(cell_with(notebook, "%nbprov down gang"))
+    assert "ended, confirmed by the cloud's list" in text_of(
+        cell_with(notebook, "%nbprov down gang")
+    )
 
 
 def test_example_notebooks_are_stored_without_outputs() -> None:
@@ -143,7 +174,9 @@ def test_example_notebooks_are_stored_without_outputs() -> None:
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
         for cell in notebook.cells:
-            assert cell.cell_type == "markdown" or (cell.outputs == [] and cell.execution_count is None), path.name
+            assert cell.cell_type == "markdown" or (
+                cell.outputs == [] and cell.execution_count is None
+            ), path.name
 
 
 def quickstart_module() -> ModuleType:

@@ -34,12 +34,17 @@ def test_one_that_takes_a_log_in_nobody_has(home: Path, server: GitDouble) -> No
     server.add("o/code").commit(train="one")
     server.password = "s3cr3t-w0rd"
     with new_kernel(home, is_notebook=False) as kernel:
-        failed = kernel.run(f"%%provision dev --yes --wait\n{CPU}\nworkdir: {{url: '{server.url}/o/code.git'}}", ok=False)
+        failed = kernel.run(
+            f"%%provision dev --yes --wait\n{CPU}\nworkdir: {{url: '{server.url}/o/code.git'}}",
+            ok=False,
+        )
         assert "[git.denied]" in failed.everything
         assert "git ls-remote" in failed.everything
 
 
 def test_the_panel_keeps_the_commit(shared: Kernel, server: GitDouble) -> None:
     commit = server.add("o/code").commit(train="one")
-    outcome = shared.run(f"%%provision kept --yes --wait\n{CPU}\nworkdir: {{url: '{server.url}/o/code.git'}}")
+    outcome = shared.run(
+        f"%%provision kept --yes --wait\n{CPU}\nworkdir: {{url: '{server.url}/o/code.git'}}"
+    )
     assert f"code: o/code at {commit[:7]} (main)" in shared.renewed(outcome.displays[0], "code: ")

@@ -20,17 +20,23 @@ def test_history_tells_of_every_launch_and_why_it_ended(home, kernel: Kernel) ->
     assert "✕ failed" in rows["big"]
     assert "out of stock" in next(line for line in text.splitlines() if line.startswith("big, "))
     assert "■ ended" in rows["dev"]
-    assert next(line for line in text.splitlines() if line.startswith("dev, ")).endswith(": you ended it")
+    assert next(line for line in text.splitlines() if line.startswith("dev, ")).endswith(
+        ": you ended it"
+    )
     assert "you paid $0.00 for them" in text
     assert "<table" in shown["data"]["text/html"]
     kernel.run("x = %nbprov history")
-    assert kernel.value("[type(x).__name__, len(x), list(x['name']), str(x['started'].dtype)[:10]]") == [
+    assert kernel.value(
+        "[type(x).__name__, len(x), list(x['name']), str(x['started'].dtype)[:10]]"
+    ) == [
         "DataFrame",
         3,
         ["again", "big", "dev"],
         "datetime64",
     ]
-    assert kernel.value("[bool(x['refused'][1] > 0), bool(x['cost'][2] > 0), x['reason'][2], bool(x['ended'].isna()[0])]") == [
+    assert kernel.value(
+        "[bool(x['refused'][1] > 0), bool(x['cost'][2] > 0), x['reason'][2], bool(x['ended'].isna()[0])]"
+    ) == [
         True,
         True,
         "you ended it",
@@ -47,16 +53,29 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
         market(home, '[[stock]]\nregion = "north"\ntype = "gpu"\nleft = 0\n')
         other.run(f"%%provision dev --yes --wait\n{CPU}")
         other.run(f"%%provision big --yes --wait\n{GPU}", ok=False)
-        kernel.until(lambda: [c["name"] for c in kernel.state(panel)["clusters"]] == ["dev"], "the other's cluster")
+        kernel.until(
+            lambda: [c["name"] for c in kernel.state(panel)["clusters"]] == ["dev"],
+            "the other's cluster",
+        )
         kernel.until(lambda: len(kernel.state(panel)["figures"]) == 4, "what it costs")
         state = kernel.state(panel)
-        assert [f["label"] for f in state["figures"]] == ["today", "today, simulated", "in all", "in all, simulated"]
+        assert [f["label"] for f in state["figures"]] == [
+            "today",
+            "today, simulated",
+            "in all",
+            "in all, simulated",
+        ]
         assert state["figures"][0]["cost"] == 0
         assert state["figures"][1]["hourly"] > 0
-        blocked = kernel.until(lambda: [s for s in kernel.state(panel)["sections"] if s["title"] == "blocked"], "what is blocked")
+        blocked = kernel.until(
+            lambda: [s for s in kernel.state(panel)["sections"] if s["title"] == "blocked"],
+            "what is blocked",
+        )
         assert "out of stock" in blocked[0]["lines"][0]
         kernel.press(panel, type="down", name="dev")
-        kernel.until(lambda: kernel.state(panel)["heading"] == "nbprov: no cluster is live", "the end")
+        kernel.until(
+            lambda: kernel.state(panel)["heading"] == "nbprov: no cluster is live", "the end"
+        )
     # Another one takes over; what the first shows is left as it is.
     kernel.run("%nbprov dashboard")
     assert len(kernel.panels()) == 2

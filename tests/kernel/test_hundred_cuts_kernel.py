@@ -36,7 +36,9 @@ _engine = nbprov.session().engine
 
 
 @contextmanager
-def proxy_in_thread(host: str, target: int) -> Iterator[tuple[CuttingProxy, asyncio.AbstractEventLoop]]:
+def proxy_in_thread(
+    host: str, target: int
+) -> Iterator[tuple[CuttingProxy, asyncio.AbstractEventLoop]]:
     """A cutting proxy with a loop of its own."""
     ready, made = threading.Event(), {}
 
@@ -61,15 +63,22 @@ def test_a_hundred_cuts_lose_nothing_double_nothing_and_run_nothing_twice(home) 
     with new_kernel(home) as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
         kernel.run("%%on dev\n1")
-        host, port = kernel.value("[(m.host, m.port) for m in __import__('nbprov').cluster('dev').view().instances][0]")
+        host, port = kernel.value(
+            "[(m.host, m.port) for m in __import__('nbprov').cluster('dev').view().instances][0]"
+        )
         with proxy_in_thread(host, port) as (proxy, loop):
             kernel.run(THROUGH.format(port=proxy.port))
-            kernel.run("_engine.thread.soon(lambda: [n.agent.connection.abort() for live in _engine.live.values() for n in live.nodes])")
+            kernel.run(
+                "_engine.thread.soon(lambda: [n.agent.connection.abort() for live in _engine.live.values() for n in live.nodes])"
+            )
             (machine,) = (home / "local" / "i").glob("*/home")
             request = kernel.send(CELL)
             (machine / "go-0").touch()
             for turn in range(1, CUTS + 1):
-                kernel.until(lambda: kernel.outcome(request).text.count("\n") >= LINES * turn, f"round {turn}")  # noqa: B023
+                kernel.until(
+                    lambda n=LINES * turn: kernel.outcome(request).text.count("\n") >= n,
+                    f"round {turn}",
+                )
                 loop.call_soon_threadsafe(proxy.cut_after, chance.randrange(1, 800))
                 (machine / f"go-{turn}").touch()
             outcome = kernel.finish(request)
@@ -88,7 +97,10 @@ def test_cut_is_a_cut(home) -> None:
             writer.write(b"0123456789")
             await writer.drain()
 
-        async with await asyncio.start_server(talk, "127.0.0.1", 0) as server, cutting_proxy(server.sockets[0].getsockname()[1]) as proxy:
+        async with (
+            await asyncio.start_server(talk, "127.0.0.1", 0) as server,
+            cutting_proxy(server.sockets[0].getsockname()[1]) as proxy,
+        ):
             proxy.cut_after(4)
             reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
             found = b""

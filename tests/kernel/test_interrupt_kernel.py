@@ -22,7 +22,12 @@ def slow(home) -> None:
 def asked(kernel: Kernel) -> None:
     """Wait until the cloud was asked for a machine."""
     kernel.until(
-        lambda: any(a["state"] == "sent" for c in kernel.panels() for a in kernel.state(c).get("attempts", [])), "a create that was sent"
+        lambda: any(
+            a["state"] == "sent"
+            for c in kernel.panels()
+            for a in kernel.state(c).get("attempts", [])
+        ),
+        "a create that was sent",
     )
 
 
@@ -81,7 +86,10 @@ def test_detached_runs_go_on(home, kernel: Kernel, wait: str) -> None:
     kernel.run(f"%%provision dev --yes --on-interrupt detach\n{NORTH}")
     asked(kernel)
     outcome = stopped(kernel, begin(kernel, wait))
-    assert outcome.error_text == "dev: the launch goes on in the background; %nbprov down dev ends it, %clusters shows it"
+    assert (
+        outcome.error_text
+        == "dev: the launch goes on in the background; %nbprov down dev ends it, %clusters shows it"
+    )
     assert kernel.value("dev.wait().state.value") == "running"
     assert machines(home) == 1
 
@@ -90,7 +98,9 @@ def test_down_of_a_launch_that_is_under_way(home, slow: None, kernel: Kernel) ->
     kernel.run(f"%%provision dev --yes --on-interrupt detach\n{NORTH}")
     asked(kernel)
     request = kernel.send("%nbprov down dev")
-    kernel.until(lambda: kernel.state(kernel.panels()[0])["state"] == "cancelling", "the cancellation")
+    kernel.until(
+        lambda: kernel.state(kernel.panels()[0])["state"] == "cancelling", "the cancellation"
+    )
     assert "dev: ended, confirmed by the cloud's list" in kernel.finish(request).text
     assert machines(home) == 0
 
@@ -104,7 +114,9 @@ def test_interrupt_before_launch_creates_nothing(home, kernel: Kernel) -> None:
     assert "nothing has been launched yet" in kernel.run("%nbprov costs").text
 
 
-def test_interrupt_of_a_cell_that_waits_for_a_launch_leaves_the_launch_alone(home, slow: None, kernel: Kernel) -> None:
+def test_interrupt_of_a_cell_that_waits_for_a_launch_leaves_the_launch_alone(
+    home, slow: None, kernel: Kernel
+) -> None:
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     asked(kernel)
     outcome = stopped(kernel, kernel.send_waiting("%%on dev\n1"))
@@ -119,5 +131,7 @@ def test_interrupt_of_down_says_that_it_goes_on(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{NORTH}")
     market(home, end=SLOW)
     outcome = stopped(kernel, kernel.send_waiting("%nbprov down dev"))
-    assert outcome.error_text == "ending dev goes on in the background; %clusters shows how far it is"
+    assert (
+        outcome.error_text == "ending dev goes on in the background; %clusters shows how far it is"
+    )
     kernel.until(lambda: machines(home) == 0, "the end of the machine")

@@ -21,14 +21,28 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     first = kernel.run(
         f"%%nbprov jobs dev submit --name train --env WORD=one\necho began with $WORD on $CUDA_VISIBLE_DEVICES\n{UNTIL_GO}\nseq 2000"
     )
-    assert first.text == "train-1: begins now on dev; %nbprov logs dev train-1 -f shows its output as it comes\n"
-    assert kernel.run("%nbprov jobs dev submit -- echo 'it'\"'\"'s' $((1+1)); exit 3").text.startswith("job-1: is next on dev;")
-    assert kernel.run("%nbprov jobs dev submit --name train -- kill -9 $$").text.startswith("train-2: waits, 1 before it on dev;")
-    kernel.until(lambda: kernel.run("%nbprov logs dev train-1").text == "began with one on 0\n", "the first job to begin")
+    assert (
+        first.text
+        == "train-1: begins now on dev; %nbprov logs dev train-1 -f shows its output as it comes\n"
+    )
+    assert kernel.run(
+        "%nbprov jobs dev submit -- echo 'it'\"'\"'s' $((1+1)); exit 3"
+    ).text.startswith("job-1: is next on dev;")
+    assert kernel.run("%nbprov jobs dev submit --name train -- kill -9 $$").text.startswith(
+        "train-2: waits, 1 before it on dev;"
+    )
+    kernel.until(
+        lambda: kernel.run("%nbprov logs dev train-1").text == "began with one on 0\n",
+        "the first job to begin",
+    )
     kernel.restart()
     kernel.run("%load_ext nbprov")
     rows = table(kernel)
-    assert [rows[id][1] for id in ("train-1", "job-1", "train-2")] == ["running", "queued, next", "queued, 1 before it"]
+    assert [rows[id][1] for id in ("train-1", "job-1", "train-2")] == [
+        "running",
+        "queued, next",
+        "queued, 1 before it",
+    ]
     kernel.restart()
     kernel.run("%load_ext nbprov")
     kernel.run("%%on dev --bash\ntouch go")
@@ -39,10 +53,15 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     ]
     assert kernel.run("%nbprov logs dev job-1").text == "it's 2\n"
     told = kernel.run("%nbprov logs dev train-1").text.splitlines()
-    assert told[0] == "… 1,001 earlier lines are not shown; all of it: %nbprov logs dev train-1 --save FILE"
+    assert (
+        told[0]
+        == "… 1,001 earlier lines are not shown; all of it: %nbprov logs dev train-1 --save FILE"
+    )
     assert told[1:] == [str(n) for n in range(1001, 2001)]
     assert kernel.run("%nbprov logs dev train-1 --last 2").text == "1999\n2000\n"
-    assert kernel.run("%nbprov logs dev train-1 --save log.txt").text.startswith("log.txt: 2,001 lines, ")
+    assert kernel.run("%nbprov logs dev train-1 --save log.txt").text.startswith(
+        "log.txt: 2,001 lines, "
+    )
     assert kernel.value("open('log.txt').read().splitlines()[:2]") == ["began with one on 0", "1"]
     # All of it is there when the machine is not.
     kernel.run("%nbprov down dev")
@@ -51,15 +70,25 @@ def test_a_killed_kernel_leaves_jobs_and_queue_to_the_machine(kernel: Kernel) ->
     assert kernel.run("%nbprov logs dev job-1").text == "it's 2\n(kept here; dev has ended)\n"
     assert kernel.run("%nbprov jobs").text == "no cluster is live\n"
     kernel.run("frame = %nbprov jobs dev")
-    assert kernel.value("frame.set_index('id').exit_code.to_dict()") == {"train-1": 0, "job-1": 3, "train-2": -9}
+    assert kernel.value("frame.set_index('id').exit_code.to_dict()") == {
+        "train-1": 0,
+        "job-1": 3,
+        "train-2": -9,
+    }
 
 
-def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(shared_cluster: Kernel) -> None:
-    shared_cluster.run("%nbprov jobs dev submit --name calm -- printf '\\033[31mred\\033[2J\\033[0m\\n'; sleep 0.3; echo end")
+def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(
+    shared_cluster: Kernel,
+) -> None:
+    shared_cluster.run(
+        "%nbprov jobs dev submit --name calm -- printf '\\033[31mred\\033[2J\\033[0m\\n'; sleep 0.3; echo end"
+    )
     assert shared_cluster.run("%nbprov logs dev calm -f").text == "red\nend\n(calm-1: ok)\n"
     shared_cluster.run("%nbprov jobs dev submit --name flood -- yes")
     request = shared_cluster.send("%nbprov logs dev flood -f")
-    shared_cluster.until(lambda: "lines came too fast" in shared_cluster.outcome(request).text, "a flood")
+    shared_cluster.until(
+        lambda: "lines came too fast" in shared_cluster.outcome(request).text, "a flood"
+    )
     shared_cluster.interrupt(request)
     told = shared_cluster.finish(request)
     assert told.error_text == "no longer followed; the job goes on on dev"
@@ -71,11 +100,17 @@ def test_following_ends_with_the_job_and_an_interrupt_ends_the_following_alone(s
 
 
 def test_the_handle_its_twin_and_completion(shared_cluster: Kernel) -> None:
-    shared_cluster.run("import nbprov\njob = nbprov.cluster('dev').submit('echo hi; exit 5', name='api')")
+    shared_cluster.run(
+        "import nbprov\njob = nbprov.cluster('dev').submit('echo hi; exit 5', name='api')"
+    )
     assert shared_cluster.run("(await job).exit_code").values == ["5"]
     assert shared_cluster.value("job.logs()") == "hi\n"
-    assert shared_cluster.run("%nbprov logs dev").text == "hi\n"  # the newest, where the spec had no `run`
-    assert shared_cluster.run("(await (await nbprov.aio.submit('dev', 'true', name='twin'))).state").values == ["'ok'"]
+    assert (
+        shared_cluster.run("%nbprov logs dev").text == "hi\n"
+    )  # the newest, where the spec had no `run`
+    assert shared_cluster.run(
+        "(await (await nbprov.aio.submit('dev', 'true', name='twin'))).state"
+    ).values == ["'ok'"]
     assert shared_cluster.complete("%nbprov jobs ") == ["dev"]
     assert shared_cluster.complete("%nbprov jobs dev ") == ["cancel", "submit", "wait"]
     assert {"api", "api-1"} <= set(shared_cluster.complete("%nbprov logs dev a"))
@@ -86,10 +121,14 @@ def test_the_handle_its_twin_and_completion(shared_cluster: Kernel) -> None:
 
 def test_a_variable_of_the_kernel_travels_as_a_secret(shared_cluster: Kernel) -> None:
     shared_cluster.run("import os; os.environ['CANARY'] = 'tweet-4711'")
-    shared_cluster.run("%nbprov jobs dev submit --name secret --env CANARY --gpus all -- echo $CANARY ${#CANARY}")
+    shared_cluster.run(
+        "%nbprov jobs dev submit --name secret --env CANARY --gpus all -- echo $CANARY ${#CANARY}"
+    )
     assert shared_cluster.run("%nbprov jobs dev wait secret").text == "secret-1: ok\n"
     assert shared_cluster.run("%nbprov logs dev secret").text == "*** 10\n"
-    shared_cluster.until(lambda: list((shared_cluster.home / "jobs").glob("*/secret-1.log")), "the log to be kept")
+    shared_cluster.until(
+        lambda: list((shared_cluster.home / "jobs").glob("*/secret-1.log")), "the log to be kept"
+    )
     for path in shared_cluster.home.rglob("*"):
         if path.is_file() and "local" not in path.relative_to(shared_cluster.home).parts:
             assert b"tweet-4711" not in path.read_bytes(), path
@@ -123,4 +162,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
 def test_a_job_needs_no_cell_to_end_and_what_it_prints_is_kept_meanwhile(kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}\nrun: echo from the run")
     folder = kernel.home / "jobs"
-    kernel.until(lambda: [p for p in folder.glob("*/run.log") if p.read_text() == "from the run\n"], "the log of the run to be kept")
+    kernel.until(
+        lambda: [p for p in folder.glob("*/run.log") if p.read_text() == "from the run\n"],
+        "the log of the run to be kept",
+    )

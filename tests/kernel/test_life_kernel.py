@@ -24,10 +24,16 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         assert len(locals_) == 2
         # One renames, the other's table and handle follow.
         other.run("theirs = nbprov.cluster('dev')")
-        assert "dev is called train now, and the variable train is its handle" in kernel.run("%nbprov rename dev train").text
+        assert (
+            "dev is called train now, and the variable train is its handle"
+            in kernel.run("%nbprov rename dev train").text
+        )
         assert "train" in other.renewed(table, "train")
         assert other.value("[theirs.cell('1 + 1').value, theirs.name]") == ["2", "train"]
-        assert "dev was renamed: it is called train now" in other.run("%%on dev\n1", ok=False).error_text
+        assert (
+            "dev was renamed: it is called train now"
+            in other.run("%%on dev\n1", ok=False).error_text
+        )
         assert kernel.value("train.name") == "train"
         # One stops it while the other's cell runs.
         running = other.send_waiting("%%on train\nimport time\ntime.sleep(600)")
@@ -35,7 +41,10 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         kernel.run("%nbprov stop train")
         told = other.finish(running).error_text
         # Whichever kernel saw it first gave the reason.
-        assert re.match(r"train was stopped while this ran \((you stopped it|stopped)\); a kernel's variables do not survive that", told)
+        assert re.match(
+            r"train was stopped while this ran \((you stopped it|stopped)\); a kernel's variables do not survive that",
+            told,
+        )
         started = kernel.run("%nbprov start train").text
         assert started.splitlines()[0] == "train: running"
         assert "there again: its disk, its host key, its guards, its tunnels" in started
@@ -57,7 +66,10 @@ def test_a_cluster_that_does_not_fit_is_replaced(home, kernel: Kernel) -> None:
     assert "the handle of dev-next is the variable dev" in told
     assert "takes the place of dev" in told
     assert "dev is this one now; the one before it is being ended" in told
-    assert kernel.value("[dev.name, dev.wait().view().candidate.offer.instance_type]") == ["dev", "gpu"]
+    assert kernel.value("[dev.name, dev.wait().view().candidate.offer.instance_type]") == [
+        "dev",
+        "gpu",
+    ]
     kernel.until(lambda: machines(home) == 1, "the end of the old one")
     assert kernel.run("%%on dev --bash\nls").text == ""
     assert "nothing was launched" in kernel.run(f"%%provision dev --replace\n{GPU}").text
@@ -74,4 +86,7 @@ def test_variables_that_travel_to_a_new_kernel_say_that_it_is_one(kernel: Kernel
     kernel.run("%nbprov start dev")
     told = kernel.run("%%on dev -i a\nprint(a, 'b' in globals())").text
     assert told.splitlines()[-1] == "1 False"
-    assert "nbprov: the kernel had ended (the machine was stopped and started since); this is a new one, its variables are gone" in told
+    assert (
+        "nbprov: the kernel had ended (the machine was stopped and started since); this is a new one, its variables are gone"
+        in told
+    )

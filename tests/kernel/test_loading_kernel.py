@@ -5,17 +5,37 @@ from __future__ import annotations
 import pytest
 from kernels import Kernel, new_kernel
 
-HEAVY = ("boto3", "botocore", "runpod", "google", "pandas", "numpy", "ipywidgets", "anywidget", "asyncssh", "yaml", "cryptography")
+HEAVY = (
+    "boto3",
+    "botocore",
+    "runpod",
+    "google",
+    "pandas",
+    "numpy",
+    "ipywidgets",
+    "anywidget",
+    "asyncssh",
+    "yaml",
+    "cryptography",
+)
 
 
 @pytest.mark.versions
 def test_load_imports_nothing_heavy_and_starts_no_engine(home) -> None:
     with new_kernel(home, load=False) as kernel:
-        kernel.run("import sys, threading; _before, _threads = set(sys.modules), threading.active_count()")
+        kernel.run(
+            "import sys, threading; _before, _threads = set(sys.modules), threading.active_count()"
+        )
         kernel.run("%load_ext nbprov")
         kernel.run("_new = {name.partition('.')[0] for name in set(sys.modules) - _before}")
         assert kernel.value(f"sorted(_new & set({HEAVY!r}))") == []
-        ours = ("nbprov.api", "nbprov.provisioning.engine", "nbprov.clouds", "nbprov.spec", "nbprov.model.spec")
+        ours = (
+            "nbprov.api",
+            "nbprov.provisioning.engine",
+            "nbprov.clouds",
+            "nbprov.spec",
+            "nbprov.model.spec",
+        )
         assert kernel.value(f"[n for n in sys.modules if n.startswith({ours!r})]") == []
         assert kernel.value("[t.name for t in threading.enumerate() if 'nbprov' in t.name]") == []
         assert not (home / "ledger.sqlite3").exists()
@@ -39,11 +59,16 @@ def test_help_of_every_magic_is_printed_and_nothing_is_done(shared: Kernel, shar
         assert "--help" in outcome.text
         assert magic in outcome.text
         assert outcome.displays == []
-    assert shared.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]") == []
+    assert (
+        shared.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]")
+        == []
+    )
 
 
 def test_help_of_every_subcommand(shared: Kernel) -> None:
-    names = shared.value("list(__import__('nbprov.notebook.commands.registry', fromlist=['x']).COMMANDS)")
+    names = shared.value(
+        "list(__import__('nbprov.notebook.commands.registry', fromlist=['x']).COMMANDS)"
+    )
     assert {
         "check",
         "plan",
@@ -74,11 +99,29 @@ def test_unload_takes_everything_away_and_load_brings_it_back(home) -> None:
     with new_kernel(home) as kernel:
         kernel.run("%nbprov costs\n%unload_ext nbprov")
         assert "`%prices` not found" in kernel.run("%prices A100").stderr
-        assert kernel.value("[c for c in map(lambda c: type(c).__name__, get_ipython().configurables) if c == 'Nbprov']") == []
-        assert kernel.value("[t.name for t in __import__('threading').enumerate() if t.name == 'nbprov-engine']") == []
+        assert (
+            kernel.value(
+                "[c for c in map(lambda c: type(c).__name__, get_ipython().configurables) if c == 'Nbprov']"
+            )
+            == []
+        )
+        assert (
+            kernel.value(
+                "[t.name for t in __import__('threading').enumerate() if t.name == 'nbprov-engine']"
+            )
+            == []
+        )
         kernel.run("%load_ext nbprov\n%load_ext nbprov\n%reload_ext nbprov")
-        assert kernel.value("[type(c).__name__ for c in get_ipython().configurables].count('Nbprov')") == 1
-        assert kernel.value("len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])") == 1
+        assert (
+            kernel.value("[type(c).__name__ for c in get_ipython().configurables].count('Nbprov')")
+            == 1
+        )
+        assert (
+            kernel.value(
+                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])"
+            )
+            == 1
+        )
         assert "nothing has been launched yet" in kernel.run("%nbprov costs").text
 
 
@@ -86,16 +129,26 @@ def test_autoreload_of_the_package_leaves_the_magics_working(home) -> None:
     with new_kernel(home) as kernel:
         kernel.run("%load_ext autoreload\n%autoreload 2")
         kernel.run("import importlib, nbprov.notebook.extension, nbprov.notebook.completion.magics")
-        kernel.run("importlib.reload(nbprov.notebook.completion.magics); importlib.reload(nbprov.notebook.extension)")
+        kernel.run(
+            "importlib.reload(nbprov.notebook.completion.magics); importlib.reload(nbprov.notebook.extension)"
+        )
         kernel.run("%reload_ext nbprov")
         assert "nothing has been launched yet" in kernel.run("%nbprov costs").text
-        assert kernel.value("len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])") == 1
+        assert (
+            kernel.value(
+                "len([m for m in get_ipython().Completer.custom_matchers if 'nbprov' in m.__module__])"
+            )
+            == 1
+        )
 
 
 def test_options(home) -> None:
     with new_kernel(home) as kernel:
         assert "Nbprov.demo=<Bool>" in kernel.run("%config Nbprov").text
-        assert "no candidates" in kernel.run("%%provision a --dry-run\nresources: {accelerators: A100}").everything
+        assert (
+            "no candidates"
+            in kernel.run("%%provision a --dry-run\nresources: {accelerators: A100}").everything
+        )
         kernel.run("%config Nbprov.demo = True")
         shown = kernel.run("%%provision a --dry-run\nresources: {accelerators: A100}").everything
         assert "local/north-a" in shown
@@ -116,18 +169,28 @@ def test_nest_asyncio_without_the_package_is_refused_and_stays_off(home) -> None
 
 def test_prices_are_a_table_and_a_frame(shared: Kernel) -> None:
     assert shared.run("x = %prices A100").displays == []
-    assert shared.value("[type(x).__module__.split('.')[0], type(x).__name__]") == ["pandas", "DataFrame"]
+    assert shared.value("[type(x).__module__.split('.')[0], type(x).__name__]") == [
+        "pandas",
+        "DataFrame",
+    ]
     assert shared.value("len(x) > 20 and bool(x.hourly.is_monotonic_increasing)")
     assert shared.value("list(x.columns)[:3]") == ["cloud", "region", "zone"]
-    assert shared.run("def ask():\n    found = %prices A100\n    return found\ntype(ask()).__name__").values == ["'DataFrame'"]
+    assert shared.run(
+        "def ask():\n    found = %prices A100\n    return found\ntype(ask()).__name__"
+    ).values == ["'DataFrame'"]
     shared.run("%prices A100")
     assert shared.value("len(_) == len(_.to_frame()) and _[0].hourly <= _[1].hourly")
-    table, live = (shown["data"] for shown in shared.run("%prices a100:8 --spot --cloud gcp").displays)
+    table, live = (
+        shown["data"] for shown in shared.run("%prices a100:8 --spot --cloud gcp").displays
+    )
     assert "gcp/" in table["text/plain"]
     assert "on-demand" not in table["text/plain"]
     assert set(table) == {"text/plain", "text/html"}
     assert "application/vnd.jupyter.widget-view+json" in live
-    assert shared.run("%prices A100 --max-price 0.01").everything.strip() == "prices of A100: no offers"
+    assert (
+        shared.run("%prices A100 --max-price 0.01").everything.strip()
+        == "prices of A100: no offers"
+    )
 
 
 def test_the_ipykernel_that_loses_background_updates_is_refused(home) -> None:

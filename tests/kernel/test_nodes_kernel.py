@@ -22,7 +22,15 @@ def three(shared_home: Path) -> Iterator[Kernel]:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "ranks"), [("head", [0]), ("2", [2]), ("all", [0, 1, 2]), ("0,2", [0, 2]), ("1-2", [1, 2]), ("2,0-1", [0, 1, 2])]
+    ("nodes", "ranks"),
+    [
+        ("head", [0]),
+        ("2", [2]),
+        ("all", [0, 1, 2]),
+        ("0,2", [0, 2]),
+        ("1-2", [1, 2]),
+        ("2,0-1", [0, 1, 2]),
+    ],
 )
 def test_the_nodes_that_are_named_run_it(three: Kernel, nodes: str, ranks: list[int]) -> None:
     text = three.run(f"%%on gang --nodes {nodes}\nprint('rank', rank)").text
@@ -42,33 +50,51 @@ def test_lines_stay_whole_and_values_come_in_the_order_of_the_nodes(three: Kerne
     lines = three.run(f"%%on gang --nodes all\n{code}").text.splitlines()
     assert lines[-3:] == ["[0] 0", "[1] 10", "[2] 20"]
     for rank in range(3):
-        assert [line for line in lines[:-3] if line.startswith(f"[{rank}]")] == [f"[{rank}] {rank}:{n}" for n in range(20)]
+        assert [line for line in lines[:-3] if line.startswith(f"[{rank}]")] == [
+            f"[{rank}] {rank}:{n}" for n in range(20)
+        ]
 
 
 def test_displays_come_in_the_order_of_the_nodes(three: Kernel) -> None:
     outcome = three.run(
         "%%on gang --nodes all\nfrom IPython.display import HTML\nimport time; time.sleep(0.1 * (2 - rank))\nHTML(f'<b>{rank}</b>')"
     )
-    assert [d["data"]["text/html"] for d in outcome.displays] == ["<b>0</b>", "<b>1</b>", "<b>2</b>"]
+    assert [d["data"]["text/html"] for d in outcome.displays] == [
+        "<b>0</b>",
+        "<b>1</b>",
+        "<b>2</b>",
+    ]
 
 
 def test_an_error_names_its_nodes_and_the_others_go_to_their_end(three: Kernel) -> None:
     outcome = three.run(
-        "%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\nimport time; time.sleep(0.5); print('done')", ok=False
+        "%%on gang --nodes all\nif rank: raise ValueError(f'on {rank}')\nimport time; time.sleep(0.5); print('done')",
+        ok=False,
     )
     assert outcome.text == "[0] done\n"
     assert outcome.error_text.startswith("failed on nodes 1, 2 of 3; the first of them:\n[1]\n")
     assert "ValueError: on 1" in outcome.error_text
     assert "nbprov: [2] ValueError: on 2\n" in outcome.stderr
-    script = three.run("%%on gang --bash --nodes 1-2\nexit $SKYPILOT_NODE_RANK", ok=False).error_text
+    script = three.run(
+        "%%on gang --bash --nodes 1-2\nexit $SKYPILOT_NODE_RANK", ok=False
+    ).error_text
     assert (
-        script.splitlines()[0].startswith("failed on nodes 1, 2 of 3: [1] the script ended with code 1") or "of 2: [1] the script" in script
+        script.splitlines()[0].startswith(
+            "failed on nodes 1, 2 of 3: [1] the script ended with code 1"
+        )
+        or "of 2: [1] the script" in script
     )
 
 
 def test_an_interrupt_reaches_all_of_them(three: Kernel) -> None:
-    request = three.send("%%on gang --nodes all\nimport time\nprint('in', flush=True)\ntime.sleep(60)")
+    request = three.send(
+        "%%on gang --nodes all\nimport time\nprint('in', flush=True)\ntime.sleep(60)"
+    )
     three.until(lambda: three.outcome(request).text.count("in\n") == 3, "all three to begin")
     three.interrupt(request)
     assert three.finish(request).error_text == "interrupted on gang; its variables are still there"
-    assert sorted(three.run("%%on gang --nodes all\nprint(rank)").text.splitlines()) == ["[0] 0", "[1] 1", "[2] 2"]
+    assert sorted(three.run("%%on gang --nodes all\nprint(rank)").text.splitlines()) == [
+        "[0] 0",
+        "[1] 1",
+        "[2] 2",
+    ]

@@ -17,7 +17,11 @@ def test_outputs_are_pulled_now_and_before_down(kernel: Kernel) -> None:
     ended = kernel.run("%nbprov down dev").text
     assert "1 file, 5 B, 1 here already" in ended
     assert "dev: ended, confirmed by the cloud's list" in ended
-    assert kernel.value("sorted(open(p).read() for p in ('results/a', 'results/b', 'x.ckpt'))") == ["1\n", "2\n", "more\n"]
+    assert kernel.value("sorted(open(p).read() for p in ('results/a', 'results/b', 'x.ckpt'))") == [
+        "1\n",
+        "2\n",
+        "more\n",
+    ]
 
 
 def test_a_down_that_fails_names_both_ways_on_and_a_second_kernel_ends_it(home: Path) -> None:
@@ -25,7 +29,9 @@ def test_a_down_that_fails_names_both_ways_on_and_a_second_kernel_ends_it(home: 
         first.run(f"%%provision dev --yes --wait\n{CPU}\noutputs: [results]")
         first.run("%%on dev --bash\nmkdir results; echo 1 >results/a; touch $'results/b\\x01'")
         told = first.run("%nbprov down dev", ok=False).error_text
-        assert told.startswith("dev is kept, under its guards: not all of its outputs could be pulled")
+        assert told.startswith(
+            "dev is kept, under its guards: not all of its outputs could be pulled"
+        )
         assert "%nbprov down dev --no-outputs" in told
         assert len(told.splitlines()) == 2
         first.run("%%on dev --bash\nrm results/b*; echo 2 >results/c")

@@ -25,7 +25,9 @@ def mirror(home: Path) -> Iterator[doubles.Mirror]:
 
 
 def test_relax_is_the_cells_value_in_both_forms(shared: Kernel) -> None:
-    outcome = shared.run("%%nbprov plan --relax\nresources: {accelerators: A100, infra: local, max_price: 1}")
+    outcome = shared.run(
+        "%%nbprov plan --relax\nresources: {accelerators: A100, infra: local, max_price: 1}"
+    )
     assert "left out: 4 offers: dearer than the cap of $1.00 an hour" in outcome.text
     sheet = outcome.displays[-1]["data"]
     assert set(sheet) == {"text/plain", "text/html"}
@@ -35,7 +37,9 @@ def test_relax_is_the_cells_value_in_both_forms(shared: Kernel) -> None:
 
 
 def test_a_plan_on_prices_of_clouds_without_an_account(shared: Kernel) -> None:
-    outcome = shared.run("%%nbprov plan --assume aws,gcp\nresources: {accelerators: A100:8, use_spot: prefer}\nbudget: 50")
+    outcome = shared.run(
+        "%%nbprov plan --assume aws,gcp\nresources: {accelerators: A100:8, use_spot: prefer}\nbudget: 50"
+    )
     table, widget = (display["data"] for display in outcome.displays)
     assert "why here" in table["text/plain"]
     assert "1st choice, cheapest" in table["text/html"]
@@ -71,8 +75,13 @@ def test_variables_through_a_cluster_s_life(home: Path) -> None:
         kernel.restart()
         kernel.run(f"%load_ext nbprov\n{names}")
         assert "dev is running and fits: nothing was launched" in kernel.run(cell).text
-        assert kernel.value("__import__('nbprov').session().engine.ledger.runs()[0].spec").startswith("resources: {accelerators:")
-        assert "86% likely" in kernel.run("%%nbprov plan\nresources: {accelerators: A100, infra: local}").everything
+        assert kernel.value(
+            "__import__('nbprov').session().engine.ledger.runs()[0].spec"
+        ).startswith("resources: {accelerators:")
+        assert (
+            "86% likely"
+            in kernel.run("%%nbprov plan\nresources: {accelerators: A100, infra: local}").everything
+        )
         kernel.run("%nbprov down dev")
         everything = "".join(repr(message["content"]) for message in kernel.messages)
     assert CANARY not in everything.replace(names, "").replace(repr(names), "")

@@ -31,7 +31,12 @@ _engine.thread.soon(_cut)
 
 def test_state_lives_on_between_cells(shared_cluster: Kernel) -> None:
     shared_cluster.run("%%on dev\nweights = [1, 2]")
-    assert shared_cluster.run("%%on dev\nweights.append(3)\nprint('sum', sum(weights))\nweights").everything == "sum 6\n[1, 2, 3]"
+    assert (
+        shared_cluster.run(
+            "%%on dev\nweights.append(3)\nprint('sum', sum(weights))\nweights"
+        ).everything
+        == "sum 6\n[1, 2, 3]"
+    )
     assert "weights" not in shared_cluster.value("sorted(globals())")
 
 
@@ -53,13 +58,19 @@ def test_an_error_there_is_an_error_here_with_its_own_traceback(shared_cluster: 
 
 
 def test_stderr_stays_stderr(shared_cluster: Kernel) -> None:
-    outcome = shared_cluster.run("%%on dev\nimport sys\nprint('out')\nprint('err', file=sys.stderr)")
+    outcome = shared_cluster.run(
+        "%%on dev\nimport sys\nprint('out')\nprint('err', file=sys.stderr)"
+    )
     assert (outcome.text, outcome.stderr) == ("out\n", "err\n")
 
 
 def test_output_comes_while_the_cell_runs(shared_cluster: Kernel) -> None:
-    request = shared_cluster.send("%%on dev --bash\necho first\nwhile [ ! -e go ]; do sleep 0.02; done\necho second")
-    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "first\n", "the first line")
+    request = shared_cluster.send(
+        "%%on dev --bash\necho first\nwhile [ ! -e go ]; do sleep 0.02; done\necho second"
+    )
+    shared_cluster.until(
+        lambda: shared_cluster.outcome(request).text == "first\n", "the first line"
+    )
     _touch(shared_cluster, "go")
     assert shared_cluster.finish(request).text == "first\nsecond\n"
     shared_cluster.run("%%on dev --bash\nrm go")
@@ -80,40 +91,64 @@ def test_a_script_that_fails_says_its_code(shared_cluster: Kernel) -> None:
 
 def test_interrupt_leaves_the_variables_there(shared_cluster: Kernel) -> None:
     shared_cluster.run("%%on dev\nkept = 'still here'")
-    request = shared_cluster.send("%%on dev\nimport time\nprint('in')\ntime.sleep(60)\nkept = 'gone'")
-    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "in\n", "the cell's first line")
+    request = shared_cluster.send(
+        "%%on dev\nimport time\nprint('in')\ntime.sleep(60)\nkept = 'gone'"
+    )
+    shared_cluster.until(
+        lambda: shared_cluster.outcome(request).text == "in\n", "the cell's first line"
+    )
     pressed = shared_cluster.interrupt(request)
-    assert shared_cluster.finish(request).error_text == "interrupted on dev; its variables are still there"
+    assert (
+        shared_cluster.finish(request).error_text
+        == "interrupted on dev; its variables are still there"
+    )
     assert time.monotonic() - pressed < 2.0
-    assert shared_cluster.run("%%on dev\nkept").values + shared_cluster.run("%%on dev\nkept").everything.split("\n") == ["'still here'"]
+    assert shared_cluster.run("%%on dev\nkept").values + shared_cluster.run(
+        "%%on dev\nkept"
+    ).everything.split("\n") == ["'still here'"]
 
 
 def test_interrupt_of_a_script_ends_it(shared_cluster: Kernel) -> None:
-    request = shared_cluster.send("%%on dev --bash\necho $$ > pid\necho in\nsleep 60\necho never > never")
-    shared_cluster.until(lambda: shared_cluster.outcome(request).text == "in\n", "the script's first line")
+    request = shared_cluster.send(
+        "%%on dev --bash\necho $$ > pid\necho in\nsleep 60\necho never > never"
+    )
+    shared_cluster.until(
+        lambda: shared_cluster.outcome(request).text == "in\n", "the script's first line"
+    )
     shared_cluster.interrupt(request)
-    assert shared_cluster.finish(request).error_text == "interrupted on dev; the script there is ended"
-    shared_cluster.run('%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\ntest ! -e never')
+    assert (
+        shared_cluster.finish(request).error_text == "interrupted on dev; the script there is ended"
+    )
+    shared_cluster.run(
+        '%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\ntest ! -e never'
+    )
 
 
 def test_nothing_is_lost_when_the_line_is_cut_in_mid_cell(shared_cluster: Kernel) -> None:
     shared_cluster.run(CUT)
     code = "%%on dev\nimport os, time\nfor n in range(40):\n    print(n, flush=True)\n    time.sleep(0.03)\nlast = n"
-    shared_cluster.run("import threading\nthreading.Timer(0.4, lambda: _engine.thread.soon(_cut)).start()")
+    shared_cluster.run(
+        "import threading\nthreading.Timer(0.4, lambda: _engine.thread.soon(_cut)).start()"
+    )
     assert shared_cluster.run(code).text == "".join(f"{n}\n" for n in range(40))
     assert shared_cluster.run("%%on dev\nprint(last)").text == "39\n"
 
 
 def test_python_api_of_a_cluster(shared_cluster: Kernel) -> None:
     # What a %%provision cell leaves serves as well as the cluster's own handle.
-    assert shared_cluster.value("[type(dev).__name__, dev.cell('6 * 7').value, dev.cluster().name]") == ["Run", "42", "dev"]
+    assert shared_cluster.value(
+        "[type(dev).__name__, dev.cell('6 * 7').value, dev.cluster().name]"
+    ) == ["Run", "42", "dev"]
     shared_cluster.run("import nbprov\ndev = nbprov.cluster('dev')")
     assert shared_cluster.value("dev.cell('6 * 7').value") == "42"
     assert shared_cluster.value("dev.bash('echo hi').text") == "hi\n"
     assert shared_cluster.value("[c.name for c in nbprov.clusters()]") == ["dev"]
     caught = "try:\n    dev.cell('1/0')\nexcept Exception as error:\n    print(error.code, len(error.traceback) > 0)"
     assert shared_cluster.run(caught).text == "remote.raised True\n"
-    assert "not done within" in shared_cluster.run("dev.bash('sleep 30', timeout=0.3)", ok=False).error_text
+    assert (
+        "not done within"
+        in shared_cluster.run("dev.bash('sleep 30', timeout=0.3)", ok=False).error_text
+    )
     assert "no node" in shared_cluster.run("%%on dev --nodes 7\n1", ok=False).error_text
 
 
@@ -194,16 +229,25 @@ def test_progress_bars_clear_output_and_colours(shared_cluster: Kernel) -> None:
     outcome = shared_cluster.run(bar)
     raw = "".join(m["content"]["text"] for m in outcome.messages if m["msg_type"] == "stream")
     assert raw == "\r0/2\r1/2\r2/2\x1b[31m red \x1b[0m\n"
-    cleared = shared_cluster.run("%%on dev\nfrom IPython.display import clear_output\nprint(1)\nclear_output(wait=True)\nprint(2)")
-    assert [m["content"]["wait"] for m in cleared.messages if m["msg_type"] == "clear_output"] == [True]
-    tqdm = shared_cluster.run("%%on dev\nfrom tqdm import tqdm\nfor _ in tqdm(range(3), mininterval=0): pass")
+    cleared = shared_cluster.run(
+        "%%on dev\nfrom IPython.display import clear_output\nprint(1)\nclear_output(wait=True)\nprint(2)"
+    )
+    assert [m["content"]["wait"] for m in cleared.messages if m["msg_type"] == "clear_output"] == [
+        True
+    ]
+    tqdm = shared_cluster.run(
+        "%%on dev\nfrom tqdm import tqdm\nfor _ in tqdm(range(3), mininterval=0): pass"
+    )
     assert "3/3" in tqdm.stderr
 
 
 def test_input_says_what_to_do_instead(shared_cluster: Kernel) -> None:
     told = shared_cluster.run("%%on dev\ninput('name? ')", ok=False).error_text
     assert "does not support input" in told
-    assert "next: a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer" in told
+    assert (
+        "next: a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer"
+        in told
+    )
 
 
 def test_what_is_active_is_kept_from_the_page(shared_cluster: Kernel) -> None:
@@ -215,7 +259,9 @@ display(SVG("<svg xmlns='http://www.w3.org/2000/svg' onload='owned = 3'></svg>")
 display({"application/vnd.jupyter.widget-view+json": {"model_id": "x"}, "text/plain": "IntSlider(value=3)"}, raw=True)
 _ = display({"text/plain": "x"}, raw=True, display_id="of-another")
 """
-    frame, script, picture, widget, named = (d for d in shared_cluster.run(code).displays if " · " not in d["data"]["text/plain"])
+    frame, script, picture, widget, named = (
+        d for d in shared_cluster.run(code).displays if " · " not in d["data"]["text/plain"]
+    )
     assert frame["data"]["text/html"].startswith('<iframe sandbox="allow-scripts" ')
     assert "<script>" not in frame["data"]["text/html"]
     assert "application/javascript" not in script["data"]
@@ -229,7 +275,10 @@ _ = display({"text/plain": "x"}, raw=True, display_id="of-another")
 def test_a_flood_ends_in_a_line_that_says_how_to_read_on(shared_cluster: Kernel) -> None:
     outcome = shared_cluster.run("%%on dev --bash\nyes 0123456789 | head -c 9000000")
     assert 3_900_000 < len(outcome.text) <= 4_100_000
-    assert "more output than a page can show; the rest is kept there: %nbprov cells dev bash-" in outcome.stderr
+    assert (
+        "more output than a page can show; the rest is kept there: %nbprov cells dev bash-"
+        in outcome.stderr
+    )
     assert len([m for m in outcome.messages if m["msg_type"] == "stream"]) < 2000
     shared_cluster.run("%nbprov cells dev last --save flood.txt")
     assert (shared_cluster.home.parent / "flood.txt").stat().st_size == 9_000_000
@@ -238,7 +287,9 @@ def test_a_flood_ends_in_a_line_that_says_how_to_read_on(shared_cluster: Kernel)
 def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> None:
     with new_kernel(home, CELL_TOKEN="canary-4711-secret") as kernel:
         kernel.run(f"%%provision dev --yes --wait\n{CPU}")
-        shown = kernel.run("%%on dev --env CELL_TOKEN --env MODE=fast\nimport os\nprint(len(os.environ['CELL_TOKEN']), os.environ['MODE'])")
+        shown = kernel.run(
+            "%%on dev --env CELL_TOKEN --env MODE=fast\nimport os\nprint(len(os.environ['CELL_TOKEN']), os.environ['MODE'])"
+        )
         assert shown.text == "18 fast\n"
         assert kernel.run("%%on dev --bash --env CELL_TOKEN\necho ${#CELL_TOKEN}").text == "18\n"
         for wrong, words in {
@@ -248,7 +299,9 @@ def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> No
             told = kernel.run(f"%%on dev {wrong}\n1", ok=False).error_text
             assert words in told
             assert "canary" not in told
-        assert "canary" not in "".join(str(m["content"]) for m in kernel.messages if m["msg_type"] != "execute_input")
+        assert "canary" not in "".join(
+            str(m["content"]) for m in kernel.messages if m["msg_type"] != "execute_input"
+        )
     for path in home.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert b"canary-4711" not in path.read_bytes(), path

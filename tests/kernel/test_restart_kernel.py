@@ -11,7 +11,10 @@ NORTH = "resources: {accelerators: A100, infra: local/north}"
 def launched(kernel: Kernel, state: str) -> None:
     """Wait until an attempt of the first panel has come so far."""
     kernel.until(
-        lambda: any(a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])), f"an attempt that is {state}"
+        lambda: any(
+            a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])
+        ),
+        f"an attempt that is {state}",
     )
 
 
@@ -41,7 +44,9 @@ def test_a_launch_that_was_being_cancelled_is_ended(home, kernel: Kernel) -> Non
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     launched(kernel, "sent")
     kernel.run("dev.cancel()")
-    kernel.until(lambda: kernel.state(kernel.panels()[0])["state"] == "cancelling", "the cancellation")
+    kernel.until(
+        lambda: kernel.state(kernel.panels()[0])["state"] == "cancelling", "the cancellation"
+    )
     kernel.restart(orderly=True)
     shown = kernel.run("%load_ext nbprov").displays
     assert "nothing is left on the bill" in kernel.renewed(shown[0], "nothing is left on the bill")
@@ -58,10 +63,14 @@ JobKeeper.before_the_end = hangs
 """
 
 
-def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_next(home, kernel: Kernel) -> None:
+def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_next(
+    home, kernel: Kernel
+) -> None:
     for name in ("dev", "kept"):
         kernel.run(
-            f"%%provision {name} --yes --wait\n{CPU}\noutputs: [results]" if name == "kept" else f"%%provision {name} --yes --wait\n{CPU}"
+            f"%%provision {name} --yes --wait\n{CPU}\noutputs: [results]"
+            if name == "kept"
+            else f"%%provision {name} --yes --wait\n{CPU}"
         )
     kernel.run("%%on kept --bash\nmkdir results; echo 1 >results/a")
     # Killed in the seconds in which the logs of jobs are kept.
@@ -69,14 +78,21 @@ def test_what_was_to_end_or_to_stop_when_the_kernel_was_killed_does_so_in_the_ne
     kernel.run("ending, stopping = nbprov.cluster('dev').down(), nbprov.cluster('kept').stop()")
     kernel.run(f"%%provision bad --yes --on-setup-failure down\n{CPU}\nsetup: exit 3")
     waiting = ["bad-hangs", "dev-hangs", "kept-hangs"]
-    kernel.until(lambda: kernel.value("sorted(__import__('glob').glob('*-hangs'))") == waiting, "all wait for logs")
+    kernel.until(
+        lambda: kernel.value("sorted(__import__('glob').glob('*-hangs'))") == waiting,
+        "all wait for logs",
+    )
     kernel.restart()
     shown = kernel.run("%load_ext nbprov").displays
     told = kernel.renewed(shown[0], "was to be stopped when its kernel stopped")
     assert "was to be ended when its kernel stopped" in told
     kernel.run("import nbprov")
     states = "sorted((c.name, c.state.value, c.reason) for c in nbprov.clusters(ended=True))"
-    wanted = [["bad", "ended", "it could not be set up"], ["dev", "ended", "you ended it"], ["kept", "stopped", "you stopped it"]]
+    wanted = [
+        ["bad", "ended", "it could not be set up"],
+        ["dev", "ended", "you ended it"],
+        ["kept", "stopped", "you stopped it"],
+    ]
     kernel.until(lambda: kernel.value(states) == wanted, "what was asked for")
     assert kernel.value("open('results/a').read()") == "1\n"
 
@@ -87,6 +103,9 @@ def test_once_all_is_ended_a_load_shows_nothing_and_starts_no_engine(home, kerne
     kernel.restart(orderly=True)
     outcome = kernel.run("%load_ext nbprov")
     assert (outcome.displays, outcome.text, outcome.stderr) == ([], "", "")
-    assert kernel.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]") == []
+    assert (
+        kernel.value("[t.name for t in __import__('threading').enumerate() if 'nbprov' in t.name]")
+        == []
+    )
     # What it cost is still known.
     assert "dev" in kernel.run("%nbprov costs").text

@@ -13,7 +13,11 @@ from kernels import Kernel, machines, new_home
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-LITERAL, FROM_ENV, WIDGET = "canary-literal-4711", "canary-env-4712", "application/vnd.jupyter.widget-view+json"
+LITERAL, FROM_ENV, WIDGET = (
+    "canary-literal-4711",
+    "canary-env-4712",
+    "application/vnd.jupyter.widget-view+json",
+)
 
 STORY = [
     "%load_ext nbprov",
@@ -65,7 +69,8 @@ def test_it_ran_to_its_end_and_left_nothing(story) -> None:
     assert text_of(notebook.cells[4]) == "on the machine\n"
     assert "both were there" in text_of(notebook.cells[5])
     assert re.search(
-        r"dev: ended, confirmed by the cloud's list after .*; it cost \$[\d.]+ \(simulated: you pay \$0\)", text_of(notebook.cells[6])
+        r"dev: ended, confirmed by the cloud's list after .*; it cost \$[\d.]+ \(simulated: you pay \$0\)",
+        text_of(notebook.cells[6]),
     )
     assert machines(home) == 0
 

@@ -79,13 +79,19 @@ def run(code: str, home: Path, *command: str) -> str:
 
 
 def test_a_script(home) -> None:
-    assert run(SCRIPT, home).splitlines() == ["<Cluster dev: running> 42 hi", "<Cluster dev: ended> [] True"]
+    assert run(SCRIPT, home).splitlines() == [
+        "<Cluster dev: running> 42 hi",
+        "<Cluster dev: ended> [] True",
+    ]
     assert machines(home) == 0
 
 
 def test_asyncio(home) -> None:
     market(home, accept=1.0)
-    assert run(ASYNC, home).splitlines() == ["<Cluster one: running> <Cluster two: running>", "timeout cancelled"]
+    assert run(ASYNC, home).splitlines() == [
+        "<Cluster one: running> <Cluster two: running>",
+        "timeout cancelled",
+    ]
     assert machines(home) == 0
 
 
@@ -117,7 +123,14 @@ def test_plain_ipython(home) -> None:
         ]
     )
     told = run(code, home, "-m", "IPython", "--no-banner", "--colors=NoColor", "-c")
-    for words in ("attempt 1", "refused: out of stock", "dev is ready", "\n42\n", "● running", "dev: ended, confirmed by the cloud's list"):
+    for words in (
+        "attempt 1",
+        "refused: out of stock",
+        "dev is ready",
+        "\n42\n",
+        "● running",
+        "dev: ended, confirmed by the cloud's list",
+    ):
         assert words in told
     assert "\x1b" not in told
     assert machines(home) == 0

@@ -16,7 +16,8 @@ def write(folder, **files):
 
 def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     shared_cluster.run(
-        MAKE + "write('runs', a=2_000_000, b=10)\nwrite('runs/logs', x=5)\nopen('runs/.nbprovignore', 'w').write('logs/\\n')"
+        MAKE
+        + "write('runs', a=2_000_000, b=10)\nwrite('runs/logs', x=5)\nopen('runs/.nbprovignore', 'w').write('logs/\\n')"
     )
     dry = shared_cluster.run("%nbprov sync dev runs --push --dry").text
     assert dry.splitlines()[:2] == [
@@ -29,17 +30,25 @@ def test_a_folder_goes_there_and_comes_back(shared_cluster: Kernel) -> None:
     assert "\n  3 files moved and verified, 2.0 MB over the line, " in pushed
     assert shared_cluster.run("%%on dev --bash\nls runs; echo result > runs/out").text == "a\nb\n"
     both = shared_cluster.run("%nbprov sync dev runs").text
-    assert both.startswith("runs and ~/runs on dev: 0 files up and 1 down, 7 B (1 new), 3 are the same\n")
+    assert both.startswith(
+        "runs and ~/runs on dev: 0 files up and 1 down, 7 B (1 new), 3 are the same\n"
+    )
     assert shared_cluster.value("open('runs/out').read()") == "result\n"
     again = shared_cluster.run("%nbprov sync dev runs:~/runs").text.splitlines()
-    assert (again[0], again[-1]) == ("runs and ~/runs on dev: nothing to move, 4 are the same", "  in step")
+    assert (again[0], again[-1]) == (
+        "runs and ~/runs on dev: nothing to move, 4 are the same",
+        "  in step",
+    )
 
 
 def test_what_is_deleted_is_named_first(shared_cluster: Kernel) -> None:
     shared_cluster.run(MAKE + "write('less', keep=1)")
     shared_cluster.run("%%on dev --bash\nmkdir -p less; touch less/old less/older")
     assert "deleted" not in shared_cluster.run("%nbprov sync dev less --push").text
-    assert "  would be deleted there: 2 (old, older)\n" in shared_cluster.run("%nbprov sync dev less --push --delete --dry").text
+    assert (
+        "  would be deleted there: 2 (old, older)\n"
+        in shared_cluster.run("%nbprov sync dev less --push --delete --dry").text
+    )
     done = shared_cluster.run("%nbprov sync dev less --push --delete").text
     assert "  is deleted there: 2 (old, older)\n" in done
     assert ", 2 deleted, " in done
@@ -50,8 +59,12 @@ def test_the_handle_and_its_twin(shared_cluster: Kernel) -> None:
     shared_cluster.run(MAKE + "write('data', a=10, b=20)\ndev_handle = nbprov.cluster('dev')")
     assert shared_cluster.value("dev_handle.push('data', '~/data').files") == 2
     assert shared_cluster.value("dev_handle.pull('~/data', 'back').files") == 2
-    assert shared_cluster.run("(await nbprov.aio.pull('dev', '~/data', 'again')).files").values == ["2"]
-    assert shared_cluster.value("open('again/a', 'rb').read() == open('data/a', 'rb').read()") is True
+    assert shared_cluster.run("(await nbprov.aio.pull('dev', '~/data', 'again')).files").values == [
+        "2"
+    ]
+    assert (
+        shared_cluster.value("open('again/a', 'rb').read() == open('data/a', 'rb').read()") is True
+    )
 
 
 def test_errors_are_short(shared_cluster: Kernel) -> None:

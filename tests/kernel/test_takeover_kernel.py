@@ -11,7 +11,10 @@ NORTH = "resources: {accelerators: A100, infra: local/north}"
 def launched(kernel: Kernel, state: str) -> None:
     """Wait until an attempt of the first panel has come so far."""
     kernel.until(
-        lambda: any(a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])), f"an attempt that is {state}"
+        lambda: any(
+            a["state"] == state for a in kernel.state(kernel.panels()[0]).get("attempts", [])
+        ),
+        f"an attempt that is {state}",
     )
 
 
@@ -23,14 +26,19 @@ def adopting(home, kernel: Kernel) -> Kernel:
     launched(kernel, "sent")
     kernel.restart(orderly=True)
     kernel.run("%load_ext nbprov")
-    kernel.until(lambda: kernel.value("len(__import__('nbprov').session().engine.drivers)"), "the launch is taken up")
+    kernel.until(
+        lambda: kernel.value("len(__import__('nbprov').session().engine.drivers)"),
+        "the launch is taken up",
+    )
     return kernel
 
 
 def test_down_of_a_launch_that_is_being_adopted_ends_it(home, adopting: Kernel) -> None:
     assert "dev: ended, confirmed by the cloud's list" in adopting.run("%nbprov down dev").text
     assert machines(home) == 0
-    assert "no live cluster is called 'dev'" in adopting.run("%nbprov down dev", ok=False).error_text
+    assert (
+        "no live cluster is called 'dev'" in adopting.run("%nbprov down dev", ok=False).error_text
+    )
 
 
 def test_a_remote_cell_waits_for_the_adoption(home, adopting: Kernel) -> None:
@@ -49,30 +57,41 @@ def test_the_same_cell_waits_for_the_adoption(home, adopting: Kernel) -> None:
 def test_an_interrupt_of_that_wait_leaves_the_adoption_alone(home, adopting: Kernel) -> None:
     request = adopting.send_waiting("%%on dev\n1")
     adopting.interrupt(request)
-    assert adopting.finish(request).error_text == "dev: its launch goes on; %nbprov down dev ends it, %clusters shows it"
+    assert (
+        adopting.finish(request).error_text
+        == "dev: its launch goes on; %nbprov down dev ends it, %clusters shows it"
+    )
     adopting.run("%%on dev\n1")
     assert machines(home) == 1
 
 
-def test_a_launch_of_a_killed_kernel_that_nobody_greets_is_taken_up_for_its_end(home, kernel: Kernel) -> None:
+def test_a_launch_of_a_killed_kernel_that_nobody_greets_is_taken_up_for_its_end(
+    home, kernel: Kernel
+) -> None:
     market(home, accept=2.5)
     kernel.run(f"%%provision dev --yes\n{NORTH}")
     launched(kernel, "sent")
     kernel.restart()
     # Without %load_ext nothing looks at what is left; the lease of the dead kernel has to lapse.
-    told = kernel.run("import nbprov\nd = nbprov.session().down('dev')\nprint(d.note)\nd.wait()").text
+    told = kernel.run(
+        "import nbprov\nd = nbprov.session().down('dev')\nprint(d.note)\nd.wait()"
+    ).text
     assert told.startswith("dev is being launched by another kernel, which is asked to end it")
     assert machines(home) == 0
 
 
-def test_a_launch_in_another_notebook_is_said_to_be_there_and_can_be_ended(home, kernel: Kernel) -> None:
+def test_a_launch_in_another_notebook_is_said_to_be_there_and_can_be_ended(
+    home, kernel: Kernel
+) -> None:
     market(home, accept=6.0)
     with new_kernel(home) as other:
         other.run(f"%%provision dev --yes\n{NORTH}")
         launched(other, "sent")
         for cell in (f"%%provision dev --yes\n{NORTH}", "%%on dev\n1"):
             told = kernel.run(cell, ok=False).error_text
-            assert told.startswith("dev is being launched by another notebook  [cluster.launch-under-way]")
+            assert told.startswith(
+                "dev is being launched by another notebook  [cluster.launch-under-way]"
+            )
             assert "%nbprov down dev" in told
         assert "dev: ended, confirmed by the cloud's list" in kernel.run("%nbprov down dev").text
         assert machines(home) == 0
@@ -96,7 +115,9 @@ def test_what_was_never_set_up_is_set_up_when_the_cell_is_run_again(home, kernel
 
 def test_guards_of_the_cell_are_those_of_the_running_cluster(kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes --wait\n{CPU}\nsetup: 'true'")
-    told = kernel.run("%%provision dev\nresources: {cpus: 2, infra: local, autostop: 30m}\nsetup: 'false'").text
+    told = kernel.run(
+        "%%provision dev\nresources: {cpus: 2, infra: local, autostop: 30m}\nsetup: 'false'"
+    ).text
     assert "guards of dev changed: stop after 30 min idle; before: down after 1 h idle" in told
     assert "setup and run are not run again on a running cluster" in told
     assert "idle: stop in" in kernel.run("%nbprov autostop dev").text
@@ -107,12 +128,15 @@ def test_guards_of_the_cell_are_those_of_the_running_cluster(kernel: Kernel) -> 
     assert kernel.value("nbprov.cluster('dev').view().guards.words()") == "stop after 30 min idle"
 
 
-def test_neither_a_handle_nor_a_panel_of_what_has_ended_ends_what_came_after(home, kernel: Kernel) -> None:
+def test_neither_a_handle_nor_a_panel_of_what_has_ended_ends_what_came_after(
+    home, kernel: Kernel
+) -> None:
     def notices() -> list[str]:
         return [
             str(m["content"]["data"]["content"]["text"])
             for m in kernel.messages
-            if m["msg_type"] == "comm_msg" and m["content"]["data"].get("content", {}).get("type") == "notice"
+            if m["msg_type"] == "comm_msg"
+            and m["content"]["data"].get("content", {}).get("type") == "notice"
         ]
 
     kernel.run(f"%%provision dev --yes --wait\n{CPU}")
@@ -121,9 +145,14 @@ def test_neither_a_handle_nor_a_panel_of_what_has_ended_ends_what_came_after(hom
     kernel.run(f"%%provision dev --yes --wait\n{CPU}")
     for verb in ("old.down()", "old.stop()", "old_run.down()", "old.cell('1')", "old.state"):
         told = kernel.run(verb, ok=False).error_text
-        assert told.startswith("this dev has ended; another cluster has its name now  [cluster.other]"), verb
+        assert told.startswith(
+            "this dev has ended; another cluster has its name now  [cluster.other]"
+        ), verb
     kernel.press(old_panel, type="down", name="dev")
-    kernel.until(lambda: any("another cluster has its name" in text for text in notices()), "a notice of what it is not")
+    kernel.until(
+        lambda: any("another cluster has its name" in text for text in notices()),
+        "a notice of what it is not",
+    )
     assert machines(home) == 1
     assert kernel.value("dev.wait().state.value") == "running"
 

@@ -7,28 +7,43 @@ from kernels import Kernel
 
 def test_variables_go_there_and_come_back(shared_cluster: Kernel) -> None:
     shared_cluster.run("a, b = {'x': [1, 2]}, 'ä'")
-    outcome = shared_cluster.run("%%on dev -i a,b -o c -o d\nc = a['x'] + [3]\nd = b * 2\nprint('ran')")
+    outcome = shared_cluster.run(
+        "%%on dev -i a,b -o c -o d\nc = a['x'] + [3]\nd = b * 2\nprint('ran')"
+    )
     assert outcome.text == "ran\n"
     assert shared_cluster.value("[c, d]") == [[1, 2, 3], "ää"]
-    assert shared_cluster.run("%%on dev\nprint([n for n in globals() if 'nbprov' in n])").text == "[]\n"
+    assert (
+        shared_cluster.run("%%on dev\nprint([n for n in globals() if 'nbprov' in n])").text
+        == "[]\n"
+    )
     (agent,) = shared_cluster.home.glob("local/i/*/home/.nbprov")
-    shared_cluster.until(lambda: list((agent / "boxes").iterdir()) == [], "nothing is left of what travelled")
+    shared_cluster.until(
+        lambda: list((agent / "boxes").iterdir()) == [], "nothing is left of what travelled"
+    )
 
 
 def test_what_is_large_is_sent_in_pieces_and_says_so(shared_cluster: Kernel) -> None:
     shared_cluster.run("big = bytes(range(256)) * 24_000")
     outcome = shared_cluster.run("%%on dev -i big -o back\nback = big[::-1]")
-    lines = [d["data"]["text/plain"] for d in outcome.displays if "·" not in d["data"]["text/plain"]]
-    assert len(lines) == 2, lines  # one there, one back; on a busy machine they begin with what comes before
+    lines = [
+        d["data"]["text/plain"] for d in outcome.displays if "·" not in d["data"]["text/plain"]
+    ]
+    assert len(lines) == 2, (
+        lines
+    )  # one there, one back; on a busy machine they begin with what comes before
     for display, end in zip(
-        [d for d in outcome.displays if "·" not in d["data"]["text/plain"]], ("sending big", "fetching back"), strict=True
+        [d for d in outcome.displays if "·" not in d["data"]["text/plain"]],
+        ("sending big", "fetching back"),
+        strict=True,
     ):
         shared_cluster.renewed(display, f"{end}: 6 of 6 MB")
     assert shared_cluster.value("back == big[::-1]") is True
 
 
 def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> None:
-    shared_cluster.run("import threading\nlock, small = threading.Lock(), 1\nclass Mine: pass\nmine = Mine()")
+    shared_cluster.run(
+        "import threading\nlock, small = threading.Lock(), 1\nclass Mine: pass\nmine = Mine()"
+    )
     cases = {
         "-i lock": "lock (lock) cannot travel: it belongs to the process that made it",
         "-i nothere": "there is no variable nothere here",
@@ -52,9 +67,13 @@ def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> 
     )
     try:
         told = shared_cluster.run("%%on dev -i wide\nprint('ran')", ok=False)
-        assert told.error_text.startswith("wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell")
+        assert told.error_text.startswith(
+            "wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell"
+        )
         back = shared_cluster.run("%%on dev -o wide\nwide = bytes(2_000_000)", ok=False)
-        assert back.error_text.startswith("wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell")
+        assert back.error_text.startswith(
+            "wide (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell"
+        )
         assert told.text == ""
     finally:
         shared_cluster.run("t.MOST_BYTES = most")
@@ -96,7 +115,9 @@ def test_what_a_hostile_machine_sends_is_not_run(shared_cluster: Kernel) -> None
 
 
 def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
-    shared_cluster.run("import numpy as np, pandas as pd\ntable = pd.DataFrame({'n': [1, 2], 's': ['a', None]})")
+    shared_cluster.run(
+        "import numpy as np, pandas as pd\ntable = pd.DataFrame({'n': [1, 2], 's': ['a', None]})"
+    )
     shared_cluster.run(
         "%%on dev -i table -o table2,arrays\nimport numpy as np\ntable2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
     )
@@ -114,16 +135,29 @@ slow = Slow()
 """
 
 
-def test_a_copy_that_takes_long_says_so_and_an_interrupt_of_it_reaches_the_machine(shared_cluster: Kernel) -> None:
+def test_a_copy_that_takes_long_says_so_and_an_interrupt_of_it_reaches_the_machine(
+    shared_cluster: Kernel,
+) -> None:
     (machine,) = shared_cluster.home.glob("local/i/*/home")
     request = shared_cluster.send(SLOW)
     said = shared_cluster.until(
-        lambda: [d for d in shared_cluster.outcome(request).displays if "packing" in d["data"]["text/plain"]], "it is said that it packs"
+        lambda: [
+            d
+            for d in shared_cluster.outcome(request).displays
+            if "packing" in d["data"]["text/plain"]
+        ],
+        "it is said that it packs",
     )
     assert said[0]["data"]["text/plain"] == "packing slow there …"
     assert (machine / "packing").exists()
     shared_cluster.interrupt(request)
     told = shared_cluster.finish(request).error_text
-    assert told == "interrupted; the cell ran, and slow is still on dev: %%on dev -o slow fetches again"
+    assert (
+        told
+        == "interrupted; the cell ran, and slow is still on dev: %%on dev -o slow fetches again"
+    )
     assert shared_cluster.run("%%on dev\nprint('free', type(slow).__name__)").text == "free Slow\n"
-    shared_cluster.until(lambda: list((machine / ".nbprov" / "boxes").iterdir()) == [], "nothing is left of what was on its way")
+    shared_cluster.until(
+        lambda: list((machine / ".nbprov" / "boxes").iterdir()) == [],
+        "nothing is left of what was on its way",
+    )

@@ -37,7 +37,9 @@ def test_a_page_of_the_machine_in_a_cell(home: Path, kernel: Kernel) -> None:
     shown = kernel.run(f"%nbprov tunnel dev {port}").displays
     assert f"is port {port} of dev" in shown[0]["data"]["text/plain"]
     assert '<a href="http://127.0.0.1:' in shown[0]["data"]["text/html"]
-    local = kernel.value("nbprov.session().tunnels()[0].local") if kernel.run("import nbprov") else 0
+    local = (
+        kernel.value("nbprov.session().tunnels()[0].local") if kernel.run("import nbprov") else 0
+    )
     kernel.run("url = nbprov.session().tunnels()[0].url")
     assert kernel.run(READ).text == "hello from the machine\n"
     kernel.run(CUT)

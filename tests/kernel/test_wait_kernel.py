@@ -55,7 +55,9 @@ def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kern
     assert "forgot" in kernel.run("%nbprov blocks --clear").text
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
-    assert "pass 2" in kernel.value("[text for _, kind, text in dev._session.engine.ledger.events(dev.run_id) if kind == 'pass'][0]")
+    assert "pass 2" in kernel.value(
+        "[text for _, kind, text in dev._session.engine.ledger.events(dev.run_id) if kind == 'pass'][0]"
+    )
 
 
 def test_a_cancel_of_a_wait_is_instant(home, kernel: Kernel) -> None:
@@ -69,7 +71,10 @@ def test_a_cancel_of_a_wait_is_instant(home, kernel: Kernel) -> None:
 
 def test_the_same_cell_follows_a_wait_that_goes_on(home, kernel: Kernel) -> None:
     launch_in_vain(home, kernel)
-    assert "dev waits for stock already; this panel follows it" in kernel.run(CELL.format(flags="--yes")).text
+    assert (
+        "dev waits for stock already; this panel follows it"
+        in kernel.run(CELL.format(flags="--yes")).text
+    )
     assert len(kernel.panels()) == 2
 
 

@@ -36,11 +36,16 @@ class Cutter(threading.Thread):
 
     def cut(self) -> int:
         """Cut one connection; how many were cut (none where none is open)."""
-        ours = {(c.laddr.ip, c.laddr.port) for c in self._kernel.net_connections("tcp") if c.status == psutil.CONN_ESTABLISHED}
+        ours = {
+            (c.laddr.ip, c.laddr.port)
+            for c in self._kernel.net_connections("tcp")
+            if c.status == psutil.CONN_ESTABLISHED
+        }
         servers = [
             process
             for process in psutil.process_iter(["name"])
-            if process.info["name"] in SSH_SERVERS and any((c.raddr and (c.raddr.ip, c.raddr.port) in ours) for c in _connections(process))
+            if process.info["name"] in SSH_SERVERS
+            and any((c.raddr and (c.raddr.ip, c.raddr.port) in ours) for c in _connections(process))
         ]
         if not servers:
             return 0

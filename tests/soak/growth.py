@@ -78,12 +78,21 @@ def judged(samples: Sequence[dict[str, float]]) -> list[Growth]:
     """
     rest = samples[int(len(samples) * WARM_UP) :]
     if len(rest) < LEAST_SAMPLES:
-        raise ValueError(f"{len(rest)} samples after the warm-up: at least {LEAST_SAMPLES} are needed; soak for longer")
+        raise ValueError(
+            f"{len(rest)} samples after the warm-up: at least {LEAST_SAMPLES} are needed; soak for longer"
+        )
     third = len(rest) // 3
     found = []
     for watched in WATCHED:
         values = [sample[watched.name] for sample in rest]
-        found.append(Growth(watched, statistics.median(values[:third]), statistics.median(values[-third:]), max(values)))
+        found.append(
+            Growth(
+                watched,
+                statistics.median(values[:third]),
+                statistics.median(values[-third:]),
+                max(values),
+            )
+        )
     return found
 
 

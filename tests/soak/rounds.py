@@ -68,17 +68,24 @@ class Tally:
         if outcome.error is not None:
             self.faults.append(f"round {self.rounds}, {what}: {outcome.error_text}")
         elif (text := _without_notes(outcome.text)) != expected:
-            self.faults.append(f"round {self.rounds}, {what}: {_difference(text, expected)}; stderr: {outcome.stderr[-300:]!r}")
+            self.faults.append(
+                f"round {self.rounds}, {what}: {_difference(text, expected)}; stderr: {outcome.stderr[-300:]!r}"
+            )
 
 
 def _without_notes(text: str) -> str:
     """Without what nbprov itself says: that the line is down, and back."""
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("nbprov: "))
+    return "".join(
+        line for line in text.splitlines(keepends=True) if not line.startswith("nbprov: ")
+    )
 
 
 def _difference(text: str, expected: str) -> str:
     got, wanted = text.splitlines(), expected.splitlines()
-    at = next((i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b), min(len(got), len(wanted)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(got, wanted, strict=False)) if a != b),
+        min(len(got), len(wanted)),
+    )
     return f"{len(got)} lines instead of {len(wanted)}; from line {at} on: {got[at : at + 3]} instead of {wanted[at : at + 3]}"
 
 
@@ -98,7 +105,9 @@ threading.Thread(target=_server.serve_forever, daemon=True).start()
 """
 
 
-def one_round(kernel: Kernel, tally: Tally, *, lines: int = LINES, new_cluster: bool = False) -> None:
+def one_round(
+    kernel: Kernel, tally: Tally, *, lines: int = LINES, new_cluster: bool = False
+) -> None:
     """Cells, scripts, variables, a tunnel, a sync; now and then a whole cluster that comes and goes."""
     tally.rounds += 1
     mark = f"r{tally.rounds}"
@@ -106,14 +115,24 @@ def one_round(kernel: Kernel, tally: Tally, *, lines: int = LINES, new_cluster: 
     tally.check("cells", long, "".join(f"{mark} {i}\n" for i in range(lines)))
     script = kernel.finish(kernel.send(SCRIPT.format(last=lines // 4, mark=mark)))
     tally.check("scripts", script, "".join(f"{mark} {i}\n" for i in range(lines // 4 + 1)))
-    travelled = kernel.finish(kernel.send(f"x = list(range({tally.rounds}, {tally.rounds} + 20000))\n"))
+    travelled = kernel.finish(
+        kernel.send(f"x = list(range({tally.rounds}, {tally.rounds} + 20000))\n")
+    )
     travelled = kernel.finish(kernel.send("%%on dev -i x -o y\ny = x[::-1]"))
     tally.check("variables", travelled, "")
     tally.check("variables back", kernel.finish(kernel.send("print(y == x[::-1])")), "True\n")
-    tally.check("requests through the tunnel", kernel.finish(kernel.send(ASK.format(tries=TRIES))), "served\n\n")
-    tally.check("syncs", kernel.finish(kernel.send(SYNC.format(tries=TRIES, mark=mark))), "in step\n")
+    tally.check(
+        "requests through the tunnel",
+        kernel.finish(kernel.send(ASK.format(tries=TRIES))),
+        "served\n\n",
+    )
+    tally.check(
+        "syncs", kernel.finish(kernel.send(SYNC.format(tries=TRIES, mark=mark))), "in step\n"
+    )
     if new_cluster:
-        up = kernel.finish(kernel.send("%%provision passing --yes --wait\nresources: {cpus: 2, infra: local}"))
+        up = kernel.finish(
+            kernel.send("%%provision passing --yes --wait\nresources: {cpus: 2, infra: local}")
+        )
         down = kernel.finish(kernel.send("%nbprov down passing"))
         for outcome in (up, down):
             if outcome.error is not None:

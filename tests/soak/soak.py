@@ -60,7 +60,13 @@ def seconds_of(text: str) -> float:
 
 
 def soak(
-    kernel: Kernel, home: Path, seconds: float, *, seed: int = 1, lines: int = LINES, gap: tuple[float, float] = GAP
+    kernel: Kernel,
+    home: Path,
+    seconds: float,
+    *,
+    seed: int = 1,
+    lines: int = LINES,
+    gap: tuple[float, float] = GAP,
 ) -> tuple[Tally, list[dict[str, float]], int]:
     """Work for so long; what was done, the samples, and how many connections were cut."""
     kernel.run(CLUSTER)
@@ -75,7 +81,12 @@ def soak(
             samples.append(sample(pid, home, int(kernel.run(TASKS).text)))
             kernel.messages.clear()
             if sys.stderr.isatty():
-                print(f"\r{tally.rounds} rounds, {cutter.cuts} cuts", end="", file=sys.stderr, flush=True)
+                print(
+                    f"\r{tally.rounds} rounds, {cutter.cuts} cuts",
+                    end="",
+                    file=sys.stderr,
+                    flush=True,
+                )
     finally:
         cutter.end()
     return tally, samples, cutter.cuts
@@ -83,10 +94,22 @@ def soak(
 
 def main(arguments: list[str] | None = None) -> int:
     """Soak, print the table, and say by the exit code whether all is well."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--duration", type=seconds_of, default=1200.0, metavar="TIME", help="how long: 90s, 20m, 1h (default: 20m)")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the cuts are drawn from it (default: 1)")
-    parser.add_argument("--json", type=Path, default=None, metavar="FILE", help="keep every sample there")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--duration",
+        type=seconds_of,
+        default=1200.0,
+        metavar="TIME",
+        help="how long: 90s, 20m, 1h (default: 20m)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="the cuts are drawn from it (default: 1)"
+    )
+    parser.add_argument(
+        "--json", type=Path, default=None, metavar="FILE", help="keep every sample there"
+    )
     options = parser.parse_args(arguments)
     if sys.platform == "win32":
         print("soak: the local cloud needs Linux, macOS or WSL", file=sys.stderr)
@@ -97,9 +120,16 @@ def main(arguments: list[str] | None = None) -> int:
         kernel.run("%nbprov down --all")
     left = _left(home)
     done = ", ".join(f"{count} {what}" for what, count in tally.done.items())
-    print(f"{time.monotonic() - began:.0f} s, {tally.rounds} rounds, {cuts} connections cut, seed {options.seed}: {done}\n")
+    print(
+        f"{time.monotonic() - began:.0f} s, {tally.rounds} rounds, {cuts} connections cut, seed {options.seed}: {done}\n"
+    )
     if options.json is not None:
-        options.json.write_text(json.dumps({"cuts": cuts, "done": tally.done, "faults": tally.faults, "samples": samples}, indent=1))
+        options.json.write_text(
+            json.dumps(
+                {"cuts": cuts, "done": tally.done, "faults": tally.faults, "samples": samples},
+                indent=1,
+            )
+        )
     for fault in tally.faults:
         print(fault, file=sys.stderr)
     if left:

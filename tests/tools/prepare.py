@@ -68,10 +68,20 @@ def make_venv(venv: Path, root: Path = ROOT) -> Path:
     if _usable(venv, root):
         return python
     print(f"making {venv.name} with Python {sys.version.split()[0]}", flush=True)
-    made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", "--clear", str(venv)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if made.returncode != 0 and programs.may_apt() and "ensurepip" in made.stdout + made.stderr:
         programs.apt_install([f"python3.{sys.version_info.minor}-venv"])
-        made = subprocess.run([sys.executable, "-m", "venv", "--clear", str(venv)], capture_output=True, text=True, check=False)
+        made = subprocess.run(
+            [sys.executable, "-m", "venv", "--clear", str(venv)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if made.returncode != 0:
         shutil.rmtree(venv, ignore_errors=True)
         raise PrepareError(
@@ -113,16 +123,27 @@ def prepare(name: str, root: Path = ROOT) -> None:
     """
     profile = PROFILES[name]
     venv = root / ".venv"
-    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    declared = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     if profile.extra not in declared:
-        raise PrepareError(f"pyproject.toml declares no extra named {profile.extra!r}; it has {', '.join(sorted(declared))}")
+        raise PrepareError(
+            f"pyproject.toml declares no extra named {profile.extra!r}; it has {', '.join(sorted(declared))}"
+        )
     wanted = fingerprint(root)
     python = make_venv(venv, root)
     if not any(_stamped(venv, stamp) == wanted for stamp in (name, *profile.covered_by)):
-        print(f"installing nbprov[{profile.extra}] into {venv.name} (the first time takes a minute)", flush=True)
+        print(
+            f"installing nbprov[{profile.extra}] into {venv.name} (the first time takes a minute)",
+            flush=True,
+        )
         pip_install(python, "--no-compile", "--editable", f"{root}[{profile.extra}]")
         # On all processors, where pip does it on one. What does not compile is nothing that is imported: some packages ship templates.
-        subprocess.run([str(python), "-m", "compileall", "-qq", "-j", "0", str(venv)], stdin=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [str(python), "-m", "compileall", "-qq", "-j", "0", str(venv)],
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
         _stamp_path(venv, name).write_text(json.dumps(wanted), encoding="utf-8")
     programs.install_missing(profile.programs)
 
@@ -131,11 +152,17 @@ def _usable(venv: Path, root: Path) -> bool:
     python = python_of(venv)
     if not python.exists():
         return False
-    moved = [stamp for name in PROFILES if (stamp := _stamped(venv, name)) and stamp.get("root") != str(root)]
+    moved = [
+        stamp
+        for name in PROFILES
+        if (stamp := _stamped(venv, name)) and stamp.get("root") != str(root)
+    ]
     if moved:  # the scripts of a moved environment still name the old place
         return False
     check = "import sys, pip; sys.exit(sys.version_info < (3, 11))"
-    return subprocess.run([str(python), "-c", check], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run([str(python), "-c", check], capture_output=True, check=False).returncode == 0
+    )
 
 
 def _stamp_path(venv: Path, name: str) -> Path:

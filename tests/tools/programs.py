@@ -44,12 +44,22 @@ class Program:
         return next((Path(path) for path in self.paths if Path(path).exists()), None)
 
 
-SSHD = Program("sshd", ("sshd",), ("/usr/sbin/sshd", "/usr/local/sbin/sshd"), "openssh-server", "openssh-server", "")
+SSHD = Program(
+    "sshd",
+    ("sshd",),
+    ("/usr/sbin/sshd", "/usr/local/sbin/sshd"),
+    "openssh-server",
+    "openssh-server",
+    "",
+)
 BUBBLEWRAP = Program("bubblewrap", ("bwrap",), (), "bubblewrap", "bubblewrap", "")
 CHROMIUM = Program(
     "chromium",
     ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
-    ("/Applications/Chromium.app/Contents/MacOS/Chromium", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"),
+    (
+        "/Applications/Chromium.app/Contents/MacOS/Chromium",
+        "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    ),
     "chromium",
     "chromium",
     "--cask chromium",
@@ -57,7 +67,11 @@ CHROMIUM = Program(
 FONTS = Program(
     "DejaVu fonts",
     (),
-    ("/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf", "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf", "/System/Library/Fonts"),
+    (
+        "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+        "/usr/share/fonts/dejavu-sans-fonts/DejaVuSans.ttf",
+        "/System/Library/Fonts",
+    ),
     "fonts-dejavu-core",
     "dejavu-sans-fonts",
     "",
@@ -79,7 +93,11 @@ def advice(programs: Iterable[Program]) -> str:
     names = ", ".join(program.name for program in wanted)
     if sys.platform == "darwin":
         packages = " ".join(program.homebrew for program in wanted if program.homebrew)
-        return f"missing: {names}; install with: brew install {packages}" if packages else f"missing: {names}; macOS should have it"
+        return (
+            f"missing: {names}; install with: brew install {packages}"
+            if packages
+            else f"missing: {names}; macOS should have it"
+        )
     if shutil.which("apt-get"):
         return f"missing: {names}; install with: sudo apt-get install {' '.join(program.debian for program in wanted)}"
     if shutil.which("dnf"):
@@ -101,7 +119,9 @@ def install_missing(programs: Iterable[Program]) -> list[Program]:
     if not wanted:
         return []
     if may_apt():
-        offered = [program for program in wanted if program is not CHROMIUM or not _chromium_is_a_snap()]
+        offered = [
+            program for program in wanted if program is not CHROMIUM or not _chromium_is_a_snap()
+        ]
         apt_install([program.debian for program in offered])
         wanted = missing(wanted)
     if wanted:
@@ -125,7 +145,9 @@ def apt_install(packages: list[str]) -> bool:
     print(f"installing {', '.join(packages)} (apt-get)", flush=True)
     quiet = ["-qq", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=120"]
     with _NoServiceStart():
-        done = _run(["apt-get", "update", *quiet]) and _run(["apt-get", "install", "-y", "--no-install-recommends", *quiet, *packages])
+        done = _run(["apt-get", "update", *quiet]) and _run(
+            ["apt-get", "install", "-y", "--no-install-recommends", *quiet, *packages]
+        )
     if done and OPENED_BY_INSTALL in packages and Path("/run/systemd/system").exists():
         _run(["systemctl", "disable", "--quiet", "ssh.service", "ssh.socket"])
     return done
@@ -167,5 +189,9 @@ def _run(command: list[str]) -> bool:
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
     )
     if done.returncode != 0:
-        print(f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}", file=sys.stderr, flush=True)
+        print(
+            f"{' '.join(command)} failed ({done.returncode}):\n{done.stdout}",
+            file=sys.stderr,
+            flush=True,
+        )
     return done.returncode == 0

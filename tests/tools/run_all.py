@@ -39,7 +39,10 @@ class Suite:
     def run(self, chosen: Sequence[Stage]) -> None:
         """Run the stages; returns when all have ended. Ctrl-C ends the running ones and leaves the rest out."""
         self._over = {stage.name: threading.Event() for stage in chosen}
-        lanes = [threading.Thread(target=self._lane, args=([s for s in chosen if s.beside is beside],)) for beside in (True, False)]
+        lanes = [
+            threading.Thread(target=self._lane, args=([s for s in chosen if s.beside is beside],))
+            for beside in (True, False)
+        ]
         for lane in lanes:
             lane.start()
         try:
@@ -86,7 +89,9 @@ class Suite:
         self._do(work, lambda: stage.run(work))
         if work.is_undecided:
             self._undecided.append(work)
-            self._say(f"{stage.name:<10} …      {work.result.seconds:6.1f} s  a few tests failed: a second look when all stages have ended")
+            self._say(
+                f"{stage.name:<10} …      {work.result.seconds:6.1f} s  a few tests failed: a second look when all stages have ended"
+            )
         else:
             self._report(stage, work.result)
 
@@ -106,7 +111,9 @@ class Suite:
     def _report(self, stage: Stage, result: Result) -> None:
         bad = result.failed or result.unsteady or (self._strict and result.absent)
         if bad:
-            self._say(f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}===== end of {stage.name} =====\n")
+            self._say(
+                f"\n===== {stage.name}: everything it printed =====\n{''.join(result.log)}===== end of {stage.name} =====\n"
+            )
         self._say(line(stage.name, result))
 
     def _say(self, text: str) -> None:
@@ -116,7 +123,9 @@ class Suite:
 
 def line(name: str, result: Result) -> str:
     """The one line of a stage that has ended."""
-    verdict = "FAILED" if result.failed else "absent" if result.absent and not result.passed else "ok"
+    verdict = (
+        "FAILED" if result.failed else "absent" if result.absent and not result.passed else "ok"
+    )
     counts = f"{result.passed} passed"
     counts += f", {result.failed} failed" if result.failed else ""
     counts += f", {len(result.unsteady)} unsteady" if result.unsteady else ""
@@ -125,7 +134,9 @@ def line(name: str, result: Result) -> str:
     return f"{name:<10} {verdict:<6} {result.seconds:6.1f} s  {counts}{notes}"
 
 
-def summary(results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool) -> tuple[list[str], bool]:
+def summary(
+    results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool
+) -> tuple[list[str], bool]:
     """The closing lines, and whether all is well.
 
     Examples
@@ -136,8 +147,14 @@ def summary(results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool
     lines = ["", "summary"]
     unbegun = [stage.name for stage in chosen if stage.name not in results]
     lines += [line(stage.name, results[stage.name]) for stage in chosen if stage.name in results]
-    if unsteady := [f"  {name}: {test}" for name, result in results.items() for test in result.unsteady]:
-        lines += ["", "unsteady: failed beside others, passed alone (what they printed is above)", *unsteady]
+    if unsteady := [
+        f"  {name}: {test}" for name, result in results.items() for test in result.unsteady
+    ]:
+        lines += [
+            "",
+            "unsteady: failed beside others, passed alone (what they printed is above)",
+            *unsteady,
+        ]
     absent = [f"{name}: {reason}" for name, result in results.items() for reason in result.absent]
     absent += [f"{name}: the run was stopped before it" for name in unbegun]
     if absent:
@@ -146,7 +163,11 @@ def summary(results: dict[str, Result], chosen: Sequence[Stage], *, strict: bool
     passed = sum(result.passed for result in results.values())
     failed = sum(result.failed for result in results.values()) + (len(absent) if strict else 0)
     skipped = f", {len(absent)} skipped" if absent and not strict else ""
-    return [*lines, "", f"{passed} passed, {failed} failed{skipped}"], failed == 0 and not unbegun and passed > 0
+    return [
+        *lines,
+        "",
+        f"{passed} passed, {failed} failed{skipped}",
+    ], failed == 0 and not unbegun and passed > 0
 
 
 def choose(only: str | None) -> list[Stage]:
@@ -184,7 +205,10 @@ def main() -> int:
         suite = Suite(Path(folder), strict=strict)
         suite.run(chosen)
     lines, well = summary(suite.results, chosen, strict=strict)
-    print("\n".join([*lines[:-1], f"{time.monotonic() - started:.0f} s in all", lines[-1]]), flush=True)
+    print(
+        "\n".join([*lines[:-1], f"{time.monotonic() - started:.0f} s in all", lines[-1]]),
+        flush=True,
+    )
     return 0 if well else 1
 
 

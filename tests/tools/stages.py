@@ -56,7 +56,12 @@ def types(work: Work) -> None:
     for platform in (sys.platform, "win32"):
         cache = ROOT / ".mypy_cache" / platform
         base = [sys.executable, "-m", "mypy", "--platform", platform, "--cache-dir", str(cache)]
-        work.command([*base, *(name for name in ("nbprov", "benchmarks") if any((ROOT / name).rglob("*.py")))])
+        work.command(
+            [
+                *base,
+                *(name for name in ("nbprov", "benchmarks") if any((ROOT / name).rglob("*.py"))),
+            ]
+        )
         work.command([*base, "tests/tools", "tests/conftest.py"], env={"MYPYPATH": str(TOOLS)})
 
 
@@ -77,9 +82,13 @@ def widgets(work: Work) -> None:
 def unit(work: Work) -> None:
     """What needs no kernel."""
     found = sorted(
-        path.relative_to(ROOT) for path in (ROOT / "tests" / "unit").iterdir() if any(path.rglob("test_*.py")) or path.match("test_*.py")
+        path.relative_to(ROOT)
+        for path in (ROOT / "tests" / "unit").iterdir()
+        if any(path.rglob("test_*.py")) or path.match("test_*.py")
     )
-    found.sort(key=lambda path: LONG_FIRST.index(path.name) if path.name in LONG_FIRST else len(LONG_FIRST))
+    found.sort(
+        key=lambda path: LONG_FIRST.index(path.name) if path.name in LONG_FIRST else len(LONG_FIRST)
+    )
     work.pytest(found, "-n", "4", *BY_FILE)
 
 
@@ -128,19 +137,28 @@ def lowest(work: Work) -> None:
 
     The property tests are left out: they look for faults of our own, and do so in the stage `unit`.
     """
-    if not work.command([sys.executable, TOOLS / "environments.py", "--only", "lowest"], test=False):
+    if not work.command(
+        [sys.executable, TOOLS / "environments.py", "--only", "lowest"], test=False
+    ):
         return
     python, pins = environments.lowest_environment()
     work.note(", ".join(pins))
     places = [path for name in LOWEST for path in sorted((ROOT / "tests" / "unit").glob(name))]
     work.pytest(places, *BESIDE, "-m", "not hypothesis", python=python)
-    work.pytest(["tests/contract/test_cloud_contract.py"], "-n", "2", "-k", LOWEST_CONTRACT, python=python)
+    work.pytest(
+        ["tests/contract/test_cloud_contract.py"], "-n", "2", "-k", LOWEST_CONTRACT, python=python
+    )
     work.pytest(["tests/kernel"], *BESIDE, "-m", "versions", python=python)
 
 
 def ipykernel(work: Work) -> None:
     """The kernel tests marked `versions`, with every other supported ipykernel; all at once, each one test at a time."""
-    work.at_once({version: functools.partial(_with_ipykernel, version) for version in environments.other_ipykernels()})
+    work.at_once(
+        {
+            version: functools.partial(_with_ipykernel, version)
+            for version in environments.other_ipykernels()
+        }
+    )
 
 
 def _with_ipykernel(version: str, work: Work) -> None:
@@ -171,7 +189,9 @@ def demo(work: Work) -> None:
     seconds = time.monotonic() - started
     work.note(f"{seconds:.0f} s after the installation")
     if seconds > DEMO_SECONDS:
-        work.result.log.append(f"make demo took {seconds:.0f} s after its installation; it may take {DEMO_SECONDS:.0f} s\n")
+        work.result.log.append(
+            f"make demo took {seconds:.0f} s after its installation; it may take {DEMO_SECONDS:.0f} s\n"
+        )
         work.result.failed += 1
 
 
@@ -186,7 +206,13 @@ STAGES = (
     Stage("contract", "every cloud against the contract", contract, beside=True),
     Stage("kernel", "fresh kernels and the notebooks", kernel, deadline=1500.0),
     Stage("browser", "the story in real JupyterLab", browser, beside=True),
-    Stage("lowest", "what uses other libraries, with their lowest supported versions", lowest, beside=True, after=("install",)),
+    Stage(
+        "lowest",
+        "what uses other libraries, with their lowest supported versions",
+        lowest,
+        beside=True,
+        after=("install",),
+    ),
     Stage("chaos", "kills at every state transition, short", chaos, beside=True),
     Stage("ipykernel", "the marked kernel tests with the other ipykernels", ipykernel, beside=True),
     Stage("demo", "make demo in a fresh copy", demo, beside=True),

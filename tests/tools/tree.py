@@ -15,13 +15,24 @@ def source_files(root: Path = ROOT) -> list[str]:
     """The project's files as paths relative to the root, sorted, with forward slashes."""
     if (root / ".git").exists() and shutil.which("git"):
         listed = subprocess.run(
-            ["git", "-c", f"safe.directory={root}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            [
+                "git",
+                "-c",
+                f"safe.directory={root}",
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--exclude-standard",
+            ],
             cwd=root,
             capture_output=True,
             text=True,
             check=True,
         )
-        return sorted(name for name in listed.stdout.split("\0") if name and (root / name).is_file())
+        return sorted(
+            name for name in listed.stdout.split("\0") if name and (root / name).is_file()
+        )
     return sorted(_walk(root))
 
 
@@ -37,4 +48,7 @@ def _walk(root: Path) -> list[str]:
 
 
 def _ignored(path: Path, patterns: list[str]) -> bool:
-    return any(fnmatch.fnmatch(path.as_posix() if "/" in pattern else path.name, pattern) for pattern in patterns)
+    return any(
+        fnmatch.fnmatch(path.as_posix() if "/" in pattern else path.name, pattern)
+        for pattern in patterns
+    )

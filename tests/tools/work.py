@@ -97,7 +97,12 @@ class Work:
         self._is_over = False
 
     def command(
-        self, arguments: Iterable[str | Path], *, env: Mapping[str, str] | None = None, cwd: Path = ROOT, test: bool = True
+        self,
+        arguments: Iterable[str | Path],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = ROOT,
+        test: bool = True,
     ) -> bool:
         """Run a command that counts as one test; with `test=False` it is a preparation, and counts only when it fails.
 
@@ -112,7 +117,11 @@ class Work:
         return code == 0
 
     def pytest(
-        self, places: Sequence[str | Path], *arguments: str, python: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        places: Sequence[str | Path],
+        *arguments: str,
+        python: Path | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Run pytest on folders and files and take its counts; a run without a test is something that could not run.
 
@@ -122,12 +131,22 @@ class Work:
             if not (ROOT / place).is_file() and not any((ROOT / place).rglob("test_*.py")):
                 self.absent(f"{place} holds no tests")
                 return
-        command = [str(python or sys.executable), "-m", "pytest", "-q", "-o", "faulthandler_timeout=240", "--durations=5"]
+        command = [
+            str(python or sys.executable),
+            "-m",
+            "pytest",
+            "-q",
+            "-o",
+            "faulthandler_timeout=240",
+            "--durations=5",
+        ]
         remembered = ["-o", f"cache_dir={self.scratch / f'cache-{self._reports}'}"]
         command += [*remembered, *arguments, *(str(place) for place in places)]
         code, failed = self._tests(command, env)
         if code == NO_TESTS_COLLECTED:
-            self.absent(f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}")
+            self.absent(
+                f"{' '.join(str(place) for place in places)}: no tests chosen by {shlex.join(arguments)}"
+            )
         elif code == TESTS_FAILED and 0 < len(failed) <= SECOND_LOOK:
             alone = [*command, "-n", "0", "--last-failed", "--last-failed-no-failures", "none"]
             self._again.append(functools.partial(self._look_again, alone, env, failed))
@@ -149,7 +168,9 @@ class Work:
             part.second_look()
             self._take(part)
 
-    def _look_again(self, command: Sequence[str], env: Mapping[str, str] | None, failed: set[str]) -> None:
+    def _look_again(
+        self, command: Sequence[str], env: Mapping[str, str] | None, failed: set[str]
+    ) -> None:
         self.result.log.append("a second look at what failed, one after another:\n")
         code, still = self._tests(command, env)
         self.result.unsteady += sorted(failed - still)
@@ -158,7 +179,10 @@ class Work:
     def at_once(self, parts: Mapping[str, Callable[[Work], None]]) -> None:
         """Do several parts of the stage side by side, each named and with a log of its own; what they say follows in their order."""
         self._parts = [Work(self.stage, self.scratch / name) for name in parts]
-        threads = [threading.Thread(target=_do, args=(run, part)) for run, part in zip(parts.values(), self._parts, strict=True)]
+        threads = [
+            threading.Thread(target=_do, args=(run, part))
+            for run, part in zip(parts.values(), self._parts, strict=True)
+        ]
         for part, thread in zip(self._parts, threads, strict=True):
             part.scratch.mkdir()
             thread.start()
@@ -241,7 +265,9 @@ class Work:
                 return 127
         self.result.log.append(output.read_text(encoding="utf-8", errors="replace"))
         if code == -1:
-            self.result.log.append(f"killed: the stage was not done after {self.stage.deadline:.0f} s\n")
+            self.result.log.append(
+                f"killed: the stage was not done after {self.stage.deadline:.0f} s\n"
+            )
         elif code not in (0, NO_TESTS_COLLECTED):
             self.result.log.append(f"ended with {code}\n")
         return code

@@ -21,7 +21,9 @@ def _shipped_prices_are_built_once() -> Iterator[None]:
     made: dict[str, bytes] = {}
 
     def once(files: cache.Files) -> bytes:
-        if not any(path.is_relative_to(shipped) for sources in files.values() for path in sources.paths):
+        if not any(
+            path.is_relative_to(shipped) for sources in files.values() for path in sources.paths
+        ):
             return build(files)
         content = cache._content(files)
         data = made.pop(content, None)

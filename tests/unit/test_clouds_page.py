@@ -66,7 +66,11 @@ GCP_NEEDS = {
     "RegionOperations": {"compute.regionOperations.get"},
 }  # fmt: skip
 """What Google's reference says these need."""
-GCP_REST = {"": {"compute.projects.get"}, "/regions/": {"compute.regions.get"}, "/advice/capacity": {"compute.advice.capacity"}}
+GCP_REST = {
+    "": {"compute.projects.get"},
+    "/regions/": {"compute.regions.get"},
+    "/advice/capacity": {"compute.advice.capacity"},
+}
 """Paths of what is asked without the library."""
 GCP_PRICES = {"compute.zones.list", "compute.machineTypes.list", "compute.acceleratorTypes.list"}
 
@@ -74,31 +78,48 @@ GCP_PRICES = {"compute.zones.list", "compute.machineTypes.list", "compute.accele
 @cache
 def trees(cloud: str) -> dict[str, ast.Module]:
     """The sources of a cloud, read."""
-    return {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in sorted((CLOUDS / cloud).rglob("*.py"))}
+    return {
+        path.name: ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted((CLOUDS / cloud).rglob("*.py"))
+    }
 
 
 def texts(cloud: str) -> Iterator[str]:
     """Every string in the sources of a cloud."""
     for tree in trees(cloud).values():
-        yield from (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        yield from (
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        )
 
 
 def aws_calls() -> set[str]:
     """The operations that the AWS adapter and its price fetcher name: by botocore's name, or as a method of a client."""
     session = botocore.session.get_session()
     operations = {
-        name: f"{policy}:{name}" for service, policy in SERVICES.items() for name in session.get_service_model(service).operation_names
+        name: f"{policy}:{name}"
+        for service, policy in SERVICES.items()
+        for name in session.get_service_model(service).operation_names
     }
     methods = {xform_name(name): action for name, action in operations.items()}
     said = {operations[text] for text in texts("aws") if text in operations}
-    attributes = {node.attr for tree in trees("aws").values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    attributes = {
+        node.attr
+        for tree in trees("aws").values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+    }
     return said | {methods[name] for name in attributes & methods.keys()}
 
 
 @cache
 def policy() -> dict[str, Any]:
     """The one policy document on the page."""
-    found = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)]
+    found = [
+        json.loads(text)
+        for text in re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    ]
     assert len(found) == 1
     document: dict[str, Any] = found[0]
     return document
@@ -109,7 +130,9 @@ def listed(value: str | list[str]) -> list[str]:
 
 
 def test_the_policy_allows_what_the_adapter_calls_and_no_more() -> None:
-    allowed = [action for statement in policy()["Statement"] for action in listed(statement["Action"])]
+    allowed = [
+        action for statement in policy()["Statement"] for action in listed(statement["Action"])
+    ]
     assert len(allowed) == len(set(allowed)), "an action stands in two statements"
     assert aws_calls() == set(allowed) - BESIDE
     assert set(allowed) >= BESIDE
@@ -134,7 +157,9 @@ def test_whatever_ends_or_changes_something_is_narrowed_to_what_is_ours() -> Non
         harsh = [
             a
             for a in listed(statement["Action"])
-            if re.match(r"ec2:(Terminate|Stop|Start|Delete|Detach|Revoke|Authorize|Modify|Cancel)", a)
+            if re.match(
+                r"ec2:(Terminate|Stop|Start|Delete|Detach|Revoke|Authorize|Modify|Cancel)", a
+            )
         ]
         condition = json.dumps(statement.get("Condition", {}))
         assert not harsh or "aws:ResourceTag/nbprov-" in condition, harsh
@@ -142,8 +167,12 @@ def test_whatever_ends_or_changes_something_is_narrowed_to_what_is_ours() -> Non
 
 def test_every_create_that_tags_may_tag() -> None:
     """The tags of a create are a permission of their own, and the policy names the creates for which it is given."""
-    creating = next(s for s in policy()["Statement"] if s["Action"] == "ec2:CreateTags")["Condition"]["StringEquals"]["ec2:CreateAction"]
-    creates = {call.removeprefix("ec2:") for call in aws_calls() if re.match(r"ec2:(Create|Run)", call)}
+    creating = next(s for s in policy()["Statement"] if s["Action"] == "ec2:CreateTags")[
+        "Condition"
+    ]["StringEquals"]["ec2:CreateAction"]
+    creates = {
+        call.removeprefix("ec2:") for call in aws_calls() if re.match(r"ec2:(Create|Run)", call)
+    }
     assert set(creating) == creates - {"CreateRoute"}
 
 
@@ -156,7 +185,11 @@ def gcp_library() -> dict[str, set[str]]:
     clients = (Path(place.origin).parent / "services").glob("*/client.py")
     return {
         "".join(word.capitalize() for word in client.parent.name.split("_")): set(
-            re.findall(r"^    def ([a-z]\w*)\(\s*self,\s*request:", client.read_text(encoding="utf-8"), re.MULTILINE)
+            re.findall(
+                r"^    def ([a-z]\w*)\(\s*self,\s*request:",
+                client.read_text(encoding="utf-8"),
+                re.MULTILINE,
+            )
         )
         for client in clients
     }
@@ -166,7 +199,9 @@ def test_the_permissions_of_gcp_are_those_of_its_calls() -> None:
     library, said = gcp_library(), set(texts("gcp"))
     assert said & library.keys() == set(GCP_NEEDS), "another service is used: what does it need?"
     every = {name for service in GCP_NEEDS for name in library[service] if "_" in name}
-    assert said & every == set().union(*GCP_METHODS.values()), "other methods are used: what do they need?"
+    assert said & every == set().union(*GCP_METHODS.values()), (
+        "other methods are used: what do they need?"
+    )
     assert all(GCP_METHODS[service] <= library[service] for service in GCP_METHODS)
     needed = set().union(*GCP_NEEDS.values(), *GCP_REST.values(), GCP_PRICES)
     assert set(re.findall(r"`(compute\.[a-zA-Z]+\.[a-zA-Z]+)`", PAGE)) == needed
@@ -177,12 +212,17 @@ def test_what_gcp_is_asked_without_the_library_is_known_here() -> None:
         node.args[0]
         for tree in trees("gcp").values()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "ask" and node.args
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "ask"
+        and node.args
     ]
     assert asked
     for path in asked:
         parts = (
-            [p.value for p in path.values if isinstance(p, ast.Constant)] if isinstance(path, ast.JoinedStr) else [ast.literal_eval(path)]
+            [p.value for p in path.values if isinstance(p, ast.Constant)]
+            if isinstance(path, ast.JoinedStr)
+            else [ast.literal_eval(path)]
         )
         assert set(parts) <= set(GCP_REST), ast.unparse(path)
 
@@ -192,9 +232,16 @@ def variables() -> Iterator[tuple[str, str]]:
     for path in sorted(CLOUDS.rglob("*")):
         if path.suffix in (".py", ".txt"):
             name, text = path.relative_to(CLOUDS).as_posix(), path.read_text(encoding="utf-8")
-            yield from ((found, name) for found in re.findall(r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", text))
+            yield from (
+                (found, name) for found in re.findall(r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", text)
+            )
             # Only whole strings: AWS's and Google's words occur in texts that are no variables.
-            yield from ((found, name) for found in re.findall(r'"((?:AWS|GOOGLE|GCLOUD|CLOUDSDK|RUNPOD|LAMBDA)_[A-Z_]*[A-Z])"', text))
+            yield from (
+                (found, name)
+                for found in re.findall(
+                    r'"((?:AWS|GOOGLE|GCLOUD|CLOUDSDK|RUNPOD|LAMBDA)_[A-Z_]*[A-Z])"', text
+                )
+            )
 
 
 MADE_UP = {"NBPROV_LABEL_TEAM_COST_CENTRE", "NBPROV_END"}
@@ -202,14 +249,25 @@ MADE_UP = {"NBPROV_LABEL_TEAM_COST_CENTRE", "NBPROV_END"}
 
 
 def test_every_variable_is_on_the_page() -> None:
-    missing = {name: where for name, where in variables() if name not in MADE_UP and not re.search(rf"`{name}`", PAGE)}
+    missing = {
+        name: where
+        for name, where in variables()
+        if name not in MADE_UP and not re.search(rf"`{name}`", PAGE)
+    }
     assert missing == {}
 
 
 def test_no_variable_on_the_page_is_made_up() -> None:
     known = {name for name, _ in variables()}
-    known |= {"NBPROV_LABEL_", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL_EC2"}  # read by boto3 itself
-    named = set(re.findall(r"`((?:NBPROV|AWS|GOOGLE|GCLOUD|CLOUDSDK|RUNPOD|LAMBDA)_[A-Z_]+)[`<]", PAGE))
+    known |= {
+        "NBPROV_LABEL_",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_REGION",
+        "AWS_ENDPOINT_URL_EC2",
+    }  # read by boto3 itself
+    named = set(
+        re.findall(r"`((?:NBPROV|AWS|GOOGLE|GCLOUD|CLOUDSDK|RUNPOD|LAMBDA)_[A-Z_]+)[`<]", PAGE)
+    )
     assert named - known == set()
 
 
@@ -232,7 +290,11 @@ def capabilities(folder: str) -> Capabilities:
 
 def table() -> dict[str, list[str]]:
     """The rows of the first table that have a cell for each cloud."""
-    return {cells[0]: cells[1:] for line in PAGE.splitlines() if line.startswith("|") and len(cells := _cells(line)) == 1 + len(FOLDERS)}
+    return {
+        cells[0]: cells[1:]
+        for line in PAGE.splitlines()
+        if line.startswith("|") and len(cells := _cells(line)) == 1 + len(FOLDERS)
+    }
 
 
 @pytest.mark.parametrize(("row", "name"), [*YES_AND_NO.items()])
@@ -242,7 +304,9 @@ def test_the_table_says_what_the_adapters_say(row: str, name: str) -> None:
 
 
 def test_who_logs_in_and_what_ends_a_bill_is_as_the_adapters_say() -> None:
-    assert [cell.strip("`") for cell in table()["who logs in"]] == [capabilities(folder).login for folder in FOLDERS]
+    assert [cell.strip("`") for cell in table()["who logs in"]] == [
+        capabilities(folder).login for folder in FOLDERS
+    ]
     ends = [cell.strip("*") != "no" for cell in table()["a machine can end its own bill"]]
     assert ends == [capabilities(folder).poweroff_ends_bill for folder in FOLDERS]
     zones = [cell != "region" for cell in table()["finest place"]]

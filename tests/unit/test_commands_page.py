@@ -13,12 +13,28 @@ import pytest
 
 import nbprov
 from nbprov.model.errors import UsageError
-from nbprov.notebook.arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
+from nbprov.notebook.arguments import (
+    HelpWanted,
+    MagicParser,
+    clusters_parser,
+    on_parser,
+    prices_parser,
+    provision_parser,
+)
 from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "example_notebooks").glob("*.ipynb"))]
-MAGICS = {"provision": provision_parser, "on": on_parser, "prices": prices_parser, "clusters": clusters_parser}
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "example_notebooks").glob("*.ipynb")),
+]
+MAGICS = {
+    "provision": provision_parser,
+    "on": on_parser,
+    "prices": prices_parser,
+    "clusters": clusters_parser,
+}
 
 LINE = re.compile(r"(?:\w+ = )?%{1,2}(provision|on|prices|clusters|nbprov)(?: (.*))?\Z")
 
@@ -30,18 +46,32 @@ def test_the_page_is_made_from_the_parsers() -> None:
 
 
 def test_the_page_names_every_command_and_option() -> None:
-    sections = re.split(r"^#{2,3} ", (ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
-    told = {text.partition("\n")[0].strip("`"): set(re.findall(r"`(--[a-z-]+)[ `]", text)) for text in sections[1:]}
+    sections = re.split(
+        r"^#{2,3} ", (ROOT / "docs" / "commands.md").read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
+    told = {
+        text.partition("\n")[0].strip("`"): set(re.findall(r"`(--[a-z-]+)[ `]", text))
+        for text in sections[1:]
+    }
     parsers: dict[str, MagicParser] = {f"%nbprov {name}": parser_of(name) for name in COMMANDS}
-    parsers |= {f"{'%%' if name in ('provision', 'on') else '%'}{name}": make() for name, make in MAGICS.items()}
+    parsers |= {
+        f"{'%%' if name in ('provision', 'on') else '%'}{name}": make()
+        for name, make in MAGICS.items()
+    }
     for name, parser in parsers.items():
         assert told[name] == set(parser.flags()) - {"--help"}, name
-    assert {name for name in told if name.startswith("%nbprov ")} == {f"%nbprov {name}" for name in COMMANDS}
+    assert {name for name in told if name.startswith("%nbprov ")} == {
+        f"%nbprov {name}" for name in COMMANDS
+    }
 
 
 def test_the_python_page_names_every_verb() -> None:
     page = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    verbs = {name for name in nbprov.__all__ if not name.startswith("_") and not name.endswith("_ipython_extension")}
+    verbs = {
+        name
+        for name in nbprov.__all__
+        if not name.startswith("_") and not name.endswith("_ipython_extension")
+    }
     assert {name for name in verbs if not re.search(rf"\bnbprov\.{name}\b", page)} == set()
 
 
@@ -59,7 +89,9 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
     """The magic, and what stands behind it, of each line in a block or between backticks."""
     for text in _texts(path):
         fenced = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
+        inline = re.findall(
+            r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+        )
         for line in [*(line for block in fenced for line in block.splitlines()), *inline]:
             found = LINE.match(line.rstrip())
             if found and "…" not in line:
@@ -72,7 +104,11 @@ STANDS_FOR = {"TIME": "30m", "PORT": "6006", "LOCAL": "6007", "N": "1", "GPU": "
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_line_that_a_page_shows_is_read(path: Path) -> None:
-    problems = [f"{magic} {rest}: {problem}" for magic, rest in _lines(path) if (problem := _problem(magic, rest))]
+    problems = [
+        f"{magic} {rest}: {problem}"
+        for magic, rest in _lines(path)
+        if (problem := _problem(magic, rest))
+    ]
     assert not problems
 
 

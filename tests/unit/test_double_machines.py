@@ -18,7 +18,10 @@ from nbprov.clouds.local.daemon import processes
 from nbprov.remote.boot.user_data import boot_template, fills
 from nbprov.remote.ssh.keys import ClusterKeys
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform == "win32", reason="the local cloud needs a POSIX system")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform == "win32", reason="the local cloud needs a POSIX system"),
+]
 
 DEADLINE = 20.0
 
@@ -61,22 +64,33 @@ def ready(machines: Machines, machine: str) -> tuple[str, int]:
     return machines.address(machine)
 
 
-def run(machines: Machines, machine: str, keys: ClusterKeys, command: str) -> subprocess.CompletedProcess[str]:
+def run(
+    machines: Machines, machine: str, keys: ClusterKeys, command: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command over ssh, the host key checked against the one in the start script."""
     host, port = ready(machines, machine)
     known = keys.folder / "known"
     known.write_text(f"[{host}]:{port} {' '.join(keys.host_public.split()[:2])}\n")
-    options = ["BatchMode=yes", "StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null"]
+    options = [
+        "BatchMode=yes",
+        "StrictHostKeyChecking=yes",
+        f"UserKnownHostsFile={known}",
+        "GlobalKnownHostsFile=/dev/null",
+    ]
     options += ["IdentitiesOnly=yes", "LogLevel=ERROR"]
     place = ["-i", str(keys.client_private_file), "-p", str(port), f"{machines.login()}@{host}"]
     words = ["ssh", "-F", "none", *(word for o in options for word in ("-o", o)), *place, command]
     return subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE, check=False)
 
 
-def test_a_machine_boots_and_is_entered_with_the_keys_of_its_start_script(machines: Machines, keys: ClusterKeys) -> None:
+def test_a_machine_boots_and_is_entered_with_the_keys_of_its_start_script(
+    machines: Machines, keys: ClusterKeys
+) -> None:
     machine = machines.create(user_data=script(keys))
     said = run(machines, machine, keys, 'echo "node $NBPROV_NODE"; pwd; exit 7')
-    assert (said.returncode, said.stdout) == (7, f"node 0\n{machines.disk(machine) / 'home'}\n"), said.stderr
+    assert (said.returncode, said.stdout) == (7, f"node 0\n{machines.disk(machine) / 'home'}\n"), (
+        said.stderr
+    )
     assert (machines.state(machine), machines.reason(machine)) == ("running", "")
     machines.terminate(machine)
     eventually(lambda: machines.state(machine) == "gone", "its end")
@@ -86,7 +100,11 @@ def test_a_machine_boots_and_is_entered_with_the_keys_of_its_start_script(machin
 
 
 def test_a_key_given_at_the_create_lets_in_too(machines: Machines, keys: ClusterKeys) -> None:
-    key = 'umask 077; cat >"$NBPROV_HOST_KEY" <<END\n' + keys.host_private.strip() + "\nEND\necho the start script ran"
+    key = (
+        'umask 077; cat >"$NBPROV_HOST_KEY" <<END\n'
+        + keys.host_private.strip()
+        + "\nEND\necho the start script ran"
+    )
     machine = machines.create(user_data=key, public_key=keys.client_public)
     assert run(machines, machine, keys, "echo in").stdout == "in\n"
     assert "the start script ran" in machines.console(machine)
@@ -94,21 +112,36 @@ def test_a_key_given_at_the_create_lets_in_too(machines: Machines, keys: Cluster
 
 def test_nodes_and_gpus_are_told(machines: Machines, keys: ClusterKeys) -> None:
     machine = machines.create(user_data=script(keys), node=3, gpus="H100:2", gpu_memory_gib=80)
-    said = run(machines, machine, keys, "echo $NBPROV_NODE; nvidia-smi --query-gpu=name,memory.total --format=csv,noheader")
+    said = run(
+        machines,
+        machine,
+        keys,
+        "echo $NBPROV_NODE; nvidia-smi --query-gpu=name,memory.total --format=csv,noheader",
+    )
     assert said.stdout.splitlines() == ["3", *["H100 (simulated), 81920 MiB"] * 2], said.stderr
 
 
 @pytest.mark.parametrize("mode", ["stop", "terminate"])
-@pytest.mark.parametrize("command", ["NBPROV_REASON='nothing to do' sudo -n poweroff", "nbprov-poweroff '' nothing to do"])
-def test_a_power_off_from_inside_is_seen(machines: Machines, keys: ClusterKeys, mode: str, command: str) -> None:
+@pytest.mark.parametrize(
+    "command",
+    ["NBPROV_REASON='nothing to do' sudo -n poweroff", "nbprov-poweroff '' nothing to do"],
+)
+def test_a_power_off_from_inside_is_seen(
+    machines: Machines, keys: ClusterKeys, mode: str, command: str
+) -> None:
     machine = machines.create(user_data=script(keys), on_poweroff=mode)
     run(machines, machine, keys, command)
-    eventually(lambda: machines.state(machine) == {"stop": "stopped", "terminate": "gone"}[mode], "power-off")
+    eventually(
+        lambda: machines.state(machine) == {"stop": "stopped", "terminate": "gone"}[mode],
+        "power-off",
+    )
     assert machines.reason(machine) == "powered itself off: nothing to do"
     assert processes.of_machine(machine) == []
 
 
-def test_a_stopped_machine_keeps_its_disk_and_boots_again(machines: Machines, keys: ClusterKeys) -> None:
+def test_a_stopped_machine_keeps_its_disk_and_boots_again(
+    machines: Machines, keys: ClusterKeys
+) -> None:
     machine = machines.create(user_data=script(keys))
     assert run(machines, machine, keys, "echo kept >word; cat .nbprov/boot.id").stdout
     machines.stop(machine)
@@ -118,7 +151,9 @@ def test_a_stopped_machine_keeps_its_disk_and_boots_again(machines: Machines, ke
     assert run(machines, machine, keys, "cat word").stdout == "kept\n"
 
 
-def test_a_long_folder_is_replaced_and_nothing_is_left_of_it(tmp_path: Path, keys: ClusterKeys) -> None:
+def test_a_long_folder_is_replaced_and_nothing_is_left_of_it(
+    tmp_path: Path, keys: ClusterKeys
+) -> None:
     made = Machines(tmp_path / ("x" * (SHORT + 1)))
     try:
         assert len(str(made.folder)) <= SHORT
@@ -131,7 +166,9 @@ def test_a_long_folder_is_replaced_and_nothing_is_left_of_it(tmp_path: Path, key
     assert processes.of_machine(machine) == []
 
 
-def test_a_daemon_that_was_killed_leaves_nothing_behind_at_the_close(folder: Path, keys: ClusterKeys) -> None:
+def test_a_daemon_that_was_killed_leaves_nothing_behind_at_the_close(
+    folder: Path, keys: ClusterKeys
+) -> None:
     made = Machines(folder)
     machine = made.create(user_data=script(keys))
     ready(made, machine)

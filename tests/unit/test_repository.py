@@ -17,13 +17,42 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LAZY = ("boto3", "botocore", "runpod", "google", "pandas", "numpy", "ipywidgets", "anywidget", "asyncssh", "yaml")
-TEXT = {".py", ".md", ".toml", ".yml", ".yaml", ".mjs", ".js", ".css", ".ipynb", ".sh", ".html", ".cfg", ".txt", ".json", ""}
+LAZY = (
+    "boto3",
+    "botocore",
+    "runpod",
+    "google",
+    "pandas",
+    "numpy",
+    "ipywidgets",
+    "anywidget",
+    "asyncssh",
+    "yaml",
+)
+TEXT = {
+    ".py",
+    ".md",
+    ".toml",
+    ".yml",
+    ".yaml",
+    ".mjs",
+    ".js",
+    ".css",
+    ".ipynb",
+    ".sh",
+    ".html",
+    ".cfg",
+    ".txt",
+    ".json",
+    "",
+}
 
 
 @cache
 def _tool(name: str) -> ModuleType:
-    place = importlib.util.spec_from_file_location(f"_tool_{name}", ROOT / "tests" / "tools" / f"{name}.py")
+    place = importlib.util.spec_from_file_location(
+        f"_tool_{name}", ROOT / "tests" / "tools" / f"{name}.py"
+    )
     assert place is not None
     assert place.loader is not None
     module = importlib.util.module_from_spec(place)
@@ -45,17 +74,32 @@ def _project() -> dict[str, object]:
 
 
 def _targets() -> set[str]:
-    return set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    return set(
+        re.findall(
+            r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
 
 
 def test_import_of_the_package_stays_light() -> None:
     code = "import json, sys, nbprov; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert not set(LAZY) & set(json.loads(done.stdout))
 
 
 def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_path: Path) -> None:
-    later = {"asyncssh", "yaml", "urllib.request", "tarfile", "html.parser", "tomllib", "nbprov.spec", "nbprov.machines.tunnels.tunnels"}
+    later = {
+        "asyncssh",
+        "yaml",
+        "urllib.request",
+        "tarfile",
+        "html.parser",
+        "tomllib",
+        "nbprov.spec",
+        "nbprov.machines.tunnels.tunnels",
+    }
     later |= {
         "nbprov.machines.cells.cells",
         "nbprov.remote.ssh.connection",
@@ -64,20 +108,31 @@ def test_an_engine_that_has_no_machine_yet_loads_nothing_that_reaches_one(tmp_pa
     }
     code = f"import json, sys, nbprov; nbprov.session().engine.cloud('local'); print(json.dumps(sorted({later!r} & sys.modules.keys())))"
     told = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env={**os.environ, "NBPROV_HOME": str(tmp_path)}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "NBPROV_HOME": str(tmp_path)},
     )
     assert json.loads(told.stdout) == []
 
 
 def test_changelog_opens_with_the_version_of_the_package() -> None:
-    heading = re.search(r"^## \[?(\d+\.\d+\.\d+\S*?)\]?(?:\s|$)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    heading = re.search(
+        r"^## \[?(\d+\.\d+\.\d+\S*?)\]?(?:\s|$)",
+        (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
     assert heading is not None, "CHANGELOG.md has no version heading"
     assert heading[1] == _project()["version"]
 
 
 def test_version_in_the_code_is_that_of_the_package() -> None:
     code = "import nbprov; print(getattr(nbprov, '__version__', None))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    told = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.strip()
     assert told in ("None", _project()["version"])
 
 
@@ -90,8 +145,15 @@ def test_licence_is_there_whole() -> None:
 
 
 def test_no_file_holds_a_note_of_unfinished_work() -> None:
-    note = re.compile(r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b(?![\w-])")
-    found = [f"{name}: {match[0]}" for name, text in _sources().items() if name != "LICENSE" for match in note.finditer(text)]
+    note = re.compile(
+        r"\b(?:" + "|".join(("TO" + "DO", "FIX" + "ME", "XX" + "X")) + r")\b(?![\w-])"
+    )
+    found = [
+        f"{name}: {match[0]}"
+        for name, text in _sources().items()
+        if name != "LICENSE"
+        for match in note.finditer(text)
+    ]
     assert found == []
 
 
@@ -102,7 +164,12 @@ def test_no_file_names_a_place_of_one_machine() -> None:
         places.append(re.escape(home + "/"))
     place = re.compile("|".join(places))
     this = Path(__file__).relative_to(ROOT).as_posix()
-    found = [f"{name}: {match[0]}" for name, text in _sources().items() if name != this for match in place.finditer(text)]
+    found = [
+        f"{name}: {match[0]}"
+        for name, text in _sources().items()
+        if name != this
+        for match in place.finditer(text)
+    ]
     assert found == []
 
 
@@ -110,9 +177,15 @@ def test_commands_in_the_papers_exist() -> None:
     used: dict[str, set[str]] = {}
     for name, text in _sources().items():
         if name.endswith(".md"):
-            code = re.findall(r"`([^`\n]+)`", text) + re.findall(r"^\s*\$?\s*(make .*)$", text, re.MULTILINE)
-            used[name] = {target for line in code for target in re.findall(r"\bmake ([a-z][a-z-]*)\b", line)}
-    unknown = {name: sorted(targets - _targets()) for name, targets in used.items() if targets - _targets()}
+            code = re.findall(r"`([^`\n]+)`", text) + re.findall(
+                r"^\s*\$?\s*(make .*)$", text, re.MULTILINE
+            )
+            used[name] = {
+                target for line in code for target in re.findall(r"\bmake ([a-z][a-z-]*)\b", line)
+            }
+    unknown = {
+        name: sorted(targets - _targets()) for name, targets in used.items() if targets - _targets()
+    }
     assert unknown == {}
 
 
@@ -139,11 +212,21 @@ def test_ci_runs_what_a_person_runs() -> None:
 
 @pytest.mark.parametrize("folder", ["nbprov", "benchmarks", "tests/tools"])
 def test_every_module_says_what_it_is(folder: str) -> None:
-    modules = [name for name in _sources() if name.startswith(f"{folder}/") and name.endswith(".py")]
-    silent = [name for name in modules if _sources()[name].strip() and not ast.get_docstring(ast.parse(_sources()[name]))]
+    modules = [
+        name for name in _sources() if name.startswith(f"{folder}/") and name.endswith(".py")
+    ]
+    silent = [
+        name
+        for name in modules
+        if _sources()[name].strip() and not ast.get_docstring(ast.parse(_sources()[name]))
+    ]
     assert silent == []
 
 
 def test_names_of_test_files_are_unique() -> None:
-    names = [Path(name).name for name in _sources() if name.startswith("tests/") and Path(name).name.startswith("test_")]
+    names = [
+        Path(name).name
+        for name in _sources()
+        if name.startswith("tests/") and Path(name).name.startswith("test_")
+    ]
     assert sorted(names) == sorted(set(names))

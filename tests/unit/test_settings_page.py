@@ -10,7 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CODE = ROOT / "nbprov"
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-OTHERS = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("clouds.md", "using.md"))
+OTHERS = "".join(
+    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("clouds.md", "using.md")
+)
 """The variables of clouds, which a test of that page holds, and those of several machines."""
 
 MADE_UP = {"NBPROV_END", "NBPROV_END_OF_PROGRAM", "NBPROV_LABEL_TEAM_COST_CENTRE"}
@@ -25,7 +27,9 @@ NOT_READ = {
 def _ours() -> Iterator[tuple[str, str]]:
     for path in sorted(CODE.rglob("*")):
         if path.suffix in (".py", ".txt"):
-            for name in re.findall(r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")):
+            for name in re.findall(
+                r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")
+            ):
                 yield name, path.relative_to(CODE).as_posix()
 
 
@@ -48,24 +52,38 @@ def _is_said(name: str) -> bool:
 
 
 def test_every_variable_of_ours_is_on_a_page() -> None:
-    assert {name: where for name, where in _ours() if name not in MADE_UP and not _is_said(name)} == {}
+    assert {
+        name: where for name, where in _ours() if name not in MADE_UP and not _is_said(name)
+    } == {}
 
 
 def test_every_variable_that_this_computers_side_reads_is_on_a_page() -> None:
-    assert {name: where for name, where in _read_here() if name not in MADE_UP | NOT_READ and not _is_said(name)} == {}
+    assert {
+        name: where
+        for name, where in _read_here()
+        if name not in MADE_UP | NOT_READ and not _is_said(name)
+    } == {}
     assert {name for name, _ in _read_here()} >= NOT_READ, "an exception that nobody needs any more"
 
 
 def test_no_variable_on_the_page_is_made_up() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in CODE.rglob("*.py"))
-    composed = set(re.findall(r'"([A-Z_]+)": ', (CODE / "remote" / "environment.py").read_text(encoding="utf-8")))
+    composed = set(
+        re.findall(
+            r'"([A-Z_]+)": ', (CODE / "remote" / "environment.py").read_text(encoding="utf-8")
+        )
+    )
     named = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", PAGE))
-    assert {name for name in named if name not in code and name.removeprefix("NBPROV_") not in composed} == set()
+    assert {
+        name for name in named if name not in code and name.removeprefix("NBPROV_") not in composed
+    } == set()
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
     for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
-        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+        text = re.sub(
+            r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+        )
         for target, anchor in re.findall(r"\]\(([a-zA-Z_./-]*\.md)?(?:#([a-z0-9_-]+))?\)", text):
             there = page.parent / target if target else page
             assert there.is_file(), f"{page.name}: {target}"
@@ -74,4 +92,7 @@ def test_links_of_the_pages_lead_somewhere() -> None:
 
 def _anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {"".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_") for heading in headings}
+    return {
+        "".join(c for c in heading.lower().replace(" ", "-") if c.isalnum() or c in "-_")
+        for heading in headings
+    }

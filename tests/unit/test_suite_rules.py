@@ -17,11 +17,15 @@ def _run(folder: Path, body: str, *, ci: bool) -> subprocess.CompletedProcess[st
     rules = CONFTEST.read_text(encoding="utf-8")
     assert PATIENCE in rules
     # What is left behind is waited for, in case it is about to end: here it never is.
-    (folder / "conftest.py").write_text(rules.replace(PATIENCE, "ENDING_SECONDS = 0.5"), encoding="utf-8")
+    (folder / "conftest.py").write_text(
+        rules.replace(PATIENCE, "ENDING_SECONDS = 0.5"), encoding="utf-8"
+    )
     (folder / "test_it.py").write_text(body, encoding="utf-8")
     environment = {**os.environ, "CI": "true" if ci else ""}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=folder, check=False
+    )
 
 
 SKIPPING = """
@@ -44,7 +48,9 @@ def test_what_did_not_run_is_named_and_fails_in_ci(tmp_path: Path) -> None:
         assert reason in line
     ci = _run(tmp_path, SKIPPING, ci=True)
     assert ci.returncode == 1, ci.stdout
-    assert "2 failed, 1 passed, 1 error" in ci.stdout  # what skips before its body is an error of its set-up
+    assert (
+        "2 failed, 1 passed, 1 error" in ci.stdout
+    )  # what skips before its body is an error of its set-up
 
 
 def test_a_module_that_skips_itself_is_named_and_fails_in_ci(tmp_path: Path) -> None:

@@ -27,7 +27,9 @@ def _tools_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_lowest_turns_lower_bounds_into_pins() -> None:
     import environments
 
-    assert environments.lowest(["pandas>=2.0", "ipykernel>=6.31,!=7.0.*", "PyYAML>=6.0.1", 'old>=1; python_version < "3"']) == [
+    assert environments.lowest(
+        ["pandas>=2.0", "ipykernel>=6.31,!=7.0.*", "PyYAML>=6.0.1", 'old>=1; python_version < "3"']
+    ) == [
         "pandas==2.0",
         "ipykernel==6.31",
         "pyyaml==6.0.1",
@@ -70,7 +72,13 @@ def _ran(tmp_path: Path, run: Any, **changes: Any) -> Any:
 
 
 def test_a_command_counts_as_one(tmp_path: Path) -> None:
-    result = _ran(tmp_path, lambda work: (work.command([sys.executable, "-c", "print('fine')"]), work.command(["false"])))
+    result = _ran(
+        tmp_path,
+        lambda work: (
+            work.command([sys.executable, "-c", "print('fine')"]),
+            work.command(["false"]),
+        ),
+    )
     assert (result.passed, result.failed) == (1, 1)
     assert "fine" in "".join(result.log)
 
@@ -90,7 +98,8 @@ def test_pytest_counts_what_ran_and_names_what_did_not(tmp_path: Path) -> None:
     suite = tmp_path / "suite"
     suite.mkdir()
     (suite / "test_few.py").write_text(
-        "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('for a reason')\n", encoding="utf-8"
+        "import pytest\ndef test_a(): pass\ndef test_b(): assert 0\ndef test_c(): pytest.skip('for a reason')\n",
+        encoding="utf-8",
     )
     result = _ran(tmp_path, lambda work: work.pytest([suite]))
     assert (result.passed, result.failed) == (1, 1)
@@ -110,14 +119,17 @@ def test_what_failed_once_and_passes_alone_is_named(tmp_path: Path) -> None:
     assert "the first time" in "".join(result.log)
 
 
-def test_a_second_look_waits_until_all_stages_have_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_look_waits_until_all_stages_have_ended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import run_all
 
     folder, scratch = tmp_path / "suite", tmp_path / "scratch"
     folder.mkdir()
     scratch.mkdir()
     (folder / "test_one.py").write_text(
-        "from pathlib import Path\ndef test_after():\n    assert Path(__file__).with_name('mark').exists()\n", encoding="utf-8"
+        "from pathlib import Path\ndef test_after():\n    assert Path(__file__).with_name('mark').exists()\n",
+        encoding="utf-8",
     )
     first = _stage(lambda work: work.at_once({"part": lambda part: part.pytest([folder])}), "first")
     last = _stage(lambda work: (folder / "mark").touch(), "last")
@@ -130,7 +142,9 @@ def test_a_second_look_waits_until_all_stages_have_ended(tmp_path: Path, capsys:
 
 
 def test_what_fails_in_its_second_look_too_has_failed(tmp_path: Path) -> None:
-    (tmp_path / "test_one.py").write_text("def test_fine(): pass\ndef test_bad(): assert 0\n", encoding="utf-8")
+    (tmp_path / "test_one.py").write_text(
+        "def test_fine(): pass\ndef test_bad(): assert 0\n", encoding="utf-8"
+    )
     result = _ran(tmp_path, lambda work: work.pytest([tmp_path]))
     assert (result.passed, result.failed, result.unsteady) == (1, 1, [])
 
@@ -148,7 +162,12 @@ def test_a_stopped_run_gives_no_second_look_and_is_not_well(tmp_path: Path) -> N
 
 
 def test_pytest_runs_by_this_repositorys_own_settings(tmp_path: Path) -> None:
-    result = _ran(tmp_path, lambda work: work.pytest([Path(__file__)], "-n", "2", "--dist", "loadfile", "-k", "turns_lower_bounds"))
+    result = _ran(
+        tmp_path,
+        lambda work: work.pytest(
+            [Path(__file__)], "-n", "2", "--dist", "loadfile", "-k", "turns_lower_bounds"
+        ),
+    )
     assert (result.passed, result.failed, result.absent) == (1, 0, [])
 
 
@@ -204,7 +223,9 @@ def test_summary_names_the_unsteady_and_is_well() -> None:
     import work
 
     stages = [_stage(lambda work: None, "one")]
-    lines, well = run_all.summary({"one": work.Result(passed=3, unsteady=["tests.test_x::test_y"])}, stages, strict=True)
+    lines, well = run_all.summary(
+        {"one": work.Result(passed=3, unsteady=["tests.test_x::test_y"])}, stages, strict=True
+    )
     assert well
     assert "  one: tests.test_x::test_y" in lines
     assert any("3 passed, 1 unsteady" in text for text in lines)
@@ -226,7 +247,9 @@ def test_a_stage_the_run_never_reached_is_named() -> None:
     assert any("two: the run was stopped before it" in text for text in lines)
 
 
-def test_a_stage_that_breaks_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stage_that_breaks_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import run_all
 
     def broken(work: Any) -> None:
@@ -238,7 +261,9 @@ def test_a_stage_that_breaks_is_a_failure(tmp_path: Path, capsys: pytest.Capture
     assert "this stage is broken" in capsys.readouterr().out
 
 
-def test_a_stage_begins_when_what_it_needs_has_ended_though_they_are_in_two_lanes(tmp_path: Path) -> None:
+def test_a_stage_begins_when_what_it_needs_has_ended_though_they_are_in_two_lanes(
+    tmp_path: Path,
+) -> None:
     import dataclasses
     import threading
 
@@ -258,7 +283,9 @@ def test_a_stage_begins_when_what_it_needs_has_ended_though_they_are_in_two_lane
     stages = [
         dataclasses.replace(_stage(first, "first"), beside=True),
         _stage(other, "other"),
-        dataclasses.replace(_stage(lambda work: seen.append("second"), "second"), after=("first", "not chosen")),
+        dataclasses.replace(
+            _stage(lambda work: seen.append("second"), "second"), after=("first", "not chosen")
+        ),
     ]
     run_all.Suite(tmp_path, strict=False).run(stages)
     assert seen == ["other", "first", "second"]
@@ -301,21 +328,38 @@ def test_parts_of_a_stage_that_run_at_once_are_counted_and_told_in_order(tmp_pat
     assert 0 < log.index("of one") < log.index("two is broken")
 
 
-def test_the_unit_tests_are_all_there_and_the_long_ones_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unit_tests_are_all_there_and_the_long_ones_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import stages
     import work
 
     asked: list[str] = []
-    monkeypatch.setattr(work.Work, "pytest", lambda self, places, *arguments: asked.extend(str(place) for place in places))
+    monkeypatch.setattr(
+        work.Work,
+        "pytest",
+        lambda self, places, *arguments: asked.extend(str(place) for place in places),
+    )
     _ran(tmp_path, stages.unit)
-    assert [Path(place).name for place in asked[: len(stages.LONG_FIRST)]] == list(stages.LONG_FIRST)
-    covered = {path for place in asked for path in ([ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("test_*.py"))}
+    assert [Path(place).name for place in asked[: len(stages.LONG_FIRST)]] == list(
+        stages.LONG_FIRST
+    )
+    covered = {
+        path
+        for place in asked
+        for path in (
+            [ROOT / place] if (ROOT / place).is_file() else (ROOT / place).rglob("test_*.py")
+        )
+    }
     assert covered == set((ROOT / "tests" / "unit").rglob("test_*.py"))
 
 
 def test_unknown_stage_names_the_known() -> None:
     done = subprocess.run(
-        [sys.executable, str(TOOLS / "run_all.py"), "--only", "unit,nonsense"], capture_output=True, text=True, check=False
+        [sys.executable, str(TOOLS / "run_all.py"), "--only", "unit,nonsense"],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode != 0
     assert "nonsense" in done.stderr
@@ -339,7 +383,9 @@ def test_a_stale_or_torn_stamp_is_not_believed(tmp_path: Path) -> None:
 def test_an_extra_that_is_not_declared_is_refused(tmp_path: Path) -> None:
     import prepare
 
-    (tmp_path / "pyproject.toml").write_text("[project]\n[project.optional-dependencies]\nlab = []\n", encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\n[project.optional-dependencies]\nlab = []\n", encoding="utf-8"
+    )
     with pytest.raises(prepare.PrepareError, match="demo"):
         prepare.prepare("demo", tmp_path)
 
@@ -349,7 +395,9 @@ def test_every_profile_names_an_extra_of_the_package() -> None:
 
     import prepare
 
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
     assert {profile.extra for profile in prepare.PROFILES.values()} <= set(extras)
 
 

@@ -38,14 +38,24 @@ GRACE: Seconds = 3.0
 
 def driver_of(engine: Engine, name: str) -> RunDriver | None:
     """The launch of this name that this kernel drives, adopted ones included."""
-    return next((d for d in list(engine.drivers.values()) if d.name == name and not d.finished.done() and d.state in OPEN), None)
+    return next(
+        (
+            d
+            for d in list(engine.drivers.values())
+            if d.name == name and not d.finished.done() and d.state in OPEN
+        ),
+        None,
+    )
 
 
 def foreign(engine: Engine, name: str) -> RunRow | None:
     """The launch of this name that is under way by the ledger and that this kernel does not drive."""
     ours = {d.run_id for d in list(engine.drivers.values()) if not d.machine.finished}
     rows = engine.ledger.unfinished_runs()
-    return next((row for row in rows if row.name == name and row.state in OPEN and row.run_id not in ours), None)
+    return next(
+        (row for row in rows if row.name == name and row.state in OPEN and row.run_id not in ours),
+        None,
+    )
 
 
 def cancel(engine: Engine, driver: RunDriver) -> None:
@@ -89,7 +99,9 @@ async def _see_out(engine: Engine, name: str, state: RunState, message: str) -> 
     if state is RunState.READY:
         await readably(engine.lifecycle.down(engine.cluster(name)))
     elif state not in (RunState.CANCELLED, RunState.FAILED):
-        raise NotSettled(f"{name}: {message or state.value}", hint="%clusters shows what became of it")
+        raise NotSettled(
+            f"{name}: {message or state.value}", hint="%clusters shows what became of it"
+        )
 
 
 async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> RunDriver | None:
@@ -112,7 +124,10 @@ async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> Run
         current = engine.ledger.run(row.run_id)
         if driver is not None or current is None or current.state not in OPEN:
             return driver
-        if current.lease_expires > row.lease_expires and current.lease_holder != engine.ledger.holder:
+        if (
+            current.lease_expires > row.lease_expires
+            and current.lease_holder != engine.ledger.holder
+        ):
             if not patient:
                 raise elsewhere(row.name)
             row, task = current, None
@@ -121,7 +136,8 @@ async def taken_up(engine: Engine, row: RunRow, *, patient: bool = False) -> Run
             task = asyncio.create_task(_reconcile(engine))
         if silent > GRACE + engine.ledger.lease_seconds:
             raise LaunchUnderWay(
-                f"the kernel that launched {row.name} is gone, and its launch could not be taken up", hint="%load_ext nbprov tries it again"
+                f"the kernel that launched {row.name} is gone, and its launch could not be taken up",
+                hint="%load_ext nbprov tries it again",
             )
         await asyncio.sleep(LOOK_EVERY)
 
@@ -145,7 +161,10 @@ def elsewhere(name: str) -> LaunchUnderWay:
 
 def other_spec(name: str) -> LaunchUnderWay:
     """The error where a launch of a name goes on, and another is asked for."""
-    return LaunchUnderWay(f"{name} is being launched from another spec", hint=f"use another name, or end it first: %nbprov down {name}")
+    return LaunchUnderWay(
+        f"{name} is being launched from another spec",
+        hint=f"use another name, or end it first: %nbprov down {name}",
+    )
 
 
 def same_wish(stored: Spec, spec: Spec) -> bool:
@@ -176,8 +195,14 @@ def waiting_driver(engine: Engine, name: str, say: Say) -> RunDriver | None:
         try:
             driver = wait_for(engine.thread.call(taken_up(engine, row)))
         except KeyboardInterrupt:
-            raise Interrupted(f"{name}: its wait goes on; %nbprov down {name} ends it, %clusters shows it") from None
-    if driver is None or driver.state not in (RunState.LAUNCHING, RunState.WAITING) or not driver.machine.patience.until:
+            raise Interrupted(
+                f"{name}: its wait goes on; %nbprov down {name} ends it, %clusters shows it"
+            ) from None
+    if (
+        driver is None
+        or driver.state not in (RunState.LAUNCHING, RunState.WAITING)
+        or not driver.machine.patience.until
+    ):
         return None
     return driver
 
@@ -198,7 +223,9 @@ def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
         return None
     try:
         if row is not None:
-            say(f"{name}: a launch of another kernel is under way; looking whether it is still there …")
+            say(
+                f"{name}: a launch of another kernel is under way; looking whether it is still there …"
+            )
             driver = wait_for(engine.thread.call(taken_up(engine, row)))
         if driver is None:
             return None
@@ -214,5 +241,7 @@ def see_adopted(engine: Engine, name: str, say: Say) -> NbprovError | None:
             wait_for(driver.finished)
             return error
     except KeyboardInterrupt:
-        raise Interrupted(f"{name}: its launch goes on; %nbprov down {name} ends it, %clusters shows it") from None
+        raise Interrupted(
+            f"{name}: its launch goes on; %nbprov down {name} ends it, %clusters shows it"
+        ) from None
     return None

@@ -35,7 +35,9 @@ def next_name(name: str) -> str:
 
 def note_of(old: ClusterRow) -> str:
     """What a person should know before Launch."""
-    price = f"{format_usd(old.candidate.hourly)}/h, " if old.state is not ClusterState.STOPPED else ""
+    price = (
+        f"{format_usd(old.candidate.hourly)}/h, " if old.state is not ClusterState.STOPPED else ""
+    )
     node = f"{old.candidate.count} x " if old.candidate.count > 1 else ""
     return (
         f"takes the place of {old.name} ({node}{old.candidate.offer.instance_type}, {price}{old.state.value}): that is ended once this one is"
@@ -56,8 +58,15 @@ def replace_with(session: Session, result: Run | Cluster, old: ClusterRow) -> Ru
     # An earlier kernel made it, and did not come to put it in its place.
     if result.setting_up is not None:
         result.setting_up.wait()
-    wait_for(session.engine.thread.call(readably(put_in_place(session, result.cluster_id, old.cluster_id))))
-    result.remarks = (*result.remarks, f"it was made before, and has taken the place of {old.name}, which is being ended")
+    wait_for(
+        session.engine.thread.call(
+            readably(put_in_place(session, result.cluster_id, old.cluster_id))
+        )
+    )
+    result.remarks = (
+        *result.remarks,
+        f"it was made before, and has taken the place of {old.name}, which is being ended",
+    )
     result.view()  # its name is the other one's now
     return result
 
@@ -92,7 +101,9 @@ async def put_in_place(session: Session, new_id: str, old_id: str) -> None:
     session.renamed(old.run_id, old.name, aside.name)
     session.renamed(new.run_id, new.name, old.name)
     # It goes on by itself, and is taken up by whoever looks should this kernel end.
-    engine.thread.call(session.with_tunnels(old.cluster_id, engine.lifecycle.down(aside, aside.reason)))
+    engine.thread.call(
+        session.with_tunnels(old.cluster_id, engine.lifecycle.down(aside, aside.reason))
+    )
 
 
 async def _settled(session: Session, old: ClusterRow) -> None:

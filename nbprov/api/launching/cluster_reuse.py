@@ -43,7 +43,10 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
     """Whether nothing of what its spec wants done on a cluster is left to do. What failed is left to do."""
     if not _wants(spec):
         return True
-    last = max((n for n, (_, kind, _) in enumerate(ledger.events(run_id)) if kind in (SET_UP, EVENT)), default=-1)
+    last = max(
+        (n for n, (_, kind, _) in enumerate(ledger.events(run_id)) if kind in (SET_UP, EVENT)),
+        default=-1,
+    )
     if last >= 0:
         return ledger.events(run_id)[last][1] == SET_UP
     jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
@@ -55,13 +58,17 @@ def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
 
 
 def _wants(spec: Spec) -> bool:
-    return bool(spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python or spec.engine)
+    return bool(
+        spec.workdir or spec.file_mounts or spec.setup or spec.run or spec.python or spec.engine
+    )
 
 
 def python_differs(ledger: Ledger, run_id: str, source: PythonSource | None) -> bool:
     """Whether another Python environment is asked for than the cluster has."""
     made = [job for job in ledger.jobs(run_id) if job["kind"] == "python"]
-    return source is not None and (not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0)
+    return source is not None and (
+        not made or not source.is_wish_of(str(made[-1]["command"])) or made[-1]["exit_code"] != 0
+    )
 
 
 class SettingUp(Done):
@@ -78,7 +85,14 @@ class SettingUp(Done):
     """
 
     def __init__(
-        self, session: Session, row: ClusterRow, spec: Spec, given: Given, folder: str, why: str = "", again: bool = False
+        self,
+        session: Session,
+        row: ClusterRow,
+        spec: Spec,
+        given: Given,
+        folder: str,
+        why: str = "",
+        again: bool = False,
     ) -> None:
         self.message = self.why = why or "it was never set up"
         self._told: deque[tuple[str, str]] = deque(maxlen=TOLD)
@@ -97,10 +111,20 @@ class SettingUp(Done):
             live = await engine.attach(row.name)
             values = given.everything()
             await bring_up(
-                live, spec, values, folder, engine.ledger, self._report, home=engine.home, python=given.python, again=self._again
+                live,
+                spec,
+                values,
+                folder,
+                engine.ledger,
+                self._report,
+                home=engine.home,
+                python=given.python,
+                again=self._again,
             )
         except Exception as error:
-            raise await after_failure(self._session, row.run_id, spec, error, self._report) from None
+            raise await after_failure(
+                self._session, row.run_id, spec, error, self._report
+            ) from None
         note_set_up(engine.ledger, row.run_id)
         if spec.engine is not None:
             await self._session.engine_up(live, spec.engine, self.environment, self._report)
@@ -150,14 +174,22 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         If its machines cannot be reached.
     """
     from nbprov.machines.agents import agent_of
-    from nbprov.provisioning.supervision.guard_config import guard_config, guards_from, hold_known, kept, of_node
+    from nbprov.provisioning.supervision.guard_config import (
+        guard_config,
+        guards_from,
+        hold_known,
+        kept,
+        of_node,
+    )
     from nbprov.provisioning.supervision.guard_sync import price_whole
 
     if asked == Guards():
         return ""
     ledger, capabilities = engine.ledger, engine.cloud(row.candidate.offer.cloud).capabilities
     hold = hold_known(ledger, row.run_id)
-    config = guard_config(asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold)
+    config = guard_config(
+        asked, capabilities, row.candidate, spent=ledger.cost(row.run_id), hold=hold
+    )
     # A machine that replaced a lost one may have another price.
     config = replace(config, hourly=price_whole(ledger, row))
     stored = kept(config, asked)
@@ -166,14 +198,25 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
         return ""
     live = await engine.attach(row.name)
     await asyncio.gather(
-        *(agent_of(node).set_guards(of_node(config, ledger, row.run_id, row.token, node.instance.node)) for node in live.present)
+        *(
+            agent_of(node).set_guards(
+                of_node(config, ledger, row.run_id, row.token, node.instance.node)
+            )
+            for node in live.present
+        )
     )
     for node in live.nodes:
         ledger.set_guard(row.run_id, node.instance.node, stored, {})
     engine.changed()
     said = f"guards of {row.name} changed: {after.words()}; before: {before.words()}"
-    if capabilities.own_timer and before.max_lifetime != after.max_lifetime and before.max_lifetime is not None:
-        said += f"; the cloud's own timer still ends it {_age(before.max_lifetime)} after its launch"
+    if (
+        capabilities.own_timer
+        and before.max_lifetime != after.max_lifetime
+        and before.max_lifetime is not None
+    ):
+        said += (
+            f"; the cloud's own timer still ends it {_age(before.max_lifetime)} after its launch"
+        )
     return said
 
 
@@ -187,7 +230,14 @@ def _age(seconds: float) -> str:
     return short_duration(seconds)
 
 
-def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given: Callable[[], Given], folder: str) -> Cluster:
+def use_again(
+    session: Session,
+    row: ClusterRow,
+    spec: Spec,
+    stored: Spec,
+    given: Callable[[], Given],
+    folder: str,
+) -> Cluster:
     """The handle of a running cluster that fits a spec, after what the spec changes or adds was seen to."""
     from nbprov.runtime.waiting import wait_for
 
@@ -198,10 +248,14 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     remarks = []
     engine.lifecycle.take_back(row)
     session.asked[row.run_id] = spec, folder
-    changed = wait_for(engine.thread.call(readably(change_guards(engine, row, stored, spec.guards))))
+    changed = wait_for(
+        engine.thread.call(readably(change_guards(engine, row, stored, spec.guards)))
+    )
     if changed:
         remarks.append(changed)
-    if said := wait_for(engine.thread.call(readably(session.takings.change(row, stored, spec, folder)))):
+    if said := wait_for(
+        engine.thread.call(readably(session.takings.change(row, stored, spec, folder)))
+    ):
         remarks.append(said)
     under_way = session.setting_up.get(row.run_id)
     if under_way is not None and not under_way.done:
@@ -211,24 +265,37 @@ def use_again(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given
     if work is not None:
         cluster.setting_up = session.setting_up[row.run_id] = work
     elif not _was_done(engine.ledger, row.run_id, spec, stored) and (spec.setup or spec.run):
-        remarks.append(f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does")
+        remarks.append(
+            f"setup and run are not run again on a running cluster; %nbprov setup {row.name} does"
+        )
     if work is None and spec.python is not None:
         remarks.append(f"python: as before: {spec.python}")
     cluster.remarks = tuple(remarks)
     return cluster
 
 
-def _left_to_do(session: Session, row: ClusterRow, spec: Spec, stored: Spec, given: Callable[[], Given], folder: str) -> SettingUp | None:
+def _left_to_do(
+    session: Session,
+    row: ClusterRow,
+    spec: Spec,
+    stored: Spec,
+    given: Callable[[], Given],
+    folder: str,
+) -> SettingUp | None:
     """What a cell wants done on a running cluster that is not; None for nothing."""
     ledger = session.engine.ledger
     if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
         failed = any(kind == EVENT for _, kind, _ in ledger.events(row.run_id))
-        return SettingUp(session, row, spec, given(), folder, "setting it up failed before" if failed else "")
+        return SettingUp(
+            session, row, spec, given(), folder, "setting it up failed before" if failed else ""
+        )
     if not python_differs(ledger, row.run_id, read_source(spec.python, Path(folder), spec.workdir)):
         return None
     # Setup may have put things into the old environment. It runs in workdir, which goes along; run is left alone.
     less = replace(spec, file_mounts=(), run="")
-    return SettingUp(session, row, less, given(), folder, "another Python environment is asked for", again=True)
+    return SettingUp(
+        session, row, less, given(), folder, "another Python environment is asked for", again=True
+    )
 
 
 def _was_done(ledger: Ledger, run_id: str, spec: Spec, stored: Spec) -> bool:
@@ -248,20 +315,32 @@ def set_up_again(session: Session, row: ClusterRow, ask: Ask) -> SettingUp:
         If it does not run, if there is nothing to do, or if a value that only the launch had is found nowhere.
     """
     if row.state is not ClusterState.RUNNING:
-        raise UsageError(f"{row.name} is {row.state.value}", hint=f"%nbprov start {row.name} brings a stopped cluster back")
+        raise UsageError(
+            f"{row.name} is {row.state.value}",
+            hint=f"%nbprov start {row.name} brings a stopped cluster back",
+        )
     earlier, run = session.setting_up.get(row.run_id), session.runs.get(row.name)
     if earlier is not None and not earlier.done:
         return earlier
     if run is not None and run.run_id == row.run_id and not run.done:
-        raise UsageError(f"{row.name} is being set up already", hint="its panel shows how far it is", code="setup.under-way")
+        raise UsageError(
+            f"{row.name} is being set up already",
+            hint="its panel shows how far it is",
+            code="setup.under-way",
+        )
     launched = session.engine.ledger.run(row.run_id)
     stored = session.spec_of(row.run_id), launched.folder if launched is not None else ""
     spec, folder = session.asked.get(row.run_id, stored)
     if not _wants(spec):
-        raise UsageError(f"nothing of {row.name} is to be set up", hint="its cell names no workdir, file_mounts, python, setup or run")
+        raise UsageError(
+            f"nothing of {row.name} is to be set up",
+            hint="its cell names no workdir, file_mounts, python, setup or run",
+        )
     if earlier is not None and (earlier.spec, earlier.folder) == (spec, folder):
         given = replace(earlier.given, python=read_source(spec.python, Path(folder), spec.workdir))
     else:
         given = collect(spec, {}, ask, folder)
-    session.setting_up[row.run_id] = SettingUp(session, row, spec, given, folder, "set up again, as you asked", again=True)
+    session.setting_up[row.run_id] = SettingUp(
+        session, row, spec, given, folder, "set up again, as you asked", again=True
+    )
     return session.setting_up[row.run_id]

@@ -46,7 +46,14 @@ class NoRoom(CloudTrouble):
 
 
 async def start_cluster(
-    engine: Engine, row: ClusterRow, *, spec: Spec | None, agreed: bool, wait: Seconds, say: Callable[[str], None], given_up: asyncio.Event
+    engine: Engine,
+    row: ClusterRow,
+    *,
+    spec: Spec | None,
+    agreed: bool,
+    wait: Seconds,
+    say: Callable[[str], None],
+    given_up: asyncio.Event,
 ) -> None:
     """Start a cluster where its disk is, again and again for `wait` seconds while there is no room.
 
@@ -66,7 +73,9 @@ async def start_cluster(
                 raise
             left = end - clock.elapsed()
             if left > 0 and not given_up.is_set():
-                say(f"{row.name}: no room in {row.candidate.offer.place} now; tried again in {short_duration(min(pause, left))}")
+                say(
+                    f"{row.name}: no room in {row.candidate.offer.place} now; tried again in {short_duration(min(pause, left))}"
+                )
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(given_up.wait(), min(pause, left))
             if left <= 0 or given_up.is_set():
@@ -81,15 +90,26 @@ class Starting(Done):
     An interrupt of its wait ends the waiting for room as well; a try that the cloud has begun goes on.
     """
 
-    def __init__(self, session: Session, row: ClusterRow, spec: Spec | None, agreed: bool, wait: Seconds) -> None:
+    def __init__(
+        self, session: Session, row: ClusterRow, spec: Spec | None, agreed: bool, wait: Seconds
+    ) -> None:
         self.on_say: Callable[[str], None] = lambda text: None
         self._session = session
         self._given_up = asyncio.Event()
         self._waits = wait > 0
         work = start_cluster(
-            session.engine, row, spec=spec, agreed=agreed, wait=wait, say=lambda text: self.on_say(text), given_up=self._given_up
+            session.engine,
+            row,
+            spec=spec,
+            agreed=agreed,
+            wait=wait,
+            say=lambda text: self.on_say(text),
+            given_up=self._given_up,
         )
-        whole = session.with_tunnels(row.cluster_id, session.with_engine(Cluster(session, row.name, cluster_id=row.cluster_id), work))
+        whole = session.with_tunnels(
+            row.cluster_id,
+            session.with_engine(Cluster(session, row.name, cluster_id=row.cluster_id), work),
+        )
         super().__init__(session.engine.thread.call(readably(whole)), f"starting {row.name}")
 
     def give_up(self) -> None:
@@ -103,7 +123,9 @@ class Starting(Done):
         except Interrupted:
             self.give_up()
             if self._waits:
-                raise Interrupted(f"{self.what}: not tried again; a try that is under way goes on, %clusters shows it") from None
+                raise Interrupted(
+                    f"{self.what}: not tried again; a try that is under way goes on, %clusters shows it"
+                ) from None
             raise
 
 
@@ -135,7 +157,9 @@ def restored_lines(cluster: Cluster) -> list[str]:
     ]
     lost = _lost_jobs(cluster)
     lines.append(
-        "gone: variables of its kernel and whatever ran" + (f" (lost: {lost})" if lost else "") + "; setup and run are not run again"
+        "gone: variables of its kernel and whatever ran"
+        + (f" (lost: {lost})" if lost else "")
+        + "; setup and run are not run again"
     )
     return lines
 
@@ -145,7 +169,11 @@ def _lost_jobs(cluster: Cluster) -> str:
 
     async def lost(live: LiveCluster) -> list[str]:
         told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.present]
-        return [f"{job}{f' on node {number}' if number else ''}" for number, jobs in told for job in jobs]
+        return [
+            f"{job}{f' on node {number}' if number else ''}"
+            for number, jobs in told
+            for job in jobs
+        ]
 
     try:
         return ", ".join(cluster._call(lost))

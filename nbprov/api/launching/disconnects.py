@@ -39,9 +39,14 @@ def cut_off(engine: Engine, run_id: str, error: BaseException) -> BaseException:
     if words is not None:
         why = f" ({row.reason})" if row.reason else ""
         hint = (
-            f"%nbprov start {row.name} brings it back" if row.state in (ClusterState.STOPPING, ClusterState.STOPPED) else "%clusters --all"
+            f"%nbprov start {row.name} brings it back"
+            if row.state in (ClusterState.STOPPING, ClusterState.STOPPED)
+            else "%clusters --all"
         )
-        return ClusterLeft(f"{row.name} {words} while this ran{why}; a kernel's variables do not survive that", hint=hint)
+        return ClusterLeft(
+            f"{row.name} {words} while this ran{why}; a kernel's variables do not survive that",
+            hint=hint,
+        )
     if getattr(error, "code", "") == CLOSED:
         return ClusterLeft(
             f"{row.name} was stopped and started while this ran, here or in another notebook",

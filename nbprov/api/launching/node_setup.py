@@ -61,7 +61,10 @@ class Bringer:
 
     def _spec(self, run_id: str) -> tuple[Spec, str]:
         run = self._session.engine.ledger.run(run_id)
-        return self._session.asked.get(run_id) or (self._session.spec_of(run_id), run.folder if run is not None else "")
+        return self._session.asked.get(run_id) or (
+            self._session.spec_of(run_id),
+            run.folder if run is not None else "",
+        )
 
     def _values(self, run_id: str) -> Environment:
         """The values that this kernel was given, else those of the spec and of the kernel's environment; the ledger has no secret.

@@ -34,7 +34,9 @@ class SetupEnded(NbprovError):
     code = "setup.failed-down"
 
 
-async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseException, report: Report) -> BaseException:
+async def after_failure(
+    session: Session, run_id: str, spec: Spec, error: BaseException, report: Report
+) -> BaseException:
     """Keep or end the cluster of a bring-up that failed; the error for the person, which says which it was.
 
     On the engine's thread. With `down` it returns once the logs of its jobs are kept and no machine is listed any more. A cluster that was set up once is kept in any case:
@@ -58,8 +60,12 @@ async def after_failure(session: Session, run_id: str, spec: Spec, error: BaseEx
         hint = f"its guards are on, and %clusters shows it; %nbprov down {row.name} tries again"
         fate = f"it could not be ended yet: {trouble}"
     else:
-        cost = format_usd(engine.ledger.cost(run_id)) + (" (simulated: you pay $0)" if is_simulated(row.candidate.offer) else "")
-        log_kept = f"all of its log: %nbprov logs {row.name}; " if engine.ledger.jobs(run_id) else ""
+        cost = format_usd(engine.ledger.cost(run_id)) + (
+            " (simulated: you pay $0)" if is_simulated(row.candidate.offer) else ""
+        )
+        log_kept = (
+            f"all of its log: %nbprov logs {row.name}; " if engine.ledger.jobs(run_id) else ""
+        )
         hint = f"{log_kept}correct the cell and run it again; without on_setup_failure: down the machines are kept"
         fate = f"it was ended, as on_setup_failure: down asks, confirmed by the cloud's list; it cost {cost}"
     ended = SetupEnded(f"{said}\n{row.name}: {fate}", hint=hint)

@@ -68,7 +68,15 @@ class Keeping(Reaching):
         if name in self.runs and self.runs[name].run_id == run_id:
             self.runs[new] = self.runs.pop(name)
 
-    def watch_stock(self, /, accelerator: str = "", *, nodes: int = 1, seconds: Seconds = WATCH_SECONDS, **conditions: Any) -> StockWatch:
+    def watch_stock(
+        self,
+        /,
+        accelerator: str = "",
+        *,
+        nodes: int = 1,
+        seconds: Seconds = WATCH_SECONDS,
+        **conditions: Any,
+    ) -> StockWatch:
         """Ask clouds again and again, in the background, until one says that it has this; `wait()` or `await` what is returned.
 
         Nothing is launched; a run with `wait` in its spec waits for stock and takes it.
@@ -85,7 +93,12 @@ class Keeping(Reaching):
         UsageError
             If no cloud that is set up tells the stock of this.
         """
-        return StockWatch(cast("Session", self), self.prices(accelerator, fuzzy=True, **conditions), nodes=nodes, seconds=seconds)
+        return StockWatch(
+            cast("Session", self),
+            self.prices(accelerator, fuzzy=True, **conditions),
+            nodes=nodes,
+            seconds=seconds,
+        )
 
     def history(self, name: str = "", *, limit: int | None = None) -> History:
         """Every launch (of this name), newest first: state, times, cost, attempts, why it ended. `to_frame()` gives a pandas DataFrame."""

@@ -55,7 +55,9 @@ class Engined(Reaching):
 
     def begun_here(self: Session, run_id: str) -> Run | SettingUp | None:  # type: ignore[misc]
         """The launch or the setting up of a run that this session began, and so was given the values for; None where another kernel did."""
-        return next((run for run in self.runs.values() if run.run_id == run_id), None) or self.setting_up.get(run_id)
+        return next(
+            (run for run in self.runs.values() if run.run_id == run_id), None
+        ) or self.setting_up.get(run_id)
 
     def environment_of(self: Session, run_id: str) -> Environment:  # type: ignore[misc]
         """The envs and secrets of a run: as this session was given them, else as they are found again.
@@ -81,7 +83,9 @@ class Engined(Reaching):
         self.add_job_secrets(found)
         return found
 
-    async def engine_up(self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]) -> Running:
+    async def engine_up(
+        self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
+    ) -> Running:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.startup import ensure_engine
 
@@ -116,7 +120,11 @@ class Engined(Reaching):
             return (await self.tunnelling.open(live, port, service=service))[0]
         except Exception as error:  # a cluster is no worse for want of a tunnel
             log.exception("the dashboard of %s", live.name)
-            words = error.message if isinstance(error, NbprovError) else f"{type(error).__name__}: {error}"
+            words = (
+                error.message
+                if isinstance(error, NbprovError)
+                else f"{type(error).__name__}: {error}"
+            )
             self._engine_words[live.run_id] += (f"its dashboard has no tunnel: {words}",)
             return None
 
@@ -129,18 +137,25 @@ class Engined(Reaching):
             return
         try:
             live = await self.engine.attach(cluster.name)
-            await self.engine_up(live, engine, lambda: self.environment_of(run_id), lambda text: None)
+            await self.engine_up(
+                live, engine, lambda: self.environment_of(run_id), lambda text: None
+            )
         except Exception as error:
             log.warning("%s of %s: %s", engine.kind, cluster.name, error)
             words = str(getattr(readable(error), "message", None) or error)
-            self._engine_words[run_id] = (f"{engine.kind} is not up again: {words.splitlines()[0]}",)
+            self._engine_words[run_id] = (
+                f"{engine.kind} is not up again: {words.splitlines()[0]}",
+            )
 
     def forget_clients(self, run_id: str) -> None:
         """Close this kernel's client of a cluster that ends or stops, which else looks for its scheduler for ever. Returns at once."""
 
         def forget() -> None:
             with self._connecting:  # one may be connecting just now
-                client, connection = self._clients.pop(run_id, None), self._connections.pop(run_id, None)
+                client, connection = (
+                    self._clients.pop(run_id, None),
+                    self._connections.pop(run_id, None),
+                )
             if client is not None:
                 _close(client)
             if connection is not None:
@@ -209,7 +224,9 @@ class EngineClients:
                 return client
             scheduler, dashboard, folder = self._reach(running, "scheduler")
             link = f"{dashboard.view().url}/status" if dashboard is not None else ""
-            made = dask.connect(self.name, scheduler.local, certificate(folder), link, CONNECT_SECONDS)
+            made = dask.connect(
+                self.name, scheduler.local, certificate(folder), link, CONNECT_SECONDS
+            )
             session._clients[run_id] = made
         dask.await_workers(made, running.workers, WORKERS_SECONDS)
         return made
@@ -245,7 +262,9 @@ class EngineClients:
             known = session._connections.get(run_id)
             if known is None or not known.is_alive():
                 client, _, folder = self._reach(running, "client")
-                session._connections[run_id] = known = ray.connect(self.name, client.local, ray.token_file(folder))
+                session._connections[run_id] = known = ray.connect(
+                    self.name, client.local, ray.token_file(folder)
+                )
             return known.context
 
     def _up(self: Cluster, kind: str) -> Running:  # type: ignore[misc]
@@ -258,7 +277,11 @@ class EngineClients:
                 f"{self.name} has {'no engine' if engine is None else f'the engine {engine.kind}'}",
                 hint=f"write engine: {kind or 'dask'} into its spec; engines are started with a cluster",
             )
-        return self._call(lambda live: session.engine_up(live, engine, lambda: session.environment_of(run_id), lambda text: None))
+        return self._call(
+            lambda live: session.engine_up(
+                live, engine, lambda: session.environment_of(run_id), lambda text: None
+            )
+        )
 
     def _reach(self: Cluster, running: Running, port: str) -> tuple[Kept, Kept | None, Any]:  # type: ignore[misc]
         """The tunnels to a port of the engine and to its dashboard, and the folder of the cluster's keys."""
@@ -268,7 +291,9 @@ class EngineClients:
 
         async def opened() -> tuple[Kept, Kept | None, Any]:
             live = await engine.attach(self.name)
-            kept, _ = await session.tunnelling.open(live, running.ports[port], service=services(running.kind)[port])
+            kept, _ = await session.tunnelling.open(
+                live, running.ports[port], service=services(running.kind)[port]
+            )
             return kept, await session.open_dashboard(live, running), live.keys.folder
 
         future = engine.thread.call(readably(opened()))
@@ -276,7 +301,9 @@ class EngineClients:
             return wait_for(future)
         except KeyboardInterrupt:
             future.cancel()
-            raise Interrupted(f"interrupted before {running.kind} of {self.name} was reached") from None
+            raise Interrupted(
+                f"interrupted before {running.kind} of {self.name} was reached"
+            ) from None
 
 
 class EngineClientsOfRun:

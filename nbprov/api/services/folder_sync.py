@@ -25,7 +25,9 @@ class Carrying(ABC):
     _session: Session
 
     @abstractmethod
-    def _call(self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
+    def _call(
+        self, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None
+    ) -> T:
         """Do something with the cluster, its connections open."""
 
     def push(
@@ -71,7 +73,9 @@ class Carrying(ABC):
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(Direction.PUSH, local, remote, node, delete, dry, on_plan, progress, timeout)
+        return self._folders(
+            Direction.PUSH, local, remote, node, delete, dry, on_plan, progress, timeout
+        )
 
     def pull(
         self,
@@ -96,7 +100,17 @@ class Carrying(ABC):
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(Direction.PULL, local or Path(remote).name, remote, node, delete, dry, on_plan, progress, timeout)
+        return self._folders(
+            Direction.PULL,
+            local or Path(remote).name,
+            remote,
+            node,
+            delete,
+            dry,
+            on_plan,
+            progress,
+            timeout,
+        )
 
     def sync(
         self,
@@ -117,7 +131,9 @@ class Carrying(ABC):
         """
         from nbprov.remote.sync.plan import Direction
 
-        return self._folders(Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout)
+        return self._folders(
+            Direction.BOTH, local, remote, node, delete, dry, on_plan, progress, timeout
+        )
 
     def _folders(
         self,
@@ -135,6 +151,17 @@ class Carrying(ABC):
         from nbprov.remote.sync.sync import Wanted
 
         # Made absolute here: the engine's thread knows no other current folder, but time passes.
-        wanted = Wanted(Path(local).expanduser().absolute(), place_there(os.fspath(local), remote), direction, delete, dry)
+        wanted = Wanted(
+            Path(local).expanduser().absolute(),
+            place_there(os.fspath(local), remote),
+            direction,
+            delete,
+            dry,
+        )
         home = self._session.engine.home
-        return self._call(lambda live: sync_folder(live, wanted, home, node=node, on_plan=on_plan, progress=progress), timeout)
+        return self._call(
+            lambda live: sync_folder(
+                live, wanted, home, node=node, on_plan=on_plan, progress=progress
+            ),
+            timeout,
+        )

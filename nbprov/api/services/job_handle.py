@@ -60,7 +60,9 @@ class JobHandle(Waitable["Job"]):
         try:
             return super().wait(timeout)
         except KeyboardInterrupt:
-            raise Interrupted(f"{self.id} goes on on {self.cluster}; %nbprov jobs {self.cluster} shows it") from None
+            raise Interrupted(
+                f"{self.id} goes on on {self.cluster}; %nbprov jobs {self.cluster} shows it"
+            ) from None
 
     def view(self) -> Job:
         """It as it is now."""
@@ -77,7 +79,11 @@ class JobHandle(Waitable["Job"]):
     def __repr__(self) -> str:
         if not self.done:
             return f"<JobHandle {self.id} on {self.cluster}: under way>"
-        state = "not seen to end" if self._future.cancelled() or self._future.exception() is not None else self._future.result().state
+        state = (
+            "not seen to end"
+            if self._future.cancelled() or self._future.exception() is not None
+            else self._future.result().state
+        )
         return f"<JobHandle {self.id} on {self.cluster}: {state}>"
 
 
@@ -170,7 +176,9 @@ class Working:
             try:
                 found = wait_for(future, timeout)
             except KeyboardInterrupt:
-                raise Interrupted(f"{found.id} goes on on {self.name}; %nbprov jobs {self.name} shows it") from None
+                raise Interrupted(
+                    f"{found.id} goes on on {self.name}; %nbprov jobs {self.name} shows it"
+                ) from None
             finally:
                 future.cancel()
         return -1 if found.exit_code is None else found.exit_code
@@ -207,4 +215,8 @@ class Working:
     def _job_row(self: Cluster) -> ClusterRow:  # type: ignore[misc]
         """The ledger's row of this very cluster, ended or not."""
         row = self._session.engine.ledger.cluster(self.name)
-        return row if row is not None and row.cluster_id == self.cluster_id else self._session.row_of(self.cluster_id)
+        return (
+            row
+            if row is not None and row.cluster_id == self.cluster_id
+            else self._session.row_of(self.cluster_id)
+        )

@@ -130,7 +130,14 @@ class JobDesk(Reaching):
 
     def _with_kept(self, row: ClusterRow, told: list[Job]) -> list[Job]:
         ids = {job.id for job in told}
-        return [*(job for job in self.keeper.store.jobs(row.run_id) if job.id not in ids and job.is_over), *told]
+        return [
+            *(
+                job
+                for job in self.keeper.store.jobs(row.run_id)
+                if job.id not in ids and job.is_over
+            ),
+            *told,
+        ]
 
     def all_jobs(self) -> list[tuple[str, list[Job], str]]:
         """Of each live cluster its name, its jobs, and why they are those kept here where its machine did not answer."""
@@ -144,10 +151,18 @@ class JobDesk(Reaching):
                 return row.name, kept, f"{row.name} is {row.state.value}"
             try:
                 async with asyncio.timeout(ALL_SECONDS):
-                    return row.name, self._with_kept(row, await list_jobs(await self.engine.attach(row.name))), ""
+                    return (
+                        row.name,
+                        self._with_kept(row, await list_jobs(await self.engine.attach(row.name))),
+                        "",
+                    )
             except Exception as error:
                 told = readable(error)
-                words = told.message if isinstance(told, NbprovError) else f"no answer within {ALL_SECONDS:g} s"
+                words = (
+                    told.message
+                    if isinstance(told, NbprovError)
+                    else f"no answer within {ALL_SECONDS:g} s"
+                )
                 return row.name, kept, f"{row.name}: {words}"
 
         async def everywhere() -> list[tuple[str, list[Job], str]]:
@@ -155,7 +170,15 @@ class JobDesk(Reaching):
 
         return wait_for(self.engine.thread.call(everywhere()))
 
-    def log_of(self, row: ClusterRow, job: str, *, lines: int | None = None, node: int = 0, size: int | None = None) -> Log:
+    def log_of(
+        self,
+        row: ClusterRow,
+        job: str,
+        *,
+        lines: int | None = None,
+        node: int = 0,
+        size: int | None = None,
+    ) -> Log:
         """The log of a job, or the end of it, from the machine or from what is kept here.
 
         Raises
@@ -170,7 +193,11 @@ class JobDesk(Reaching):
 
         async def read(live: LiveCluster) -> Log | None:
             found = named(await list_jobs(live), job)
-            return None if found is None else await read_log(live, found, node=node, lines=lines, size=size)
+            return (
+                None
+                if found is None
+                else await read_log(live, found, node=node, lines=lines, size=size)
+            )
 
         told = self.attached(row.name, read) if row.state in _UP else None
         if told is None:
@@ -183,16 +210,22 @@ class JobDesk(Reaching):
             told = tail_of(text, lines, size)
         return Log(self.hide_secrets(told.text), told.earlier, told.is_counted)
 
-    async def followed(self, live: LiveCluster, job: str, *, node: int, lines: int) -> AsyncIterator[str]:
+    async def followed(
+        self, live: LiveCluster, job: str, *, node: int, lines: int
+    ) -> AsyncIterator[str]:
         """The end of a job's log and what comes, piece by piece, to its end; on the engine's thread."""
         from nbprov.machines.jobs.jobs import find_job
         from nbprov.machines.jobs.logs import follow_log
         from nbprov.machines.masking import masked
 
-        async for text in masked(follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden):
+        async for text in masked(
+            follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden
+        ):
             yield text
 
-    def start_attached(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+    def start_attached(
+        self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]]
+    ) -> concurrent.futures.Future[T]:
         """Begin something with a live cluster; unlike cells, it does not wait for the end of its setup."""
 
         async def act() -> T:
@@ -200,7 +233,12 @@ class JobDesk(Reaching):
 
         return self.engine.thread.call(readably(act()))
 
-    def attached(self, name: str, work: Callable[[LiveCluster], Coroutine[Any, Any, T]], timeout: Seconds | None = None) -> T:
+    def attached(
+        self,
+        name: str,
+        work: Callable[[LiveCluster], Coroutine[Any, Any, T]],
+        timeout: Seconds | None = None,
+    ) -> T:
         """As `start_attached`, and block for the result.
 
         Raises

@@ -71,7 +71,8 @@ class Takings:
         from nbprov.provisioning.supervision.guard_config import hold_known
 
         return bool(self._session.spec_of(run_id).outputs) or (
-            not self._session.can_read_spec(run_id) and hold_known(self._engine.ledger, run_id) > 0.0
+            not self._session.can_read_spec(run_id)
+            and hold_known(self._engine.ledger, run_id) > 0.0
         )
 
     def words(self, row: ClusterRow) -> list[str]:
@@ -87,7 +88,11 @@ class Takings:
             return [f"outputs: being pulled, {size_words(now.sent)} so far"]
         if self.are_left(row):
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
-        told = [(at, text) for at, kind, text in self._engine.ledger.events(row.run_id) if kind == OUTPUTS]
+        told = [
+            (at, text)
+            for at, kind, text in self._engine.ledger.events(row.run_id)
+            if kind == OUTPUTS
+        ]
         when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
         return [f"outputs: {told[-1][1]}, {when}"] if told else ["outputs: not pulled yet"]
 
@@ -118,13 +123,18 @@ class Takings:
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
             if not self._session.can_read_spec(row.run_id):
-                raise NbprovError("its spec is of another release, so which outputs it has is not known here", code="outputs.unknown")
+                raise NbprovError(
+                    "its spec is of another release, so which outputs it has is not known here",
+                    code="outputs.unknown",
+                )
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
                 answers = Answers(REACH_SECONDS, lambda: self._can_be_asked(row))
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
             if taking.silent and not taking.left:
-                raise NotReached(f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came")
+                raise NotReached(
+                    f"{row.name} fell silent under the pull of its outputs{taking.silent_words()}; {taking.words()} came"
+                )
         except asyncio.CancelledError:
             self._note(row, f"the pull was broken off; {taking.words()} came")
             raise
@@ -136,7 +146,12 @@ class Takings:
             raise
         finally:
             taking.is_over = True
-        self._note(row, f"pulled, {taking.words()}" if taking.is_whole else f"not all pulled: {taking.left_words()}")
+        self._note(
+            row,
+            f"pulled, {taking.words()}"
+            if taking.is_whole
+            else f"not all pulled: {taking.left_words()}",
+        )
         return taking
 
     async def _reached(self, row: ClusterRow) -> LiveCluster:
@@ -188,7 +203,11 @@ class Takings:
             last = last or error
         why = getattr(readable(last), "message", "") if last is not None else ""
         told = f"{row.name} cannot be reached for its outputs: {why or f'no answer within {REACH_SECONDS:g} s'}"
-        hint = f"start it: %nbprov start {row.name}" if row.state is ClusterState.STOPPED else "%clusters shows its state; try again"
+        hint = (
+            f"start it: %nbprov start {row.name}"
+            if row.state is ClusterState.STOPPED
+            else "%clusters shows its state; try again"
+        )
         raise NotReached(told, hint=hint) from last
 
     def _spec(self, row: ClusterRow) -> Spec:
@@ -197,7 +216,10 @@ class Takings:
         spec = self._session.spec_of(row.run_id)
         run = self._session.runs.get(row.name)
         given = run.plain_values() if run is not None and run.run_id == row.run_id else {}
-        values = {**{name: value for name, value in spec.envs.items() if value is not None}, **given}
+        values = {
+            **{name: value for name, value in spec.envs.items() if value is not None},
+            **given,
+        }
         return fill_paths(replace(spec, file_mounts=()), values)
 
     def _note(self, row: ClusterRow, text: str) -> None:
@@ -230,7 +252,9 @@ class Takings:
 
     # ------------------------------------------------------------ before an end
 
-    async def then_down(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool, asked: bool = False) -> None:
+    async def then_down(
+        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, outputs: bool, asked: bool = False
+    ) -> None:
         """End a cluster after its outputs were taken; with `outputs` false at once.
 
         Parameters
@@ -262,11 +286,21 @@ class Takings:
 
     def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
         now = self._engine.ledger.cluster_by_id(row.cluster_id)
-        if not asked or now is None or now.state not in _UP or self._engine.lifecycle.is_asked(row, *intents):
+        if (
+            not asked
+            or now is None
+            or now.state not in _UP
+            or self._engine.lifecycle.is_asked(row, *intents)
+        ):
             return
         if intent_of(now.reason):
-            raise UsedAgain(f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it")
-        raise UsedAgain(f"{row.name} is used again meanwhile, and goes on", hint=f"%nbprov down {row.name} ends it")
+            raise UsedAgain(
+                f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it"
+            )
+        raise UsedAgain(
+            f"{row.name} is used again meanwhile, and goes on",
+            hint=f"%nbprov down {row.name} ends it",
+        )
 
     async def before_down(self, row: ClusterRow) -> None:
         """Take the outputs of a cluster that is about to be ended, if it runs and has any. Raises as `then_down`."""
@@ -284,7 +318,11 @@ class Takings:
 
     def are_left(self, row: ClusterRow) -> bool:
         """Whether a stopped cluster has outputs that nobody tried to bring since it ran. Any thread."""
-        return row.state is ClusterState.STOPPED and self.wanted(row.run_id) and not self._was_tried(row)
+        return (
+            row.state is ClusterState.STOPPED
+            and self.wanted(row.run_id)
+            and not self._was_tried(row)
+        )
 
     def _was_tried(self, row: ClusterRow) -> bool:
         """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
@@ -296,7 +334,12 @@ class Takings:
                 return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
             if is_start(kind, text):
                 return False
-            if kind == "cluster" and text.startswith("stopped") and "its start failed" not in text and stopped is None:
+            if (
+                kind == "cluster"
+                and text.startswith("stopped")
+                and "its start failed" not in text
+                and stopped is None
+            ):
                 stopped = at
         return False
 
@@ -318,7 +361,12 @@ class Takings:
         except Exception as error:
             if self._is_left(row):
                 return
-            raise _kept(row, f"{type(error).__name__}: {error}" if not isinstance(error, NbprovError) else error.message) from error
+            raise _kept(
+                row,
+                f"{type(error).__name__}: {error}"
+                if not isinstance(error, NbprovError)
+                else error.message,
+            ) from error
         if not taking.is_whole and not self._is_left(row):
             raise OutputsNotPulled(
                 f"{row.name} is kept, under its guards: not all of its outputs could be pulled: {taking.left_words()}",
@@ -338,7 +386,9 @@ class Takings:
             except Exception:
                 log.exception("%s: its outputs; it is stopped, and its disk kept", row.name)
 
-    async def then_stop(self, row: ClusterRow, end: Coroutine[Any, Any, None], *, asked: bool = False) -> None:
+    async def then_stop(
+        self, row: ClusterRow, end: Coroutine[Any, Any, None], *, asked: bool = False
+    ) -> None:
         """Stop a cluster after its outputs were taken as far as that goes. Raises `UsedAgain` as `then_down`."""
         try:
             self._engine.lifecycle.check_stop(row)
@@ -364,12 +414,21 @@ class Takings:
             return ""
         ledger = self._engine.ledger
         known = ledger.guard(row.run_id)
-        if known is not None and "poweroff" in known[0] and hold_known(ledger, row.run_id) != hold_of(spec):
+        if (
+            known is not None
+            and "poweroff" in known[0]
+            and hold_known(ledger, row.run_id) != hold_of(spec)
+        ):
             config = {**known[0], "outputs": {"hold_seconds": hold_of(spec)}}
             live = await self._engine.attach(row.name)
             told = GuardConfig.from_json(config)
             await asyncio.gather(
-                *(agent_of(node).set_guards(of_node(told, ledger, row.run_id, row.token, node.instance.node)) for node in live.present)
+                *(
+                    agent_of(node).set_guards(
+                        of_node(told, ledger, row.run_id, row.token, node.instance.node)
+                    )
+                    for node in live.present
+                )
             )
             for node in live.nodes:
                 ledger.set_guard(row.run_id, node.instance.node, config, {})
@@ -387,21 +446,26 @@ def _idle_before(ledger: Ledger, row: ClusterRow) -> Seconds:
     from nbprov.provisioning.supervision.guard_config import STOP, guards_known
 
     guards = guards_known(ledger, row.run_id)
-    if guards is None or guards.autostop is None or (guards.budget is not None and guards.at_limit == STOP):
+    if (
+        guards is None
+        or guards.autostop is None
+        or (guards.budget is not None and guards.at_limit == STOP)
+    ):
         return 0.0
     return guards.autostop.idle
 
 
 def _ways(name: str) -> str:
-    return (
-        f"mend it and say %nbprov down {name} again, which goes on from here; or end it now without them: %nbprov down {name} --no-outputs"
-    )
+    return f"mend it and say %nbprov down {name} again, which goes on from here; or end it now without them: %nbprov down {name} --no-outputs"
 
 
 def _kept(row: ClusterRow, why: str) -> NbprovError:
     from nbprov.machines.files.outputs import OutputsNotPulled
 
-    return OutputsNotPulled(f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}", hint=_ways(row.name))
+    return OutputsNotPulled(
+        f"{row.name} is kept, under its guards: its outputs could not be pulled: {why}",
+        hint=_ways(row.name),
+    )
 
 
 __all__ = ["NotReached", "Takings", "UsedAgain"]

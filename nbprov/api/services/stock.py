@@ -63,7 +63,9 @@ class StockDesk:
         """Ask for the stock of a plan's best places, and wait so long at most; never raises for what a cloud does."""
         return self.ask_for(self._offers_of(plan), plan.spec.num_nodes, seconds)
 
-    def ask_for(self, offers: Iterable[Offer], count: int = 1, seconds: Seconds = STOCK_SECONDS) -> Answers:
+    def ask_for(
+        self, offers: Iterable[Offer], count: int = 1, seconds: Seconds = STOCK_SECONDS
+    ) -> Answers:
         """As `ask`, for offers, the best first; clouds that do not tell are passed over."""
         telling = self.telling()
         wanted = [offer for offer in offers if offer.cloud in telling]
@@ -73,17 +75,25 @@ class StockDesk:
 
     async def look(self, offers: Sequence[Offer], count: int = 1) -> Answers:
         """Ask for the stock of offers; on the engine's thread. Clouds that do not tell are passed over."""
-        return await self._probe.look([offer for offer in offers if offer.cloud in self.telling()], count)
+        return await self._probe.look(
+            [offer for offer in offers if offer.cloud in self.telling()], count
+        )
 
     def _offers_of(self, plan: Plan) -> list[Offer]:
         from nbprov.planning.best_per_cloud import best_by_cloud
 
         telling = self.telling()
-        return [c.offer for c in best_by_cloud(plan, POOLS_A_CLOUD, clouds=telling)] if telling else []
+        return (
+            [c.offer for c in best_by_cloud(plan, POOLS_A_CLOUD, clouds=telling)] if telling else []
+        )
 
     def telling(self) -> frozenset[str]:
         """The clouds that can be used and tell their stock."""
-        return frozenset(name for name in self._planner.usable_now() if self._engine.cloud(name).capabilities.stock_probe)
+        return frozenset(
+            name
+            for name in self._planner.usable_now()
+            if self._engine.cloud(name).capabilities.stock_probe
+        )
 
     async def _ask(self, cloud: str, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         return await self._engine.cloud(cloud).stock(offers, count)
@@ -102,7 +112,9 @@ class StockDesk:
         if not self._planner.is_open_on(self._engine):
             return  # the session ended meanwhile; asking it anything would open another engine
         check = self._planner.checks.known(cloud)
-        self._engine.stock_seen(stock, account=check.account if check is not None else "", count=count)
+        self._engine.stock_seen(
+            stock, account=check.account if check is not None else "", count=count
+        )
         for run in list(self._planner.runs.values()):
             self._order(run)
 
@@ -115,7 +127,9 @@ class StockDesk:
                     offers = self._offers_of(driver.plan)
                     if offers:
                         await self._probe.look(offers, driver.spec.num_nodes)
-                except Exception:  # one wait that cannot be asked for must not keep the others waiting for ever
+                except (
+                    Exception
+                ):  # one wait that cannot be asked for must not keep the others waiting for ever
                     log.exception("asking for what %s waits for", driver.name)
 
     def order(self, run: Run, seconds: Seconds = STOCK_SECONDS) -> None:
@@ -146,7 +160,11 @@ class StockDesk:
 
 
 def _is_open(driver: RunDriver) -> bool:
-    return driver.state in (RunState.PLANNED, RunState.LAUNCHING) and not driver.is_cancelled and not driver.machine.finished
+    return (
+        driver.state in (RunState.PLANNED, RunState.LAUNCHING)
+        and not driver.is_cancelled
+        and not driver.machine.finished
+    )
 
 
 async def _reorder(driver: RunDriver, made: Plan) -> None:

@@ -65,15 +65,23 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
         Called (on the engine's thread) after each look.
     """
 
-    def __init__(self, session: Session, prices: Prices, *, nodes: int = 1, seconds: Seconds = WATCH_SECONDS) -> None:
+    def __init__(
+        self, session: Session, prices: Prices, *, nodes: int = 1, seconds: Seconds = WATCH_SECONDS
+    ) -> None:
         told = {name: session.capabilities_at_hand(name) for name in registry.names()}
-        session.check([name for name, can in told.items() if can is not None and can.stock_probe], fresh=False)
+        session.check(
+            [name for name, can in told.items() if can is not None and can.stock_probe], fresh=False
+        )
         self._desk, self._clock, self._nodes = session.stock, session.engine.clock, nodes
         telling = session.stock.telling()
-        self._offers = sorted(prices.first_of_clouds(POOLS_A_CLOUD, telling), key=lambda offer: offer.hourly)
+        self._offers = sorted(
+            prices.first_of_clouds(POOLS_A_CLOUD, telling), key=lambda offer: offer.hourly
+        )
         if not self._offers:
             raise UsageError(
-                "no cloud that is set up tells the stock of this" if len(prices) else "nothing that is on sale is meant",
+                "no cloud that is set up tells the stock of this"
+                if len(prices)
+                else "nothing that is on sale is meant",
                 hint="%nbprov check shows which clouds are set up; a %%provision cell with `wait: 6h` finds stock by trying",
                 code="watch.nobody-tells",
             )
@@ -90,14 +98,23 @@ class StockWatch(Waitable[tuple[InStock, ...]]):
             answers = await self._desk.look(self._offers, self._nodes)
             said = Said(answers.stock, now=self._clock.now())
             self.looks += 1
-            silent = (*answers.late, *(f"{cloud}: {why}" for cloud, why in (answers.failed or {}).items()))
+            silent = (
+                *answers.late,
+                *(f"{cloud}: {why}" for cloud, why in (answers.failed or {}).items()),
+            )
             self.last = Look(self._clock.now(), self.clouds, silent)
-            found = [InStock(offer, stock) for offer in self._offers if (stock := said.fresh(Pool.of(offer))) is not None]
+            found = [
+                InStock(offer, stock)
+                for offer in self._offers
+                if (stock := said.fresh(Pool.of(offer))) is not None
+            ]
             found = [one for one in found if one.stock.level is not Level.NONE]
             self.on_look()
             if found or self._clock.elapsed() >= end:
                 return tuple(found)
-            await asyncio.sleep(min(ASKED_AGAIN + STOCK_SECONDS, max(0.0, end - self._clock.elapsed())))
+            await asyncio.sleep(
+                min(ASKED_AGAIN + STOCK_SECONDS, max(0.0, end - self._clock.elapsed()))
+            )
 
     def cancel(self) -> None:
         """Watch no more. A second time does nothing."""

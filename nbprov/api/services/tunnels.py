@@ -95,7 +95,12 @@ class Tunnel:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         # One that was open before the block is somebody else's too.
         if self._is_new:
             self.close()
@@ -217,7 +222,11 @@ class Reaching(Planner):
         """A cluster that was found running has the tunnels of its ports opened too; its remarks tell of these and of the public ones."""
         from nbprov.api.cluster import Cluster
 
-        if not isinstance(found, Cluster) or found.state is not ClusterState.RUNNING or not found.view().candidate.request.ports:
+        if (
+            not isinstance(found, Cluster)
+            or found.state is not ClusterState.RUNNING
+            or not found.view().candidate.request.ports
+        ):
             return found
         engine = self.engine
 
@@ -227,8 +236,15 @@ class Reaching(Planner):
         try:
             remarks = wait_for(engine.thread.call(opened()), PORTS_SECONDS)
         except Exception as error:
-            remarks = [f"its ports have no tunnels yet: {getattr(readable(error), 'message', None) or error}"]
-        found.remarks = (*found.remarks, *self.public_words(found.view(), expose), *self.tunnel_words(found.cluster_id), *remarks)
+            remarks = [
+                f"its ports have no tunnels yet: {getattr(readable(error), 'message', None) or error}"
+            ]
+        found.remarks = (
+            *found.remarks,
+            *self.public_words(found.view(), expose),
+            *self.tunnel_words(found.cluster_id),
+            *remarks,
+        )
         return found
 
     async def with_tunnels(self, cluster_id: str, work: Coroutine[Any, Any, None]) -> None:
@@ -258,7 +274,9 @@ class Reaching(Planner):
             try:
                 reached[0].thread.call(leave()).result(CLOSE_SECONDS)
             except Exception as error:
-                log.warning("tunnels were not closed in time (%r); they end with this process", error)
+                log.warning(
+                    "tunnels were not closed in time (%r); they end with this process", error
+                )
         super().close()
 
 
@@ -309,7 +327,9 @@ class Reachable:
             kept, is_new = wait_for(future)
         except KeyboardInterrupt:
             future.cancel()
-            raise Interrupted(f"interrupted before the tunnel to port {port} of {self.name} was open") from None
+            raise Interrupted(
+                f"interrupted before the tunnel to port {port} of {self.name} was open"
+            ) from None
         return Tunnel(session, kept, is_new=is_new)
 
     def ssh_command(self: Cluster, node: int = 0) -> str:  # type: ignore[misc]

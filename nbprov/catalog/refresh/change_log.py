@@ -13,8 +13,13 @@ from .price_diff import Change, Differences, Key
 
 def write(path: Path, differences: Differences, marks: Mapping[str, str]) -> None:
     """Keep them, with the marks of the files they led to."""
-    told = {"marks": dict(marks), "changes": [[*change.key, change.before, change.after] for change in differences]}
-    atomic_files.write(path, gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0))
+    told = {
+        "marks": dict(marks),
+        "changes": [[*change.key, change.before, change.after] for change in differences],
+    }
+    atomic_files.write(
+        path, gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0)
+    )
 
 
 def read(path: Path, marks: Mapping[str, str]) -> Differences:
@@ -24,6 +29,8 @@ def read(path: Path, marks: Mapping[str, str]) -> Differences:
         if told["marks"] != dict(marks):
             return Differences(())
         width = len(Key._fields)
-        return Differences(Change(Key(*line[:width]), line[width], line[width + 1]) for line in told["changes"])
+        return Differences(
+            Change(Key(*line[:width]), line[width], line[width + 1]) for line in told["changes"]
+        )
     except (OSError, EOFError, ValueError, KeyError, TypeError, IndexError):
         return Differences(())

@@ -93,7 +93,9 @@ class Folder:
     def changed_by_hand(self, known: State | None = None) -> tuple[str, ...]:
         """The files in place that are not as nbprov wrote them."""
         known = self.state if known is None else known
-        return tuple(sorted(name for name, mark in self.marks().items() if known.marks.get(name) != mark))
+        return tuple(
+            sorted(name for name, mark in self.marks().items() if known.marks.get(name) != mark)
+        )
 
     def entries(self) -> list[Entry]:
         """The price rows in place, as they stand in the files; none where there are no files.
@@ -136,9 +138,15 @@ class Folder:
         done = ""
         if known.pending:
             done = self._settle(known, marks)
-        elif self._is_partial(marks) or (marks and marks != known.marks and not self._is_readable(self.path)):
+        elif self._is_partial(marks) or (
+            marks and marks != known.marks and not self._is_readable(self.path)
+        ):
             self.set_aside()
-            done = "its damaged files were replaced by the last good ones" if self._back() else "its damaged files were taken away"
+            done = (
+                "its damaged files were replaced by the last good ones"
+                if self._back()
+                else "its damaged files were taken away"
+            )
         self.unstage()
         return done
 
@@ -183,7 +191,9 @@ class Folder:
             self._copy_to_last_good()
             return "a refresh that was cut short was finished"
         done = ""
-        if self._is_partial(marks) or any(coming.marks.get(name) == mark for name, mark in marks.items()):
+        if self._is_partial(marks) or any(
+            coming.marks.get(name) == mark for name, mark in marks.items()
+        ):
             self._back()
             done = "a refresh that was cut short was undone"
         self.remember(self.state, pending={})

@@ -111,7 +111,9 @@ def fetch(task: Task, source: Source) -> Fetched:
     except CatalogError as error:
         if error.code != NOT_READY:
             raise
-        raise CatalogError(f"no price file of {task.cloud} is hosted, and {error.message}", code=NOT_READY) from None
+        raise CatalogError(
+            f"no price file of {task.cloud} is hosted, and {error.message}", code=NOT_READY
+        ) from None
 
 
 def hosted(task: Task) -> Fetched:
@@ -137,10 +139,23 @@ def _from(task: Task, url: str) -> Fetched:
         seen=lambda size: task.progress(Progress(0, 0, skypilot_csv.FILE_NAME, size)),
     )
     if got.unchanged:
-        return Fetched(Source.HOSTED, url, unchanged=True, etag=got.etag or task.known.etag, last_modified=got.last_modified)
+        return Fetched(
+            Source.HOSTED,
+            url,
+            unchanged=True,
+            etag=got.etag or task.known.etag,
+            last_modified=got.last_modified,
+        )
     _whole(target, url, got.etag, got.md5)
     entries = _read(target, task.cloud)
-    return Fetched(Source.HOSTED, url, entries, etag=got.etag, last_modified=got.last_modified, received=got.size)
+    return Fetched(
+        Source.HOSTED,
+        url,
+        entries,
+        etag=got.etag,
+        last_modified=got.last_modified,
+        received=got.size,
+    )
 
 
 def provided(task: Task) -> Fetched:
@@ -168,24 +183,42 @@ def provided(task: Task) -> Fetched:
     )
     lacking = fetcher.ready(context)
     if lacking:
-        raise CatalogError(f"{task.cloud} cannot be asked for its prices: {lacking}", code=NOT_READY)
+        raise CatalogError(
+            f"{task.cloud} cannot be asked for its prices: {lacking}", code=NOT_READY
+        )
     try:
         listed = fetcher.fetch(context)
     except OSError as error:
-        raise CloudError(Failure(Cause.TRANSIENT, f"{type(error).__name__}: {error}", code=type(error).__name__)) from error
+        raise CloudError(
+            Failure(Cause.TRANSIENT, f"{type(error).__name__}: {error}", code=type(error).__name__)
+        ) from error
     entries = fetch_merge.merge(task.before(), listed, task.cloud)
     good = [positive for entry in entries if (positive := _positive(entry)) is not None]
     notes = list(listed.notes)
     if len(good) < len(entries):
         notes.append(f"{len(entries) - len(good):,} rows without a price above zero were left out")
     fetch_merge.write(task.staging, good)
-    return Fetched(Source.PROVIDER, listed.source, tuple(good), received=received, failed=dict(listed.failed), notes=tuple(notes))
+    return Fetched(
+        Source.PROVIDER,
+        listed.source,
+        tuple(good),
+        received=received,
+        failed=dict(listed.failed),
+        notes=tuple(notes),
+    )
 
 
 def _positive(entry: Entry) -> Entry | None:
     """The entry with the prices that are some; None where there is none."""
-    on_demand, spot = (price if price is not None and price > 0 else None for price in (entry.on_demand, entry.spot))
-    return None if on_demand is None and spot is None else entry._replace(on_demand=on_demand, spot=spot)
+    on_demand, spot = (
+        price if price is not None and price > 0 else None
+        for price in (entry.on_demand, entry.spot)
+    )
+    return (
+        None
+        if on_demand is None and spot is None
+        else entry._replace(on_demand=on_demand, spot=spot)
+    )
 
 
 def _whole(path: Path, url: str, etag: str, md5: str) -> None:
@@ -198,7 +231,11 @@ def _whole(path: Path, url: str, etag: str, md5: str) -> None:
         file.seek(max(0, size - 1))
         ends = file.read() == b"\n"
     if not ends or (said is not None and said[1] != md5):
-        raise CatalogError("the file that was sent is cut short", hint="try again later; the prices in place stay", code="catalog.torn")
+        raise CatalogError(
+            "the file that was sent is cut short",
+            hint="try again later; the prices in place stay",
+            code="catalog.torn",
+        )
 
 
 def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
@@ -211,7 +248,9 @@ def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
     lines = len(reading.entries) + sum(reading.left_out.values())
     if bad > max(1, lines) * MALFORMED_SHARE:
         raise CatalogError(
-            f"{bad:,} of {lines:,} lines that were sent cannot be read", hint="the prices in place stay", code="catalog.malformed"
+            f"{bad:,} of {lines:,} lines that were sent cannot be read",
+            hint="the prices in place stay",
+            code="catalog.malformed",
         )
     return tuple(reading.entries)
 
@@ -219,10 +258,16 @@ def _read(path: Path, cloud: str) -> tuple[Entry, ...]:
 def _worst(errors: list[CloudError | CatalogError], cloud: str) -> CloudError | CatalogError:
     """The error of several addresses: that nothing is hosted only if all of them say so, that nobody is there only if nobody is."""
     if not errors:
-        return CatalogError("no mirror is set", hint="catalog.toml: [mirror] primary", code="catalog.no-mirror")
+        return CatalogError(
+            "no mirror is set", hint="catalog.toml: [mirror] primary", code="catalog.no-mirror"
+        )
     told = [error for error in errors if _code(error) != NOT_FOUND]
     if not told:
-        return CatalogError(f"no price file of {cloud} is hosted", hint=f"own prices: overrides/{cloud}.csv", code=NOT_HOSTED)
+        return CatalogError(
+            f"no price file of {cloud} is hosted",
+            hint=f"own prices: overrides/{cloud}.csv",
+            code=NOT_HOSTED,
+        )
     return next((error for error in told if _code(error) not in error_text.NOBODY), told[0])
 
 

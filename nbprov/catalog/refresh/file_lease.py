@@ -28,7 +28,9 @@ class Held(Exception):
 
 
 @contextmanager
-def lease(path: Path, *, stop: threading.Event, waiting: Callable[[], object] = lambda: None) -> Iterator[bool]:
+def lease(
+    path: Path, *, stop: threading.Event, waiting: Callable[[], object] = lambda: None
+) -> Iterator[bool]:
     """Hold the lock of `path` for a while. Yields whether it had to be waited for: then somebody else has just done the same work.
 
     Raises

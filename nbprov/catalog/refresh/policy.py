@@ -71,7 +71,11 @@ class Policy:
     def __str__(self) -> str:
         if self.never:
             return NEVER
-        return ON_DEMAND if self.every is None else f"every {short_duration(self.every).removesuffix(' 0 min')}"
+        return (
+            ON_DEMAND
+            if self.every is None
+            else f"every {short_duration(self.every).removesuffix(' 0 min')}"
+        )
 
     @classmethod
     def of(cls, text: str) -> Policy:
@@ -127,7 +131,12 @@ class Settings:
     endpoints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, home: Path, options: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    def read(
+        cls,
+        home: Path,
+        options: Mapping[str, Any] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> Settings:
         """The settings of a home.
 
         Parameters
@@ -147,7 +156,11 @@ class Settings:
         except FileNotFoundError:
             told = {}
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise CatalogError(f"{path} cannot be read: {error}", hint="correct it, or move it away", code="catalog.settings") from error
+            raise CatalogError(
+                f"{path} cannot be read: {error}",
+                hint="correct it, or move it away",
+                code="catalog.settings",
+            ) from error
         settings = _taken(cls(), told, str(path))
         if options:
             settings = _taken(settings, options, "%config Nbprov.catalog_refresh")
@@ -187,16 +200,23 @@ def _taken(settings: Settings, told: Mapping[str, Any], where: str) -> Settings:
             elif key == "mirror":
                 changes |= {name: _address(name, text) for name, text in value.items()}
             elif key == "regions":
-                changes["regions"] = {**settings.regions, **{cloud: tuple(map(str, names)) for cloud, names in value.items()}}
+                changes["regions"] = {
+                    **settings.regions,
+                    **{cloud: tuple(map(str, names)) for cloud, names in value.items()},
+                }
             elif key == "endpoints":
                 changes["endpoints"] = {
                     **settings.endpoints,
                     **{cloud: {str(k): str(v) for k, v in m.items()} for cloud, m in value.items()},
                 }
             else:
-                raise ValueError(f"{key!r} is none of automatic, refresh, source, mirror, regions, endpoints")
+                raise ValueError(
+                    f"{key!r} is none of automatic, refresh, source, mirror, regions, endpoints"
+                )
     except (ValueError, TypeError, AttributeError) as error:
-        raise CatalogError(f"{where}: {error}", hint="docs/catalogue.md shows its form", code="catalog.settings") from error
+        raise CatalogError(
+            f"{where}: {error}", hint="docs/catalogue.md shows its form", code="catalog.settings"
+        ) from error
     return replace(settings, **changes)
 
 
@@ -209,6 +229,10 @@ def _truth(value: object) -> bool:
 def _address(name: str, text: object) -> str:
     if name not in ("primary", "fallback"):
         raise ValueError(f"the mirror has a primary and a fallback, no {name!r}")
-    if text and (not isinstance(text, str) or "{cloud}" not in text or not text.startswith(("http://", "https://"))):
+    if text and (
+        not isinstance(text, str)
+        or "{cloud}" not in text
+        or not text.startswith(("http://", "https://"))
+    ):
         raise ValueError(f"{name} is an address with {{cloud}} in it, not {text!r}")
     return str(text)

@@ -117,7 +117,11 @@ class Differences(Sequence[Change]):
 def compare(before: Iterable[Entry], after: Iterable[Entry]) -> Differences:
     """The differences between two lists of one cloud."""
     old, new = prices_of(before), prices_of(after)
-    return Differences(Change(key, old.get(key), new.get(key)) for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    return Differences(
+        Change(key, old.get(key), new.get(key))
+        for key in old.keys() | new.keys()
+        if old.get(key) != new.get(key)
+    )
 
 
 def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
@@ -126,7 +130,15 @@ def prices_of(entries: Iterable[Entry]) -> dict[Key, Micros]:
     for entry in entries:
         for market, price in ((Market.ON_DEMAND, entry.on_demand), (Market.SPOT, entry.spot)):
             if price is not None:
-                key = Key(entry.cloud, entry.region, entry.zone, entry.instance_type, entry.accelerator, entry.devices, market.value)
+                key = Key(
+                    entry.cloud,
+                    entry.region,
+                    entry.zone,
+                    entry.instance_type,
+                    entry.accelerator,
+                    entry.devices,
+                    market.value,
+                )
                 prices[key] = max(price, prices.get(key, 0))
     return prices
 
@@ -145,7 +157,12 @@ def words(counts: Mapping[str, int]) -> str:
 
 def _order(change: Change) -> tuple[Any, ...]:
     percent = change.percent
-    return (percent is None, 0.0 if percent is None else -abs(percent), _ORDER[change.kind], change.key)
+    return (
+        percent is None,
+        0.0 if percent is None else -abs(percent),
+        _ORDER[change.kind],
+        change.key,
+    )
 
 
 def _dollars(price: Micros | None) -> float | None:

@@ -73,18 +73,35 @@ def refresh(job: Job) -> CloudRefresh:
     try:
         result = _refresh(job, found)
     except Stopped:
-        result = CloudRefresh(job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay")
+        result = CloudRefresh(
+            job.cloud, Outcome.STOPPED, message="stopped; the prices in place stay"
+        )
     except Held:
-        result = CloudRefresh(job.cloud, Outcome.PASSED, message="another kernel is still refreshing it; the next question sees its prices")
+        result = CloudRefresh(
+            job.cloud,
+            Outcome.PASSED,
+            message="another kernel is still refreshing it; the next question sees its prices",
+        )
     except OSError as error:
         result = _failed(
-            job, f"the price files cannot be written: {error}", "catalog.unwritable", "is the disk full, or the folder read-only?"
+            job,
+            f"the price files cannot be written: {error}",
+            "catalog.unwritable",
+            "is the disk full, or the folder read-only?",
         )
     except (CloudError, CatalogError) as error:
         result = _refused(job, error)
-    except (Exception, SystemExit) as error:  # what a fetcher from anywhere, or its SDK, does: the other clouds go on
+    except (
+        Exception,
+        SystemExit,
+    ) as error:  # what a fetcher from anywhere, or its SDK, does: the other clouds go on
         log.exception("refresh of %s", job.cloud)
-        result = _failed(job, f"its price reader failed: {type(error).__name__}: {error}", "catalog.fetcher", "the log says where")
+        result = _failed(
+            job,
+            f"its price reader failed: {type(error).__name__}: {error}",
+            "catalog.fetcher",
+            "the log says where",
+        )
     result = replace(result, seconds=time.monotonic() - begun, notes=(*found, *result.notes))
     job.watch(Step(job.cloud, result.outcome.value, result=result))
     return result
@@ -95,7 +112,11 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
     folder = job.folder
     if job.stop.is_set():
         raise Stopped
-    with lease(folder.lock, stop=job.stop, waiting=lambda: job.watch(Step(job.cloud, "waiting for another kernel"))) as waited:
+    with lease(
+        folder.lock,
+        stop=job.stop,
+        waiting=lambda: job.watch(Step(job.cloud, "waiting for another kernel")),
+    ) as waited:
         recovered = folder.recover()
         if recovered:
             found.append(recovered)
@@ -103,7 +124,12 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
         as_asked = job.source in (Source.AUTO, known.source)
         if waited and as_asked and not job.force and 0 <= job.clock() - known.fetched < JUST_NOW:
             return CloudRefresh(
-                job.cloud, Outcome.CURRENT, known.source, known.url, known.rows, message="another kernel has just refreshed it"
+                job.cloud,
+                Outcome.CURRENT,
+                known.source,
+                known.url,
+                known.rows,
+                message="another kernel has just refreshed it",
             )
         owner = folder.owner(known)
         if owner is Owner.PERSON and not job.force:
@@ -118,7 +144,9 @@ def _refresh(job: Job, found: list[str]) -> CloudRefresh:
 
 def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
     folder = job.folder
-    before = cache(lambda: tuple(job.shipped() if owner in (Owner.NOBODY, Owner.DAMAGED) else folder.entries()))
+    before = cache(
+        lambda: tuple(job.shipped() if owner in (Owner.NOBODY, Owner.DAMAGED) else folder.entries())
+    )
 
     def progress(step: Progress) -> None:
         job.watch(Step(job.cloud, "reading", step))
@@ -141,7 +169,9 @@ def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
         return _still_current(job, known, fetched)
     job.watch(Step(job.cloud, "checking"))
     same_source = fetched.source is Source.HOSTED or known.source == fetched.source.value
-    notes = check(job.cloud, fetched.entries, before(), job.others(), force=job.force, same_source=same_source)
+    notes = check(
+        job.cloud, fetched.entries, before(), job.others(), force=job.force, same_source=same_source
+    )
     marks = marks_of(folder.staging.iterdir())
     if marks == known.marks == folder.marks():
         return _still_current(job, known, fetched)
@@ -157,10 +187,15 @@ def _renewed(job: Job, owner: Owner, known: State) -> CloudRefresh:
     return _published(job, fetched, differences, (*fetched.notes, *notes))
 
 
-def _published(job: Job, fetched: Fetched, differences: Differences, notes: tuple[str, ...]) -> CloudRefresh:
+def _published(
+    job: Job, fetched: Fetched, differences: Differences, notes: tuple[str, ...]
+) -> CloudRefresh:
     folder, now = job.folder, job.clock()
     change_log.write(folder.difference, differences, marks_of(folder.staging.iterdir()))
-    lost = tuple(f"{region} could not be read: {why}; its old rows stay" for region, why in sorted(fetched.failed.items()))
+    lost = tuple(
+        f"{region} could not be read: {why}; its old rows stay"
+        for region, why in sorted(fetched.failed.items())
+    )
     coming = State(
         source=fetched.source.value,
         url=fetched.url,
@@ -191,8 +226,18 @@ def _still_current(job: Job, known: State, fetched: Fetched) -> CloudRefresh:
     for name in known.marks:
         # The date of a v8 file is the date of its prices, and these have just been confirmed.
         os.utime(job.folder.path / name, (now, now))
-    job.folder.remember(known, fetched=now, tried=now, error="", error_code="", etag=fetched.etag, last_modified=fetched.last_modified)
-    return CloudRefresh(job.cloud, Outcome.CURRENT, known.source, known.url, known.rows, received=fetched.received)
+    job.folder.remember(
+        known,
+        fetched=now,
+        tried=now,
+        error="",
+        error_code="",
+        etag=fetched.etag,
+        last_modified=fetched.last_modified,
+    )
+    return CloudRefresh(
+        job.cloud, Outcome.CURRENT, known.source, known.url, known.rows, received=fetched.received
+    )
 
 
 def _edited(job: Job, known: State) -> CloudRefresh:
@@ -213,13 +258,21 @@ def _refused(job: Job, error: CloudError | CatalogError) -> CloudRefresh:
         return _failed(job, error.message, error.code, error.hint)
     failure = error.failure
     if failure.code in NOBODY:
-        return _failed(job, failure.message, f"{OFFLINE}.{failure.code}", "the prices in place stay", Outcome.OFFLINE)
+        return _failed(
+            job,
+            failure.message,
+            f"{OFFLINE}.{failure.code}",
+            "the prices in place stay",
+            Outcome.OFFLINE,
+        )
     later = failure.cause in (Cause.TRANSIENT, Cause.RATE_LIMIT)
     hint = "try again later; the prices in place stay" if later else failure.rule.advice
     return _failed(job, failure.message, f"cloud.{failure.cause.value}", hint)
 
 
-def _failed(job: Job, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED) -> CloudRefresh:
+def _failed(
+    job: Job, message: str, code: str, hint: str, outcome: Outcome = Outcome.FAILED
+) -> CloudRefresh:
     try:
         job.folder.remember(job.folder.state, error=message, error_code=code)
     except OSError:

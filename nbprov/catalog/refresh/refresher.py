@@ -94,8 +94,17 @@ class Upkeep:
 
     def clouds(self) -> list[str]:
         """The clouds whose prices are kept here or came with this release, and those with a price list of their own, sorted."""
-        places = [place for root in (self._shipped, self.root) if root.is_dir() for place in root.iterdir()]
-        kept = {place.name for place in places if not place.name.startswith((".", "_")) and next(place.glob("*.csv"), None)}
+        places = [
+            place
+            for root in (self._shipped, self.root)
+            if root.is_dir()
+            for place in root.iterdir()
+        ]
+        kept = {
+            place.name
+            for place in places
+            if not place.name.startswith((".", "_")) and next(place.glob("*.csv"), None)
+        }
         return sorted(kept | set(fetcher.known()) - {"local"})
 
     def folder(self, cloud: str) -> Folder:
@@ -119,7 +128,8 @@ class Upkeep:
             close = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
             if name not in known and (close or not name.isidentifier()):
                 raise UsageError(
-                    f"no prices are kept of {written!r}", hint=f"did you mean {close[0]}?" if close else f"clouds: {', '.join(known)}"
+                    f"no prices are kept of {written!r}",
+                    hint=f"did you mean {close[0]}?" if close else f"clouds: {', '.join(known)}",
                 )
             result.append(name)
         return list(dict.fromkeys(result))
@@ -164,7 +174,18 @@ class Upkeep:
         stop = threading.Event() if stop is None else stop
         http, others = self._http(stop), self._others()
         jobs = {
-            name: Job(self.folder(name), settings, source, force, http, stop, partial(self.shipped, name), others, watch, self._clock)
+            name: Job(
+                self.folder(name),
+                settings,
+                source,
+                force,
+                http,
+                stop,
+                partial(self.shipped, name),
+                others,
+                watch,
+                self._clock,
+            )
             for name in wanted
             if name not in passed
         }
@@ -187,7 +208,11 @@ class Upkeep:
         settings, now = self.settings(), self._clock()
         if not settings.automatic:
             return []
-        return [name for name in self.clouds() if (at := self._next(name, settings)) is not None and at <= now]
+        return [
+            name
+            for name in self.clouds()
+            if (at := self._next(name, settings)) is not None and at <= now
+        ]
 
     def _next(self, cloud: str, settings: Settings) -> Instant | None:
         every = settings.policy(cloud).every
@@ -229,7 +254,10 @@ class Upkeep:
     def status(self, clouds: Sequence[str] | None = None) -> list[CloudStatus]:
         """How each cloud's prices stand. Nothing is fetched, and no prices are read."""
         settings = self.settings()
-        return [self._status(name, settings) for name in (self.clouds() if clouds is None else self.named(clouds))]
+        return [
+            self._status(name, settings)
+            for name in (self.clouds() if clouds is None else self.named(clouds))
+        ]
 
     def _status(self, cloud: str, settings: Settings) -> CloudStatus:
         folder = self.folder(cloud)
@@ -270,7 +298,8 @@ class Upkeep:
         """
         if against not in (LAST, SHIPPED):
             raise UsageError(
-                f"prices are compared with those of the last refresh or the shipped ones, not {against!r}", hint="last or shipped"
+                f"prices are compared with those of the last refresh or the shipped ones, not {against!r}",
+                hint="last or shipped",
             )
         found: list[Any] = []
         for name in self.named([cloud]) if cloud else self.clouds():
@@ -302,7 +331,10 @@ class Upkeep:
             If there is no such cloud, or `to` is neither.
         """
         if to not in (LAST, SHIPPED):
-            raise UsageError(f"prices go back to the last refresh or to the shipped ones, not to {to!r}", hint="last or shipped")
+            raise UsageError(
+                f"prices go back to the last refresh or to the shipped ones, not to {to!r}",
+                hint="last or shipped",
+            )
         done = {}
         for name in self.named([cloud]) if cloud else self.clouds():
             folder = self.folder(name)
@@ -343,6 +375,10 @@ def _all_done(futures: Iterable[concurrent.futures.Future[CloudRefresh]]) -> boo
 
 
 def _interrupted(futures: Mapping[str, concurrent.futures.Future[CloudRefresh]]) -> str:
-    done = sorted(name for name, future in futures.items() if future.done() and future.result().outcome is Outcome.UPDATED)
+    done = sorted(
+        name
+        for name, future in futures.items()
+        if future.done() and future.result().outcome is Outcome.UPDATED
+    )
     renewed = f"renewed before that: {', '.join(done)}" if done else "no cloud was renewed"
     return f"the refresh was interrupted; {renewed}, all others stay as they were"

@@ -138,7 +138,9 @@ class Refreshed(Sequence[CloudRefresh]):
     @property
     def is_offline(self) -> bool:
         """Whether nobody answered at all."""
-        asked = [cloud for cloud in self._clouds if cloud.outcome not in (Outcome.EDITED, Outcome.PASSED)]
+        asked = [
+            cloud for cloud in self._clouds if cloud.outcome not in (Outcome.EDITED, Outcome.PASSED)
+        ]
         return bool(asked) and all(cloud.outcome is Outcome.OFFLINE for cloud in asked)
 
     def sentence(self) -> str:
@@ -147,7 +149,10 @@ class Refreshed(Sequence[CloudRefresh]):
             codes = {cloud.code for cloud in self._clouds if cloud.outcome is Outcome.OFFLINE}
             why = _NOBODY.get(codes.pop(), "") if len(codes) == 1 else ""
             return f"offline: {why or 'no price source could be reached'}; the prices in place stay"
-        counts = {outcome: sum(1 for cloud in self._clouds if cloud.outcome is outcome) for outcome in Outcome}
+        counts = {
+            outcome: sum(1 for cloud in self._clouds if cloud.outcome is outcome)
+            for outcome in Outcome
+        }
         told = ", ".join(f"{n} {outcome.value}" for outcome, n in counts.items() if n)
         return f"prices: {told}" if told else "no cloud was to be refreshed"
 
@@ -169,7 +174,20 @@ class Refreshed(Sequence[CloudRefresh]):
             }
             for c in self._clouds
         ]
-        columns = ["cloud", "outcome", "source", "rows", "up", "down", "new", "gone", "received", "seconds", "message", "code"]
+        columns = [
+            "cloud",
+            "outcome",
+            "source",
+            "rows",
+            "up",
+            "down",
+            "new",
+            "gone",
+            "received",
+            "seconds",
+            "message",
+            "code",
+        ]
         return pd.DataFrame(rows, columns=columns)
 
     def __repr__(self) -> str:

@@ -18,7 +18,13 @@ Yardstick = Mapping[str, Sequence[Entry]]
 
 
 def check(
-    cloud: str, entries: Sequence[Entry], before: Sequence[Entry], others: Yardstick, *, force: bool, same_source: bool = True
+    cloud: str,
+    entries: Sequence[Entry],
+    before: Sequence[Entry],
+    others: Yardstick,
+    *,
+    force: bool,
+    same_source: bool = True,
 ) -> tuple[str, ...]:
     """Hold a list against what was known.
 
@@ -40,10 +46,16 @@ def check(
     CatalogError
         If it is not to be used.
     """
-    now, was = (_count(entries), _count(before)) if same_source else (_types(entries), _types(before))
+    now, was = (
+        (_count(entries), _count(before)) if same_source else (_types(entries), _types(before))
+    )
     what = "prices" if same_source else "priced types"
     if not now:
-        raise CatalogError(f"the list of {cloud} that was sent holds no price", hint="the prices in place stay", code="catalog.no-prices")
+        raise CatalogError(
+            f"the list of {cloud} that was sent holds no price",
+            hint="the prices in place stay",
+            code="catalog.no-prices",
+        )
     notes = []
     if now < was * LEAST_KEPT:
         if not force:
@@ -73,7 +85,11 @@ def yardstick(by_cloud: Mapping[str, Iterable[Entry]]) -> Yardstick:
         best = cheapest.setdefault(cloud, {})
         for entry in joined(cloud, entries):
             known = best.get(entry.accelerator)
-            if entry.accelerator and entry.on_demand is not None and (known is None or _each(entry) < _each(known)):
+            if (
+                entry.accelerator
+                and entry.on_demand is not None
+                and (known is None or _each(entry) < _each(known))
+            ):
                 best[entry.accelerator] = entry
     return {cloud: tuple(best.values()) for cloud, best in cheapest.items()}
 
@@ -92,7 +108,9 @@ def _absurd(cloud: str, entries: Sequence[Entry], others: Yardstick) -> dict[str
     before = dict(reading.left_out)
     readings = {name: Reading(entries=list(few)) for name, few in others.items() if name != cloud}
     price_sanity.hide_absurd({**readings, cloud: reading})
-    return {why: n - before.get(why, 0) for why, n in reading.left_out.items() if n > before.get(why, 0)}
+    return {
+        why: n - before.get(why, 0) for why, n in reading.left_out.items() if n > before.get(why, 0)
+    }
 
 
 def _count(entries: Iterable[Entry]) -> int:

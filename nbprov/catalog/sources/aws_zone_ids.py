@@ -40,7 +40,11 @@ def looks_like_name(zone: str) -> bool:
 
 def path_of(account: str) -> Path:
     """Where the mapping of an account is kept. The account's identity is hashed: the file's name gives none away."""
-    return user_folder() / "aws" / f"{PREFIX}{hashlib.md5(account.encode(), usedforsecurity=False).hexdigest()[:8]}.csv"
+    return (
+        user_folder()
+        / "aws"
+        / f"{PREFIX}{hashlib.md5(account.encode(), usedforsecurity=False).hexdigest()[:8]}.csv"
+    )
 
 
 def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
@@ -60,7 +64,9 @@ def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
     temporary = ""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=".az_mappings-", suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(
+            dir=place.parent, prefix=".az_mappings-", suffix=".tmp"
+        )
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(HEADER)
@@ -70,7 +76,11 @@ def learn(account: str, pairs: Iterable[tuple[str, str, str]]) -> Path:
         if temporary:
             with suppress(OSError):
                 Path(temporary).unlink()
-        raise CatalogError(f"{place} cannot be written: {error}", hint="look at the folder's rights", code="catalog.unwritable") from error
+        raise CatalogError(
+            f"{place} cannot be written: {error}",
+            hint="look at the folder's rights",
+            code="catalog.unwritable",
+        ) from error
     return place
 
 
@@ -93,7 +103,11 @@ def ids_of(name: str, account: str = "") -> tuple[str, ...]:
 
 
 def _latest() -> Path | None:
-    return max((user_folder() / "aws").glob(f"{PREFIX}*.csv"), key=lambda path: path.stat().st_mtime_ns, default=None)
+    return max(
+        (user_folder() / "aws").glob(f"{PREFIX}*.csv"),
+        key=lambda path: path.stat().st_mtime_ns,
+        default=None,
+    )
 
 
 @lru_cache(maxsize=4)

@@ -23,7 +23,11 @@ _Place = tuple[str, str]
 
 def entries(price_list: PriceList, cloud: str) -> list[Entry]:
     """The rows of a list as entries, those without any price left out."""
-    return [_entry(row, price_list, cloud) for row in price_list.rows if row.on_demand is not None or row.spot is not None]
+    return [
+        _entry(row, price_list, cloud)
+        for row in price_list.rows
+        if row.on_demand is not None or row.spot is not None
+    ]
 
 
 def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry]:
@@ -44,7 +48,11 @@ def merge(old: Sequence[Entry], price_list: PriceList, cloud: str) -> list[Entry
     fresh = [entry for entry in entries(price_list, cloud) if entry.region not in failed]
     if UNSEEN_CPU in price_list.unseen:
         said = {(entry.region, entry.instance_type) for entry in fresh if entry.instance_type}
-        kept = [e for e in kept if _is_apart(e, price_list, failed) or (e.region, e.instance_type) not in said]
+        kept = [
+            e
+            for e in kept
+            if _is_apart(e, price_list, failed) or (e.region, e.instance_type) not in said
+        ]
     before = [entry for entry in old if not _is_apart(entry, price_list, failed)]
     fresh = _with_zones(fresh, before)
     fresh = _with_sizes(fresh, old)
@@ -59,7 +67,9 @@ def write(folder: Path, rows: Iterable[Entry]) -> None:
     The files are not replaced in one step: give a new folder and move it into place. The same entries give the same bytes.
     """
     said = [_sourced(entry) for entry in rows]
-    known = sorted({(e.as_of, e.source) for e in said} | {(e.spot_as_of, e.spot_source) for e in said})
+    known = sorted(
+        {(e.as_of, e.source) for e in said} | {(e.spot_as_of, e.spot_source) for e in said}
+    )
     keys = [(_key(i), as_of, source) for i, (as_of, source) in enumerate(known)]
     snapshot.write(folder, said, keys)
 
@@ -74,7 +84,9 @@ def _entry(row: PriceRow, listed: PriceList, cloud: str) -> Entry:
 
 def _is_apart(entry: Entry, listed: PriceList, failed: set[str]) -> bool:
     """Whether the list says nothing of the entry's region."""
-    return entry.region in failed or (listed.covered is not None and entry.region not in listed.covered)
+    return entry.region in failed or (
+        listed.covered is not None and entry.region not in listed.covered
+    )
 
 
 def _stands(entry: Entry, listed: PriceList) -> bool:
@@ -106,7 +118,11 @@ def _with_sizes(fresh: Sequence[Entry], old: Sequence[Entry]) -> list[Entry]:
     result = []
     for entry in fresh:
         like = known.get(_type(entry))
-        if like is not None and (None in (entry.device_gib, entry.vcpus, entry.memory_gib) or not entry.maker or not entry.arch):
+        if like is not None and (
+            None in (entry.device_gib, entry.vcpus, entry.memory_gib)
+            or not entry.maker
+            or not entry.arch
+        ):
             entry = entry._replace(
                 device_gib=entry.device_gib if entry.device_gib is not None else like.device_gib,
                 maker=entry.maker or like.maker,
@@ -119,12 +135,16 @@ def _with_sizes(fresh: Sequence[Entry], old: Sequence[Entry]) -> list[Entry]:
 
 
 def _with_spot(fresh: Sequence[Entry], before: Sequence[Entry]) -> list[Entry]:
-    known: dict[tuple[_Place, _Type], Entry] = {((e.region, e.zone), _type(e)): e for e in before if e.spot is not None}
+    known: dict[tuple[_Place, _Type], Entry] = {
+        ((e.region, e.zone), _type(e)): e for e in before if e.spot is not None
+    }
     result = []
     for entry in fresh:
         like = known.get(((entry.region, entry.zone), _type(entry)))
         if like is not None and entry.spot is None:
-            entry = entry._replace(spot=like.spot, spot_source=like.spot_source, spot_as_of=like.spot_as_of)
+            entry = entry._replace(
+                spot=like.spot, spot_source=like.spot_source, spot_as_of=like.spot_as_of
+            )
         result.append(entry)
     return result
 

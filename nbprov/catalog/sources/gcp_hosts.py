@@ -96,7 +96,9 @@ def join(reading: Reading) -> None:
         if device.accelerator in _LIMITS:
             made = _attach(device, _at(n1, device))
         else:
-            hosts = fixed.get(((device.region, device.zone), device.accelerator, device.devices), [])
+            hosts = fixed.get(
+                ((device.region, device.zone), device.accelerator, device.devices), []
+            )
             used.update(id(h) for h in hosts)
             made = [_sum(device, host, host.instance_type, asked_only=False) for host in hosts]
         if not made:
@@ -137,8 +139,14 @@ def _sum(device: Entry, host: Entry, name: str, *, asked_only: bool) -> Entry:
     def both(a: Micros | None, b: Micros | None) -> Micros | None:
         return None if a is None or b is None else a + b
 
-    source = device.source if device.source == host.source else f"{device.source} + host: {host.source}"
-    spot_source = device.spot_source if device.spot_source == host.spot_source else f"{device.spot_source} + host: {host.spot_source}"
+    source = (
+        device.source if device.source == host.source else f"{device.source} + host: {host.source}"
+    )
+    spot_source = (
+        device.spot_source
+        if device.spot_source == host.spot_source
+        else f"{device.spot_source} + host: {host.spot_source}"
+    )
     return device._replace(
         instance_type=name,
         vcpus=host.vcpus,

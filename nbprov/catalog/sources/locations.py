@@ -98,12 +98,19 @@ class Layout:
     @staticmethod
     def usual(shipped: Path) -> Layout:
         """The shipped prices, the user's copies and overrides."""
-        return Layout((Layer(shipped, SHIPPED), Layer(user_folder(), YOURS)), override_folder(), newer_wins=True)
+        return Layout(
+            (Layer(shipped, SHIPPED), Layer(user_folder(), YOURS)),
+            override_folder(),
+            newer_wins=True,
+        )
 
     @staticmethod
     def of(folders: Iterable[str | Path], overrides: str | Path | None = None) -> Layout:
         """Folders that were named."""
-        return Layout(tuple(Layer(Path(f), GIVEN) for f in folders), Path(overrides) if overrides is not None else None)
+        return Layout(
+            tuple(Layer(Path(f), GIVEN) for f in folders),
+            Path(overrides) if overrides is not None else None,
+        )
 
 
 @dataclass(slots=True)
@@ -140,9 +147,16 @@ def find(layout: Layout) -> Found:
         for place in _folders(layer.folder):
             last = place / LAST_GOOD
             watched += [place, last] if last.is_dir() else [place]
-            found = [_choice(place, layer.label), _choice(last, LAST if layer.label == YOURS else f"last good copy in the {layer.label}")]
+            found = [
+                _choice(place, layer.label),
+                _choice(
+                    last, LAST if layer.label == YOURS else f"last good copy in the {layer.label}"
+                ),
+            ]
             # A later layer stands before what earlier ones have.
-            choices[place.name] = [choice for choice in found if choice is not None] + choices.get(place.name, [])
+            choices[place.name] = [choice for choice in found if choice is not None] + choices.get(
+                place.name, []
+            )
             customs.setdefault(place.name, []).extend(sorted(place.glob(f"*{CUSTOM_ENDING}")))
     if layout.overrides is not None:
         watched.append(layout.overrides)
@@ -179,10 +193,16 @@ def read(choice: Choice, cloud: str) -> Reading:
         If a file is missing, torn, not in its form, or holds no price.
     """
     own = choice.files[0].name != skypilot_csv.FILE_NAME
-    reading = snapshot.read(choice.folder, cloud) if own else skypilot_csv.read(choice.files[0], cloud)
+    reading = (
+        snapshot.read(choice.folder, cloud) if own else skypilot_csv.read(choice.files[0], cloud)
+    )
     if not reading.entries and not reading.left_out:
         name = f"{choice.folder.name}/{choice.files[0].name}"
-        raise CatalogError(f"{name} holds no price", hint="refresh this cloud's prices, or restore them", code="catalog.no-prices")
+        raise CatalogError(
+            f"{name} holds no price",
+            hint="refresh this cloud's prices, or restore them",
+            code="catalog.no-prices",
+        )
     return reading
 
 
@@ -202,7 +222,9 @@ def read_prices(folder: Path, cloud: str) -> list[Entry]:
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return sorted(place for place in folder.iterdir() if place.is_dir() and not place.name.startswith("."))
+        return sorted(
+            place for place in folder.iterdir() if place.is_dir() and not place.name.startswith(".")
+        )
     except OSError:
         return []
 
@@ -220,7 +242,9 @@ def _choice(folder: Path, label: str) -> Choice | None:
 
 
 def _overrides(folder: Path) -> list[tuple[str, Path]]:
-    found = [(place.name, path) for place in _folders(folder) for path in sorted(place.glob("*.csv"))]
+    found = [
+        (place.name, path) for place in _folders(folder) for path in sorted(place.glob("*.csv"))
+    ]
     try:
         found += [(path.stem, path) for path in sorted(folder.glob("*.csv")) if path.is_file()]
     except OSError:
@@ -240,7 +264,10 @@ def _newest_first(choices: list[Choice], layout: Layout) -> tuple[list[Choice], 
     made, shipped = _date(_changed(theirs[0].files)), _newest(ours[0])
     if not shipped or made >= shipped:
         return choices, ""
-    return ours + theirs, f"{theirs[0].label} of {made} is older than the {first} prices of {shipped}"
+    return (
+        ours + theirs,
+        f"{theirs[0].label} of {made} is older than the {first} prices of {shipped}",
+    )
 
 
 def _changed(files: Sequence[Path]) -> float:

@@ -139,7 +139,11 @@ def _apply(reading: Reading, path: Path, cloud: str) -> Applied:
                 done.refuse(number, trouble)
             else:
                 rows.add(_added(line, rows.like(line), cloud, source, as_of, reading))
-    done.added, done.changed, done.hidden = rows.added, len(rows.changed - rows.gone), len(rows.gone)
+    done.added, done.changed, done.hidden = (
+        rows.added,
+        len(rows.changed - rows.gone),
+        len(rows.gone),
+    )
     done.bad.sort(key=lambda bad: bad.line)
     reading.entries = [entry for i, entry in enumerate(rows.entries) if i not in rows.gone]
     return done
@@ -159,14 +163,25 @@ class _Rows:
 
     def find(self, line: _Line) -> list[int]:
         """The places of the rows that a line fits."""
-        among = self._by_type.get(line.instance_type.lower(), []) if line.instance_type else range(len(self.entries))
+        among = (
+            self._by_type.get(line.instance_type.lower(), [])
+            if line.instance_type
+            else range(len(self.entries))
+        )
         return [i for i in among if i not in self.gone and line.fits(self.entries[i])]
 
     def like(self, line: _Line) -> Entry | None:
         """A row of the same machine elsewhere."""
         same = (self.entries[i] for i in self._by_type.get(line.instance_type.lower(), ()))
         wanted = (line.accelerator.lower(), line.count)
-        return next((entry for entry in same if not line.accelerator or (entry.accelerator.lower(), entry.devices) == wanted), None)
+        return next(
+            (
+                entry
+                for entry in same
+                if not line.accelerator or (entry.accelerator.lower(), entry.devices) == wanted
+            ),
+            None,
+        )
 
     def add(self, entry: Entry) -> None:
         """A new row."""
@@ -181,15 +196,26 @@ def _lines(path: Path, done: Applied) -> Iterator[tuple[int, _Line]]:
         header = [name.strip() for name in next(reader, [])]
         at = {name.lower(): i for i, name in enumerate(header)}
         if "instancetype" not in at and "acceleratorname" not in at and "region" not in at:
-            raise CatalogError("its first line names none of the columns InstanceType, AcceleratorName, Region", code="catalog.columns")
+            raise CatalogError(
+                "its first line names none of the columns InstanceType, AcceleratorName, Region",
+                code="catalog.columns",
+            )
         for cells in reader:
             if not any(cell.strip() for cell in cells) or cells[0].lstrip().startswith("#"):
                 continue
             number = reader.line_num
             if len(cells) > len(header):
-                done.refuse(number, f"it has {len(cells)} cells where the first line names {len(header)} columns")
+                done.refuse(
+                    number,
+                    f"it has {len(cells)} cells where the first line names {len(header)} columns",
+                )
                 continue
-            values = {name: cells[at[name.lower()]].strip() if at.get(name.lower(), len(cells)) < len(cells) else "" for name in COLUMNS}
+            values = {
+                name: cells[at[name.lower()]].strip()
+                if at.get(name.lower(), len(cells)) < len(cells)
+                else ""
+                for name in COLUMNS
+            }
             line = _read(values, lambda message, n=number: done.refuse(n, message))  # type: ignore[misc]
             if line is not None:
                 yield number, line
@@ -233,7 +259,11 @@ def _pointless(line: _Line) -> str:
     if not line.instance_type:
         return "only a line that hides may go without InstanceType"
     says = (line.price, line.spot, line.vcpus, line.memory, line.arch or None, line.info or None)
-    return "" if any(value is not None for value in says) else "it changes nothing: give Price, SpotPrice or Hide"
+    return (
+        ""
+        if any(value is not None for value in says)
+        else "it changes nothing: give Price, SpotPrice or Hide"
+    )
 
 
 def _addable(line: _Line) -> str:
@@ -241,7 +271,11 @@ def _addable(line: _Line) -> str:
         return f"{line.instance_type} is not known, and a new row needs a Region"
     if line.price is None and line.spot is None:
         return f"{line.instance_type} is not known in {line.region}, and a new row needs a Price or SpotPrice"
-    return f"AcceleratorCount is missing beside {line.accelerator}" if line.accelerator and line.count is None else ""
+    return (
+        f"AcceleratorCount is missing beside {line.accelerator}"
+        if line.accelerator and line.count is None
+        else ""
+    )
 
 
 def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Reading) -> Entry:
@@ -259,20 +293,35 @@ def _changed(entry: Entry, line: _Line, source: str, as_of: str, reading: Readin
     if line.arch:
         new["arch"] = line.arch
     if line.info and entry.accelerator:
-        device, maker = skypilot_csv.device_of(line.info, entry.accelerator, entry.devices, entry.cloud)
+        device, maker = skypilot_csv.device_of(
+            line.info, entry.accelerator, entry.devices, entry.cloud
+        )
         new |= {"device_gib": device if device is not None else entry.device_gib, "maker": maker}
     return entry._replace(**new)
 
 
-def _added(line: _Line, like: Entry | None, cloud: str, source: str, as_of: str, reading: Reading) -> Entry:
+def _added(
+    line: _Line, like: Entry | None, cloud: str, source: str, as_of: str, reading: Reading
+) -> Entry:
     """A new row; what the line does not say of the machine is taken from the same type elsewhere, if there is one."""
     if like is None:
         devices = (line.count or 0.0) if line.accelerator else 0.0
-        device, maker = skypilot_csv.device_of(line.info, line.accelerator, devices, cloud) if line.accelerator else (None, "")
+        device, maker = (
+            skypilot_csv.device_of(line.info, line.accelerator, devices, cloud)
+            if line.accelerator
+            else (None, "")
+        )
         like = Entry(
             cloud, "", "", line.instance_type, line.accelerator, devices, device, maker, None, None, "", None, None, source, as_of, source, as_of
         )  # fmt: skip
     fresh = like._replace(
-        region=line.region, zone=line.zone, on_demand=None, spot=None, source=source, as_of=as_of, spot_source=source, spot_as_of=as_of
+        region=line.region,
+        zone=line.zone,
+        on_demand=None,
+        spot=None,
+        source=source,
+        as_of=as_of,
+        spot_source=source,
+        spot_as_of=as_of,
     )
     return _changed(fresh, line, source, as_of, reading)

@@ -44,7 +44,11 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
         kept = []
         for entry in reading.entries:
             on_demand, spot = entry.on_demand, entry.spot
-            said, said_spot = ((entry.key, is_spot) in reading.said for is_spot in (False, True)) if reading.said else (False, False)
+            said, said_spot = (
+                ((entry.key, is_spot) in reading.said for is_spot in (False, True))
+                if reading.said
+                else (False, False)
+            )
             wrong = "" if said else _wrong_on_demand(entry, kinds, types)
             if wrong:
                 reading.left_out[wrong] += 1
@@ -54,7 +58,11 @@ def hide_absurd(readings: Mapping[str, Reading]) -> None:
                 reading.left_out[wrong] += 1
                 spot = None
             if on_demand is not None or spot is not None:
-                kept.append(entry if (on_demand, spot) == (entry.on_demand, entry.spot) else entry._replace(on_demand=on_demand, spot=spot))
+                kept.append(
+                    entry
+                    if (on_demand, spot) == (entry.on_demand, entry.spot)
+                    else entry._replace(on_demand=on_demand, spot=spot)
+                )
         reading.entries = kept
 
 
@@ -73,7 +81,10 @@ def hide_flat(reading: Reading, witness: Callable[[], Sequence[Entry]] = tuple) 
     before: dict[tuple[str, float], list[int]] | None = None
     for part, by_region in prices.items():
         price, regions = _most_common(by_region)
-        if len(regions) < FLAT_REGIONS or len({ground_of(part[0], region).part for region in regions}) < FLAT_PARTS:
+        if (
+            len(regions) < FLAT_REGIONS
+            or len({ground_of(part[0], region).part for region in regions}) < FLAT_PARTS
+        ):
             continue
         others = [other for region, other in by_region.items() if region not in regions]
         if len(others) < 2:
@@ -121,12 +132,19 @@ def _device_prices(readings: Mapping[str, Reading]) -> dict[str, float]:
     cheapest: dict[str, dict[str, float]] = defaultdict(dict)
     for cloud, reading in readings.items():
         for entry in reading.entries:
-            if entry.accelerator and entry.on_demand is not None and entry.devices >= 1 and (entry.key, False) not in reading.said:
+            if (
+                entry.accelerator
+                and entry.on_demand is not None
+                and entry.devices >= 1
+                and (entry.key, False) not in reading.said
+            ):
                 each = entry.on_demand / entry.devices
                 known = cheapest[entry.accelerator].get(cloud)
                 if known is None or each < known:
                     cheapest[entry.accelerator][cloud] = each
-    return {kind: median(by_cloud.values()) for kind, by_cloud in cheapest.items() if len(by_cloud) > 1}
+    return {
+        kind: median(by_cloud.values()) for kind, by_cloud in cheapest.items() if len(by_cloud) > 1
+    }
 
 
 def _type_medians(entries: Sequence[Entry]) -> dict[str, float]:
@@ -134,7 +152,11 @@ def _type_medians(entries: Sequence[Entry]) -> dict[str, float]:
     for entry in entries:
         if entry.accelerator and entry.instance_type and entry.on_demand is not None:
             by_region[entry.instance_type][entry.region] = entry.on_demand
-    return {kind: median(prices.values()) for kind, prices in by_region.items() if len(prices) >= TYPE_REGIONS}
+    return {
+        kind: median(prices.values())
+        for kind, prices in by_region.items()
+        if len(prices) >= TYPE_REGIONS
+    }
 
 
 def _wrong_on_demand(entry: Entry, kinds: Mapping[str, float], types: Mapping[str, float]) -> str:
@@ -144,7 +166,10 @@ def _wrong_on_demand(entry: Entry, kinds: Mapping[str, float], types: Mapping[st
     if entry.accelerator:
         usual = kinds.get(entry.accelerator)
         host = HOST_PER_VCPU * (entry.vcpus or 0)
-        if usual is not None and not usual * LOW <= price / entry.devices <= usual * HIGH + host / entry.devices:
+        if (
+            usual is not None
+            and not usual * LOW <= price / entry.devices <= usual * HIGH + host / entry.devices
+        ):
             return ABSURD_FOR_KIND
         if price < types.get(entry.instance_type, 0.0) * TYPE_LOW:
             return ABSURD_FOR_TYPE

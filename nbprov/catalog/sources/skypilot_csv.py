@@ -37,7 +37,14 @@ _MAKER = re.compile(r"""['"]Manufacturer['"]\s*:\s*['"]([^'"]+)['"]""")
 _GIB_NOT_MIB = 1024.0
 """No accelerator has under 1 GiB: a smaller figure is GiB, whatever its name says."""
 _TPU_PLACEHOLDER = 700_000_000
-_UNKNOWN_MAKERS = {"tpu": "Google", "inferentia": "AWS", "trainium": "AWS", "mi": "AMD", "gaudi": "Intel", "radeon": "AMD"}
+_UNKNOWN_MAKERS = {
+    "tpu": "Google",
+    "inferentia": "AWS",
+    "trainium": "AWS",
+    "mi": "AMD",
+    "gaudi": "Intel",
+    "radeon": "AMD",
+}
 
 
 def read(path: Path, cloud: str) -> Reading:
@@ -72,7 +79,9 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[str, ...]]:
                     code="catalog.columns",
                 )
             # A column that is not there is read from one more, empty cell.
-            cells = itemgetter(*(header.index(name) if name in header else len(header) for name in wanted))
+            cells = itemgetter(
+                *(header.index(name) if name in header else len(header) for name in wanted)
+            )
             short = False
             for line in lines:
                 short = len(line) != len(header) and any(cell.strip() for cell in line)
@@ -82,9 +91,14 @@ def _lines(path: Path, reading: Reading) -> Iterator[tuple[str, ...]]:
                     line.append("")
                     yield tuple(map(str.strip, cells(line)))
         if short and not _ends_whole(path):
-            raise CatalogError(f"{path.parent.name}/{path.name} breaks off in the middle of a line", code="catalog.torn")
+            raise CatalogError(
+                f"{path.parent.name}/{path.name} breaks off in the middle of a line",
+                code="catalog.torn",
+            )
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CatalogError(f"{path.parent.name}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
+        raise CatalogError(
+            f"{path.parent.name}/{path.name} cannot be read: {error}", code="catalog.unreadable"
+        ) from error
 
 
 def _ends_whole(path: Path) -> bool:
@@ -94,15 +108,31 @@ def _ends_whole(path: Path) -> bool:
         return file.read(1) in b"\r\n"
 
 
-def _entry(cells: Sequence[str], cloud: str, source: str, as_of: str, reading: Reading) -> Entry | None:
-    kind, accelerator, count_text, price_text, region, vcpus, memory, info, spot_text, zone, arch = cells
+def _entry(
+    cells: Sequence[str], cloud: str, source: str, as_of: str, reading: Reading
+) -> Entry | None:
+    (
+        kind,
+        accelerator,
+        count_text,
+        price_text,
+        region,
+        vcpus,
+        memory,
+        info,
+        spot_text,
+        zone,
+        arch,
+    ) = cells
     try:
         count, on_demand, spot = number(count_text) or 0.0, price(price_text), price(spot_text)
         cores, gib = number(vcpus), number(memory)
     except ValueError:
         reading.left_out[MALFORMED] += 1
         return None
-    accelerator, region, zone, arch = ("" if text.lower() in _NOTHING else text for text in (accelerator, region, zone, arch))
+    accelerator, region, zone, arch = (
+        "" if text.lower() in _NOTHING else text for text in (accelerator, region, zone, arch)
+    )
     if not region or (accelerator and count <= 0) or not (kind or accelerator):
         reading.left_out[MALFORMED] += 1
         return None
@@ -163,7 +193,12 @@ def device_of(info: str, accelerator: str, count: float, cloud: str) -> tuple[fl
     name = maker.group(1).upper() if maker else ""
     if not name or name in {"NONE", "NULL"}:
         name = next(
-            (made for head, made in _UNKNOWN_MAKERS.items() if accelerator.lower().startswith(head)), "NVIDIA" if accelerator else ""
+            (
+                made
+                for head, made in _UNKNOWN_MAKERS.items()
+                if accelerator.lower().startswith(head)
+            ),
+            "NVIDIA" if accelerator else "",
         )
     if size is None or float(size.group(1)) <= 0:
         return None, name

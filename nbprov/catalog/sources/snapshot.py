@@ -26,7 +26,17 @@ from .price_entry import Entry, Reading
 from .skypilot_csv import NO_PRICE, number, price
 
 FILE_NAMES = ("prices.csv", "sources.csv", "types.csv")
-TYPES_HEADER = ("id", "type", "accelerator", "count", "device_gib", "maker", "vcpus", "memory_gib", "arch")
+TYPES_HEADER = (
+    "id",
+    "type",
+    "accelerator",
+    "count",
+    "device_gib",
+    "maker",
+    "vcpus",
+    "memory_gib",
+    "arch",
+)
 PRICES_HEADER = ("id", "region", "zones", "on_demand", "spot", "source", "spot_source")
 SOURCES_HEADER = ("key", "as_of", "source")
 
@@ -47,7 +57,9 @@ def read(folder: Path, cloud: str) -> Reading:
         known = {key: (source, as_of) for key, as_of, source in sources(folder)}
         types = {row[0]: _type_of(row) for row in _table(folder / "types.csv", TYPES_HEADER)}
         where = f"{folder.name}/prices.csv"
-        for kind, region, zones, on_demand_text, spot_text, source_key, spot_key in _table(folder / "prices.csv", PRICES_HEADER):
+        for kind, region, zones, on_demand_text, spot_text, source_key, spot_key in _table(
+            folder / "prices.csv", PRICES_HEADER
+        ):
             on_demand, spot = price(on_demand_text), price(spot_text)
             source, as_of = known[source_key] if source_key else ("", "")
             spot_source, spot_as_of = known[spot_key] if spot_key else (source, as_of)
@@ -55,9 +67,13 @@ def read(folder: Path, cloud: str) -> Reading:
                 reading.left_out[NO_PRICE] += max(1, len(zones.split()))
                 continue
             prices = (on_demand, spot, source, as_of, spot_source, spot_as_of)
-            reading.entries += [Entry(cloud, region, zone, *types[kind], *prices) for zone in zones.split() or ("",)]
+            reading.entries += [
+                Entry(cloud, region, zone, *types[kind], *prices) for zone in zones.split() or ("",)
+            ]
     except KeyError as error:
-        raise CatalogError(f"{where} names {error}, which is not defined", code="catalog.snapshot") from error
+        raise CatalogError(
+            f"{where} names {error}, which is not defined", code="catalog.snapshot"
+        ) from error
     except ValueError as error:
         raise CatalogError(f"{where} is damaged: {error}", code="catalog.snapshot") from error
     return reading
@@ -73,10 +89,15 @@ def sources(folder: Path) -> list[tuple[str, str, str]]:
     ValueError
         If something stands where a date belongs.
     """
-    return [(key, _date(as_of), source) for key, as_of, source in _table(folder / "sources.csv", SOURCES_HEADER)]
+    return [
+        (key, _date(as_of), source)
+        for key, as_of, source in _table(folder / "sources.csv", SOURCES_HEADER)
+    ]
 
 
-def write(folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]) -> None:
+def write(
+    folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[str, str, str]]
+) -> None:
     """Write entries of one cloud as its three files; the same entries give the same bytes whatever their order.
 
     Parameters
@@ -87,7 +108,10 @@ def write(folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[st
     key_of = {(source, as_of): key for key, as_of, source in source_keys}
     specs: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     lines: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    listed = sorted(entries, key=lambda e: (e.region, e.zone, _name(e), *_spec(e), e.on_demand or 0, e.spot or 0))
+    listed = sorted(
+        entries,
+        key=lambda e: (e.region, e.zone, _name(e), *_spec(e), e.on_demand or 0, e.spot or 0),
+    )
     for entry in listed:
         specs[_name(entry)].add(_spec(entry))
     ids = {}
@@ -107,16 +131,31 @@ def write(folder: Path, entries: Iterable[Entry], source_keys: Sequence[tuple[st
         )
         lines[key].append(entry.zone)
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "types.csv", TYPES_HEADER, sorted((key, *spec) for (_, spec), key in ids.items()))
+    _write(
+        folder / "types.csv", TYPES_HEADER, sorted((key, *spec) for (_, spec), key in ids.items())
+    )
     prices = ((k[0], k[1], " ".join(sorted(zones)), *k[2:]) for k, zones in lines.items())
     _write(folder / "prices.csv", PRICES_HEADER, sorted(prices))
     used = {k[i] for k in lines for i in (4, 5)}
-    _write(folder / "sources.csv", SOURCES_HEADER, sorted(row for row in source_keys if row[0] in used))
+    _write(
+        folder / "sources.csv", SOURCES_HEADER, sorted(row for row in source_keys if row[0] in used)
+    )
 
 
-def _type_of(row: Sequence[str]) -> tuple[str, str, float, float | None, str, float | None, float | None, str]:
+def _type_of(
+    row: Sequence[str],
+) -> tuple[str, str, float, float | None, str, float | None, float | None, str]:
     _, name, accelerator, count, device, maker, vcpus, gib, arch = row
-    return name, accelerator, number(count) or 0.0, number(device), maker, number(vcpus), number(gib), arch
+    return (
+        name,
+        accelerator,
+        number(count) or 0.0,
+        number(device),
+        maker,
+        number(vcpus),
+        number(gib),
+        arch,
+    )
 
 
 def _name(entry: Entry) -> str:
@@ -128,7 +167,15 @@ def _spec(entry: Entry) -> tuple[str, ...]:
         return "" if not value else f"{value:.10g}"
 
     figures = (text(entry.vcpus), text(entry.memory_gib))
-    return (entry.instance_type, entry.accelerator, text(entry.devices), text(entry.device_gib), entry.maker, *figures, entry.arch)
+    return (
+        entry.instance_type,
+        entry.accelerator,
+        text(entry.devices),
+        text(entry.device_gib),
+        entry.maker,
+        *figures,
+        entry.arch,
+    )
 
 
 def _dollars(amount: Micros | None) -> str:
@@ -147,13 +194,21 @@ def _table(path: Path, header: tuple[str, ...]) -> Iterable[list[str]]:
             lines = csv.reader(file)
             first = next(lines, [])
             if tuple(first) != header:
-                raise CatalogError(f"{path.parent.name}/{path.name} does not begin with {','.join(header)}", code="catalog.columns")
+                raise CatalogError(
+                    f"{path.parent.name}/{path.name} does not begin with {','.join(header)}",
+                    code="catalog.columns",
+                )
             for line in lines:
                 if len(line) != len(header):
-                    raise CatalogError(f"{path.parent.name}/{path.name} line {lines.line_num} is torn", code="catalog.snapshot")
+                    raise CatalogError(
+                        f"{path.parent.name}/{path.name} line {lines.line_num} is torn",
+                        code="catalog.snapshot",
+                    )
                 yield line
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CatalogError(f"{path.parent.name}/{path.name} cannot be read: {error}", code="catalog.unreadable") from error
+        raise CatalogError(
+            f"{path.parent.name}/{path.name} cannot be read: {error}", code="catalog.unreadable"
+        ) from error
 
 
 def _write(path: Path, header: tuple[str, ...], rows: Iterable[Sequence[str]]) -> None:

@@ -16,7 +16,12 @@ from nbprov.catalog.sources.overrides import Applied
 from nbprov.catalog.sources.price_entry import Entry, Reading
 from nbprov.catalog.vocabulary.device_memory import nominal_gb
 from nbprov.catalog.vocabulary.geography import ground_of
-from nbprov.catalog.vocabulary.instance_families import family_of, is_default_family, is_us, quota_family
+from nbprov.catalog.vocabulary.instance_families import (
+    family_of,
+    is_default_family,
+    is_us,
+    quota_family,
+)
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 
@@ -60,7 +65,9 @@ def read_all(files: Mapping[str, CloudFiles]) -> dict[str, CloudReading]:
         _drop_typeless(reading)
         _drop_repeats(reading)
         cloud_reading.applied = overrides.apply(reading, files[cloud].overrides, cloud)
-    price_sanity.hide_absurd({cloud: cloud_reading.reading for cloud, cloud_reading in found.items()})
+    price_sanity.hide_absurd(
+        {cloud: cloud_reading.reading for cloud, cloud_reading in found.items()}
+    )
     return found
 
 
@@ -68,7 +75,9 @@ def _read(cloud: str, sources: CloudFiles) -> CloudReading:
     errors: list[CatalogError] = []
     for choice in sources.choices:
         try:
-            return CloudReading(read(choice, cloud), choice, errors, passed_over=sources.passed_over)
+            return CloudReading(
+                read(choice, cloud), choice, errors, passed_over=sources.passed_over
+            )
         except CatalogError as error:
             errors.append(error)
     return CloudReading(Reading(), None, errors, passed_over=sources.passed_over)
@@ -101,7 +110,14 @@ def build(files: Mapping[str, CloudFiles]) -> bytes:
         raise errors[0]
     data = encode_readings(found)
     # Kept for the length of one build: afterwards they would hold some 40 MB that a kernel never needs again.
-    for remembered in (skypilot_csv.number, skypilot_csv.price, skypilot_csv.device_of, family_of, quota_family, nominal_gb):
+    for remembered in (
+        skypilot_csv.number,
+        skypilot_csv.price,
+        skypilot_csv.device_of,
+        family_of,
+        quota_family,
+        nominal_gb,
+    ):
         remembered.cache_clear()
     gc.collect()  # tuples kept for reuse lie scattered over the memory of the rows and would keep all of it
     return data
@@ -212,8 +228,20 @@ def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, A
     sizes: dict[str, Counter[float]] = defaultdict(Counter)
     makers: dict[str, Counter[str]] = defaultdict(Counter)
     sellers: dict[str, set[str]] = defaultdict(set)
-    wanted = ("cloud", "region", "zone", "accelerator", "accelerator_count", "accelerator_memory_gib", "maker", "source", "as_of")
-    for cloud, region, zone, name, count, size, maker, source, as_of in zip(*map(columns.of, wanted), strict=True):
+    wanted = (
+        "cloud",
+        "region",
+        "zone",
+        "accelerator",
+        "accelerator_count",
+        "accelerator_memory_gib",
+        "maker",
+        "source",
+        "as_of",
+    )
+    for cloud, region, zone, name, count, size, maker, source, as_of in zip(
+        *map(columns.of, wanted), strict=True
+    ):
         zones = places[cloud][region]
         if zone:
             zones.add(zone)
@@ -227,7 +255,10 @@ def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, A
             if size == size and count >= 1:  # NaN is not known
                 sizes[name][size] += 1
     return {
-        "places": {c: {r: sorted(z) for r, z in sorted(regions.items())} for c, regions in sorted(places.items())},
+        "places": {
+            c: {r: sorted(z) for r, z in sorted(regions.items())}
+            for c, regions in sorted(places.items())
+        },
         "accelerators": {
             name: {
                 "counts": sorted(counts[name]),
@@ -241,7 +272,9 @@ def _summary(columns: Columns, found: Mapping[str, CloudReading]) -> dict[str, A
             cloud: {
                 "rows": sum(sources[cloud].values()),
                 "gpu_rows": gpu_rows[cloud],
-                "sources": [[source, as_of, n] for (source, as_of), n in sorted(sources[cloud].items())],
+                "sources": [
+                    [source, as_of, n] for (source, as_of), n in sorted(sources[cloud].items())
+                ],
                 "left_out": dict(sorted(made.reading.left_out.items())),
                 "origin": made.choice.label if made.choice is not None else "",
                 "errors": [[error.code, error.message] for error in made.errors],

@@ -36,7 +36,10 @@ KEEP_SECONDS = 30 * 24 * 3600.0
 def load(files: Files, folder: Path) -> Store:
     """The store of these files: from the cache in `folder`, else made and, if possible, put there."""
     stamp = _stamp(files)
-    pointer = folder / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
+    pointer = (
+        folder
+        / f"catalog-{FORMAT}-{_digest(sorted(str(p) for sources in files.values() for p in sources.paths))}.json"
+    )
     known = _pointed(pointer, stamp)
     if known is not None:
         store = _open(_place(folder, known))
@@ -48,16 +51,23 @@ def load(files: Files, folder: Path) -> Store:
         store = _open(_place(folder, content)) if content != known else None
         if store is not None:
             break
-        from .builder import build  # needed only where there is no cache: a kernel's first table does without the readers
+        from .builder import (
+            build,  # needed only where there is no cache: a kernel's first table does without the readers
+        )
 
         data = build(files)
         if _content(files) == content:
             store = _kept(data, folder, content)
             break
     else:
-        return Store.of(data)  # right as far as anyone can say, but of which content is not known: the next question reads again
+        return Store.of(
+            data
+        )  # right as far as anyone can say, but of which content is not known: the next question reads again
     store.content = content
-    _write(pointer, json.dumps({"content": content, "stamp": stamp, "checked": time.time_ns()}).encode())
+    _write(
+        pointer,
+        json.dumps({"content": content, "stamp": stamp, "checked": time.time_ns()}).encode(),
+    )
     return store
 
 
@@ -97,11 +107,15 @@ def _content(files: Files) -> str:
     sha = hashlib.sha256()
     for cloud, sources in files.items():
         # The date of a v8 file is the date of its prices; labels and file names show in `Catalog.info`.
-        sha.update(f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode())
+        sha.update(
+            f"{cloud}\0{sources.passed_over}\0{len(sources.overrides)}\0{[choice.label for choice in sources.choices]}\0".encode()
+        )
         for path in sources.paths:
             try:
                 data = path.read_bytes()
-                sha.update(f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode())
+                sha.update(
+                    f"{path.parent.name}/{path.name}\0{len(data)}\0{int(path.stat().st_mtime) // 86400}\0".encode()
+                )
                 sha.update(data)
             except OSError as error:
                 sha.update(f"{path.name}\0{error.errno}\0".encode())
@@ -112,7 +126,9 @@ def _pointed(pointer: Path, stamp: Stamp) -> str | None:
     """The content that was last seen under this stamp; None where that cannot be relied on."""
     try:
         noted = json.loads(pointer.read_bytes())
-        if noted["stamp"] != stamp or any(int(line[3]) > noted["checked"] - SETTLED_NS for line in stamp):
+        if noted["stamp"] != stamp or any(
+            int(line[3]) > noted["checked"] - SETTLED_NS for line in stamp
+        ):
             return None
         return str(noted["content"])
     except (OSError, ValueError, KeyError, TypeError):

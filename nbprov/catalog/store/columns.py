@@ -99,7 +99,11 @@ class Store:
             raise CatalogError("the price cache is too short", code="catalog.cache")
         magic, head_size, body_size, check = _HEAD.unpack(view[: _HEAD.size])
         start = _aligned(_HEAD.size + head_size)
-        if magic != MAGIC or len(view) != start + body_size or zlib.crc32(view[_HEAD.size :]) != check:
+        if (
+            magic != MAGIC
+            or len(view) != start + body_size
+            or zlib.crc32(view[_HEAD.size :]) != check
+        ):
             raise CatalogError("the price cache is torn", code="catalog.cache")
         meta = json.loads(bytes(view[_HEAD.size : _HEAD.size + head_size]))
         if not meta["layout"].keys() >= set(COLUMNS):
@@ -171,7 +175,11 @@ class Columns:
     def of(self, name: str) -> Iterator[Any]:
         """A column as it was added; NaN for a figure that is not known."""
         codes = self._codes.get(name)
-        return iter(self._values[name]) if codes is None else map(list(codes).__getitem__, self._values[name])
+        return (
+            iter(self._values[name])
+            if codes is None
+            else map(list(codes).__getitem__, self._values[name])
+        )
 
     def finished(self) -> tuple[dict[str, list[str]], dict[str, Array]]:
         """The strings of each coded column, sorted, and the columns as a store has them, in the order of adding."""

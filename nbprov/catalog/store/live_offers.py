@@ -68,7 +68,9 @@ class LiveBlock:
         added = self.added[name] = sorted({v for v in values if v not in code_of})
         first = len(code_of)
         new = {text: first + i for i, text in enumerate(added)}
-        return np.fromiter((code_of[v] if v in code_of else new[v] for v in values), dtype="<u4", count=len(values))
+        return np.fromiter(
+            (code_of[v] if v in code_of else new[v] for v in values), dtype="<u4", count=len(values)
+        )
 
 
 def _sort_key(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -70,7 +70,9 @@ class View:
 
         known = self._tables.get(name)
         if known is None:
-            known = self._tables[name] = np.array(combined(self.store, self.live, name), dtype=object)
+            known = self._tables[name] = np.array(
+                combined(self.store, self.live, name), dtype=object
+            )
         return known
 
     def gather(self, name: str, numbers: Array) -> Array:

@@ -52,30 +52,51 @@ class Question:
         self._resolve_ground(store, live)
         self.oldest = query.oldest
         if self.oldest:
-            self._take("as_of", [i for i, text in enumerate(combined(store, live, "as_of")) if text >= self.oldest], store, live)
+            self._take(
+                "as_of",
+                [i for i, text in enumerate(combined(store, live, "as_of")) if text >= self.oldest],
+                store,
+                live,
+            )
         families = names(query.families)
         self.default_families = DEFAULT_FAMILIES in families
         self.families = tuple(f for f in families if f != DEFAULT_FAMILIES)
         if self.families:
             self._resolve("family", self.families, store, live)
-        self.impossible = any(not codes for name, codes in self.codes.items() if not (name == "family" and self.default_families))
+        self.impossible = any(
+            not codes
+            for name, codes in self.codes.items()
+            if not (name == "family" and self.default_families)
+        )
 
-    def _resolve(self, name: str, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
+    def _resolve(
+        self, name: str, wanted: Sequence[str], store: Store, live: LiveBlock | None
+    ) -> None:
         with_hosts = name == "instance_type" and self.query.wants_accelerator
         found: list[int] = []
         for text in wanted:
             stored = _codes_of(store, name, text, with_hosts=with_hosts)
             if name == "zone" and not stored and aws_zone_ids.looks_like_name(text):
-                stored = [code for zone in aws_zone_ids.ids_of(text) for code in _codes_of(store, name, zone, with_hosts=False)]
+                stored = [
+                    code
+                    for zone in aws_zone_ids.ids_of(text)
+                    for code in _codes_of(store, name, zone, with_hosts=False)
+                ]
             found += stored
             if live is not None and live.added[name]:
                 first = len(store.table(name))
-                found += [first + i for i, added in enumerate(live.added[name]) if _is_meant(text, added, with_hosts=with_hosts)]
+                found += [
+                    first + i
+                    for i, added in enumerate(live.added[name])
+                    if _is_meant(text, added, with_hosts=with_hosts)
+                ]
         self._take(name, found, store, live)
 
     def _take(self, name: str, codes: Sequence[int], store: Store, live: LiveBlock | None) -> None:
         self.codes[name] = tuple(dict.fromkeys(codes))
-        self.sizes[name] = len(store.table(name)) + (len(live.added[name]) if live is not None else 0)
+        self.sizes[name] = len(store.table(name)) + (
+            len(live.added[name]) if live is not None else 0
+        )
 
     def _resolve_regions(self, wanted: Sequence[str], store: Store, live: LiveBlock | None) -> None:
         """Regions by name; where a word stands for a country or a part of the world, pairs of cloud and region."""
@@ -101,11 +122,18 @@ class Question:
     def allows_unusual(self) -> bool:
         """Whether machines that are given only to who asks for their size may be in the answer."""
         query = self.query
-        return query.unusual or query.cpus is not None or query.memory is not None or bool(query.instance_type)
+        return (
+            query.unusual
+            or query.cpus is not None
+            or query.memory is not None
+            or bool(query.instance_type)
+        )
 
     def typical_codes(self) -> tuple[int, ...]:
         """The codes of the clouds whose memory figure beside an accelerator is only typical."""
-        return tuple(i for i, cloud in enumerate(self.tables["cloud"]) if cloud in MEMORY_IS_TYPICAL)
+        return tuple(
+            i for i, cloud in enumerate(self.tables["cloud"]) if cloud in MEMORY_IS_TYPICAL
+        )
 
 
 def combined(store: Store, live: LiveBlock | None, name: str) -> list[str]:
@@ -121,7 +149,9 @@ def _meant(store: Store, live: LiveBlock | None, text: str) -> Array:
     memory = store.meant if live is None else live.meant
     table = memory.get(text)
     if table is None:
-        table = np.zeros((len(combined(store, live, "cloud")), len(combined(store, live, "region"))), dtype=bool)
+        table = np.zeros(
+            (len(combined(store, live, "cloud")), len(combined(store, live, "region"))), dtype=bool
+        )
         places = store.meta["places"] if live is None else live.places(store)
         for cloud, region in regions_meant(places, text):
             table[_code(store, live, "cloud", cloud), _code(store, live, "region", region)] = True
@@ -148,10 +178,17 @@ def in_store(question: Question, store: Store) -> Array:
     indexed = ""
     for name in ("accelerator", "instance_type"):
         if name in question.codes and start is None:
-            groups = [store.group(name, code) for code in question.codes[name] if code < len(store.table(name))]
+            groups = [
+                store.group(name, code)
+                for code in question.codes[name]
+                if code < len(store.table(name))
+            ]
             if not groups:
                 return np.empty(0, dtype="<i4")
-            start, indexed = (groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))), name
+            start, indexed = (
+                (groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))),
+                name,
+            )
     if start is None and question.default_families and not question.families:
         start = store.array("default.rows")
     if start is None:
@@ -164,7 +201,9 @@ def in_live(question: Question, live: LiveBlock) -> Array:
     import numpy as np
 
     start = np.arange(live.rows, dtype="<i4")
-    return start[:0] if question.impossible else narrow(question, live.arrays.__getitem__, start, "")
+    return (
+        start[:0] if question.impossible else narrow(question, live.arrays.__getitem__, start, "")
+    )
 
 
 def narrow(question: Question, column: Callable[[str], Array], rows: Array, indexed: str) -> Array:
@@ -174,9 +213,17 @@ def narrow(question: Question, column: Callable[[str], Array], rows: Array, inde
     query = question.query
     if query.max_hourly is not None:
         hourly = column("hourly")
-        rows = rows[: int(np.searchsorted(rows, np.searchsorted(hourly, query.max_hourly, side="right")))]
+        rows = rows[
+            : int(np.searchsorted(rows, np.searchsorted(hourly, query.max_hourly, side="right")))
+        ]
     if query.min_hourly is not None:
-        rows = rows[int(np.searchsorted(rows, np.searchsorted(column("hourly"), query.min_hourly, side="left"))) :]
+        rows = rows[
+            int(
+                np.searchsorted(
+                    rows, np.searchsorted(column("hourly"), query.min_hourly, side="left")
+                )
+            ) :
+        ]
     for name, codes in question.codes.items():
         if name != indexed and name != "family":
             rows = rows[member_mask(column(name)[rows], codes, question.sizes[name])]
@@ -216,9 +263,13 @@ def _count_mask(question: Question, counts: Array) -> Array:
 def _family_mask(question: Question, column: Callable[[str], Array], rows: Array) -> Array:
     import numpy as np
 
-    mask = column("is_default")[rows] if question.default_families else np.zeros(len(rows), dtype=bool)
+    mask = (
+        column("is_default")[rows] if question.default_families else np.zeros(len(rows), dtype=bool)
+    )
     if question.families and question.codes["family"]:
-        mask = mask | member_mask(column("family")[rows], question.codes["family"], question.sizes["family"])
+        mask = mask | member_mask(
+            column("family")[rows], question.codes["family"], question.sizes["family"]
+        )
     return np.asarray(mask)
 
 
@@ -240,7 +291,9 @@ def _memory_mask(question: Question, column: Callable[[str], Array], rows: Array
     typical = question.typical_codes() if question.query.wants_accelerator else ()
     if typical:
         beside = column("accelerator_count")[rows] > 0
-        mask = mask | (beside & member_mask(column("cloud")[rows], typical, len(question.tables["cloud"])))
+        mask = mask | (
+            beside & member_mask(column("cloud")[rows], typical, len(question.tables["cloud"]))
+        )
     return np.asarray(mask)
 
 
@@ -261,7 +314,9 @@ def _codes_of(store: Store, name: str, text: str, *, with_hosts: bool) -> list[i
     found = list(folded.get(text.strip().lower(), ()))
     if with_hosts:
         head = text.strip().lower() + JOINER
-        found += [code for known, codes in folded.items() if known.startswith(head) for code in codes]
+        found += [
+            code for known, codes in folded.items() if known.startswith(head) for code in codes
+        ]
     return found
 
 

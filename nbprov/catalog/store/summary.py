@@ -100,14 +100,22 @@ class Problem:
     line: int = 0
 
     def __str__(self) -> str:
-        where = f"{self.file} line {self.line}: " if self.line else f"{self.file}: " if self.file else ""
+        where = (
+            f"{self.file} line {self.line}: "
+            if self.line
+            else f"{self.file}: "
+            if self.file
+            else ""
+        )
         return f"{self.cloud}: {where}{self.message}"
 
 
 def accelerators(head: Mapping[str, Any], extra: Sequence[Offer]) -> dict[str, AcceleratorInfo]:
     """Every accelerator by name, those of live offers too."""
     infos = {
-        name: AcceleratorInfo(name, about["maker"], about["memory"], tuple(about["counts"]), tuple(about["clouds"]))
+        name: AcceleratorInfo(
+            name, about["maker"], about["memory"], tuple(about["counts"]), tuple(about["clouds"])
+        )
         for name, about in head["accelerators"].items()
     }
     for offer in extra:
@@ -130,7 +138,10 @@ def places(head: Mapping[str, Any], extra: Sequence[Offer]) -> Places:
     stored: Places = head["places"]
     if not extra:
         return stored
-    merged = {cloud: {region: list(zones) for region, zones in regions.items()} for cloud, regions in stored.items()}
+    merged = {
+        cloud: {region: list(zones) for region, zones in regions.items()}
+        for cloud, regions in stored.items()
+    }
     for offer in extra:
         zones = merged.setdefault(offer.cloud, {}).setdefault(offer.region, [])
         if offer.zone and offer.zone not in zones:
@@ -149,7 +160,9 @@ def cloud_info(head: Mapping[str, Any], extra: Sequence[Offer], cloud: str) -> C
     known = places(head, extra)
     if cloud not in known and cloud not in head["clouds"]:
         raise CatalogError(
-            f"the catalogue has no prices of {cloud!r}", hint=f"it has those of {', '.join(sorted(known))}", code="catalog.no-cloud"
+            f"the catalogue has no prices of {cloud!r}",
+            hint=f"it has those of {', '.join(sorted(known))}",
+            code="catalog.no-cloud",
         )
     nothing: dict[str, Any] = {
         "rows": 0,
@@ -189,13 +202,34 @@ def problems(head: Mapping[str, Any]) -> tuple[Problem, ...]:
     """Files that could not be read, lines of overrides that were not used."""
     found = []
     for cloud, stored in head["clouds"].items():
-        instead = f"prices used instead: {stored['origin']}" if stored["origin"] else f"%nbprov catalog restore {cloud}"
+        instead = (
+            f"prices used instead: {stored['origin']}"
+            if stored["origin"]
+            else f"%nbprov catalog restore {cloud}"
+        )
         found += [Problem(cloud, code, message, instead) for code, message in stored["errors"]]
         for applied in stored["overrides"]:
             for bad in applied["bad"]:
                 hint = "correct it, or delete it: the other lines hold"
-                found.append(Problem(cloud, "catalog.override", bad["message"], hint, applied["file"], bad["line"]))
+                found.append(
+                    Problem(
+                        cloud,
+                        "catalog.override",
+                        bad["message"],
+                        hint,
+                        applied["file"],
+                        bad["line"],
+                    )
+                )
             more = applied["bad_lines"] - len(applied["bad"])
             if more:
-                found.append(Problem(cloud, "catalog.override", f"{more:,} more lines were not used", "", applied["file"]))
+                found.append(
+                    Problem(
+                        cloud,
+                        "catalog.override",
+                        f"{more:,} more lines were not used",
+                        "",
+                        applied["file"],
+                    )
+                )
     return tuple(found)

@@ -4,7 +4,33 @@ from __future__ import annotations
 
 from functools import cache
 
-_SOLD = (4, 5, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 44, 48, 64, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288)
+_SOLD = (
+    4,
+    5,
+    6,
+    8,
+    10,
+    11,
+    12,
+    16,
+    20,
+    24,
+    32,
+    40,
+    44,
+    48,
+    64,
+    80,
+    94,
+    96,
+    128,
+    141,
+    144,
+    180,
+    192,
+    256,
+    288,
+)
 """Sizes in GB that makers print on accelerators."""
 _SAME = 0.006
 """A device that reports its size in GiB under its name in GB keeps back up to this part for itself."""

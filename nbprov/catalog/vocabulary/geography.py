@@ -24,7 +24,9 @@ _PARTS: Mapping[str, str] = {
     "oc": "AU NZ FJ PG NC GU PF",
     "af": "ZA EG NG KE MA TN DZ GH ET TZ UG RW SN CI CM AO BW MU MZ NA ZM ZW LY",
 }
-PART_OF: Mapping[str, str] = {country: part for part, countries in _PARTS.items() for country in countries.split()}
+PART_OF: Mapping[str, str] = {
+    country: part for part, countries in _PARTS.items() for country in countries.split()
+}
 """The part of the world of each country, by its ISO 3166 code."""
 
 PART_WORDS: Mapping[str, str] = {
@@ -49,7 +51,11 @@ _NAMES = (
 )
 COUNTRY_WORDS: Mapping[str, str] = {
     **{code.lower(): code for code in PART_OF},
-    **{name.replace("-", " "): line.split()[0] for line in _NAMES.split("; ") for name in line.split()[1:]},
+    **{
+        name.replace("-", " "): line.split()[0]
+        for line in _NAMES.split("; ")
+        for name in line.split()[1:]
+    },
 }
 """Country by what people write, in lower case with blanks."""
 
@@ -112,7 +118,11 @@ def regions_meant(places: Mapping[str, Iterable[str]], text: str) -> set[tuple[s
     word = place_word(text)
     meant: set[tuple[str, str]] = set()
     for cloud, regions in places.items():
-        here = [region for region in regions if (fits(region) if fits is not None else region.lower() == low)]
+        here = [
+            region
+            for region in regions
+            if (fits(region) if fits is not None else region.lower() == low)
+        ]
         if not here and word is not None:
             here = [region for region in regions if word.holds(ground_of(cloud, region))]
         meant.update((cloud, region) for region in here)
@@ -154,7 +164,9 @@ _LISTED: Mapping[str, Mapping[str, str]] = {
 }
 _AZURE = _by_name(_AZURE_PARTS)
 _DROPLETS = _by_name(_DO)
-_AZURE_US = re.compile(r"^(north|south|east|west)*(central)?us(gov\w+|dod\w+)?\d?(euap|stg|stage)?$")
+_AZURE_US = re.compile(
+    r"^(north|south|east|west)*(central)?us(gov\w+|dod\w+)?\d?(euap|stg|stage)?$"
+)
 _HEADS: Mapping[str, str] = {
     "ap": "as",
     "asia": "as",
@@ -189,7 +201,9 @@ def _country(cloud: str, region: str) -> str:
         if _AZURE_US.match(low):
             return "US"
         # The longest fragment decides: `southeastasia` holds `eastasia`, `southafrica` must not be looked up by a shorter one.
-        return next((_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), "")
+        return next(
+            (_AZURE[part] for part in sorted(_AZURE, key=len, reverse=True) if part in low), ""
+        )
     if cloud == "do":
         return _DROPLETS.get(low[:3], "")
     listed = _LISTED.get(cloud, {}).get(low)
@@ -205,7 +219,14 @@ def _spelled(region: str) -> str:
         if codes and (len(codes) > 1 or codes[0] in PART_OF):
             code = codes[-2] if len(codes) > 1 else codes[0]
             return code if code in PART_OF else ""
-        return next((COUNTRY_WORDS[part.lower()] for part in reversed(parts) if part.lower() in COUNTRY_WORDS), "")
+        return next(
+            (
+                COUNTRY_WORDS[part.lower()]
+                for part in reversed(parts)
+                if part.lower() in COUNTRY_WORDS
+            ),
+            "",
+        )
     low = region.strip().lower()
     whole = COUNTRY_WORDS.get(low)
     if whole:

@@ -14,7 +14,9 @@ DEFAULT_FAMILIES = "default"
 GENERAL_PURPOSE: Mapping[str, frozenset[str]] = {
     "aws": frozenset({"m6i", "m6id", "m7i", "r6i", "r6id", "r7i", "c6i", "c6id", "c7i"}),
     "azure": frozenset({"Ds_v5", "Es_v5", "Fs_v2"}),
-    "gcp": frozenset(f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")),
+    "gcp": frozenset(
+        f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")
+    ),
 }
 """The families a request without accelerator and type is served from. Clouds that are not named here have no such choice: all they sell is default."""
 

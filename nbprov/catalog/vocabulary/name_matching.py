@@ -86,11 +86,17 @@ def pattern(text: str) -> Callable[[str], object] | None:
 @lru_cache(maxsize=256)
 def _compiled(expression: str) -> re.Pattern[str]:
     if len(expression) > LONGEST_PATTERN:
-        raise QueryError(f"a pattern of {len(expression):,} letters is too long", hint=f"{LONGEST_PATTERN} are enough for a name")
+        raise QueryError(
+            f"a pattern of {len(expression):,} letters is too long",
+            hint=f"{LONGEST_PATTERN} are enough for a name",
+        )
     try:
         return re.compile(expression, re.IGNORECASE)
     except (re.error, OverflowError, RecursionError) as error:
-        raise QueryError(f"/{expression}/ is not a regular expression: {error}", hint="write /A100.*/, or A100* without slashes") from error
+        raise QueryError(
+            f"/{expression}/ is not a regular expression: {error}",
+            hint="write /A100.*/, or A100* without slashes",
+        ) from error
 
 
 def close(name: str, known: Iterable[str], n: int = 5) -> list[str]:

@@ -11,7 +11,10 @@ from nbprov.catalog.errors import QueryError, UnknownName
 
 from . import name_matching
 
-_SIZE = re.compile(r"^(?:(?P<maker>[a-z]+):)?(?P<size>\d+(?:\.\d+)?)\s*gi?b?(?P<more>\+)?(?::(?P<count>[^:]*))?$", re.IGNORECASE)
+_SIZE = re.compile(
+    r"^(?:(?P<maker>[a-z]+):)?(?P<size>\d+(?:\.\d+)?)\s*gi?b?(?P<more>\+)?(?::(?P<count>[^:]*))?$",
+    re.IGNORECASE,
+)
 _HINT = "write A100, A100:8, A100:4+, 80GB+, nvidia:24GB:2, A100* or /A100.*/"
 
 
@@ -60,7 +63,11 @@ def read(text: str) -> Asked:
     if size is not None:
         if not float(size["size"]) > 0:
             raise QueryError(f"{text!r} is no size of memory", hint=_HINT)
-        asked = Asked(device_gib=float(size["size"]), device_at_least=bool(size["more"]), maker=(size["maker"] or "").lower())
+        asked = Asked(
+            device_gib=float(size["size"]),
+            device_at_least=bool(size["more"]),
+            maker=(size["maker"] or "").lower(),
+        )
         return _counted(asked, size["count"], text)
     name, colon, count = said.partition(":")
     if not name.strip() or ":" in count:
@@ -100,4 +107,6 @@ def _counted(asked: Asked, text: str | None, whole: str) -> Asked:
         count = math.nan
     if not 0 < count < math.inf:
         raise QueryError(f"{whole!r}: the count after the colon is a positive number", hint=_HINT)
-    return Asked(asked.name, count, said.endswith("+"), asked.device_gib, asked.device_at_least, asked.maker)
+    return Asked(
+        asked.name, count, said.endswith("+"), asked.device_gib, asked.device_at_least, asked.maker
+    )

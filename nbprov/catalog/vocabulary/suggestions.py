@@ -24,23 +24,51 @@ def unknown_names(catalog: Catalog, query: Query) -> list[UnknownName]:
     Each is looked for within what the names before it leave: a region among those of the clouds that were named.
     """
     places = catalog.places()
-    found = [UnknownName(name, close(name, places, SHOWN), "cloud") for name in _missing(names(query.cloud), places)]
+    found = [
+        UnknownName(name, close(name, places, SHOWN), "cloud")
+        for name in _missing(names(query.cloud), places)
+    ]
     clouds = _chosen(names(query.cloud), places)
     regions = {region for cloud in clouds for region in places[cloud]}
-    unplaced = [text for text in names(query.region) if not any(cloud in clouds for cloud, _ in catalog.place_words(text))]
-    found += [UnknownName(name, close(name, regions, SHOWN) or sorted(regions)[:SHOWN], "region") for name in unplaced]
-    known = {region for text in names(query.region) for cloud, region in catalog.place_words(text) if cloud in clouds} or regions
-    zones = {zone for cloud in clouds for region in known & places[cloud].keys() for zone in places[cloud][region]}
+    unplaced = [
+        text
+        for text in names(query.region)
+        if not any(cloud in clouds for cloud, _ in catalog.place_words(text))
+    ]
+    found += [
+        UnknownName(name, close(name, regions, SHOWN) or sorted(regions)[:SHOWN], "region")
+        for name in unplaced
+    ]
+    known = {
+        region
+        for text in names(query.region)
+        for cloud, region in catalog.place_words(text)
+        if cloud in clouds
+    } or regions
+    zones = {
+        zone
+        for cloud in clouds
+        for region in known & places[cloud].keys()
+        for zone in places[cloud][region]
+    }
     for name in _missing(names(query.zone), zones):
-        ids = set(aws_zone_ids.ids_of(name)) & zones if aws_zone_ids.looks_like_name(name) else set()
+        ids = (
+            set(aws_zone_ids.ids_of(name)) & zones if aws_zone_ids.looks_like_name(name) else set()
+        )
         if not ids:
             found.append(UnknownName(name, close(name, zones, SHOWN), "zone"))
     if query.instance_type:
         types = catalog.instance_types(clouds if query.cloud else ())
         hosts = types | {name.partition("+")[0] for name in types}
-        found += [UnknownName(name, close(name, types, SHOWN), "instance type") for name in _missing(names(query.instance_type), hosts)]
+        found += [
+            UnknownName(name, close(name, types, SHOWN), "instance type")
+            for name in _missing(names(query.instance_type), hosts)
+        ]
     kinds = catalog.accelerators()
-    found += [UnknownName(name, close(name, kinds, SHOWN)) for name in _missing(names(query.accelerator), kinds)]
+    found += [
+        UnknownName(name, close(name, kinds, SHOWN))
+        for name in _missing(names(query.accelerator), kinds)
+    ]
     return found
 
 
@@ -62,7 +90,11 @@ def _missing(wanted: Iterable[str], known: Iterable[str]) -> list[str]:
     result = []
     for text in wanted:
         fits = pattern(text)
-        if not (any(fits(name) for name in low.values()) if fits is not None else text.strip().lower() in low):
+        if not (
+            any(fits(name) for name in low.values())
+            if fits is not None
+            else text.strip().lower() in low
+        ):
             result.append(text)
     return result
 

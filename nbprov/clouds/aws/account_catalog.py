@@ -20,7 +20,14 @@ from .account_detection import NEEDS, credentials_lie_about, sdk_is_there
 from .gpu_families import Accelerator
 
 PRODUCT = "Linux/UNIX"
-THROTTLED = ("RequestLimitExceeded", "Throttling", "ThrottlingException", "RequestThrottled", "EC2ThrottledException", "SlowDown")
+THROTTLED = (
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+    "RequestThrottled",
+    "EC2ThrottledException",
+    "SlowDown",
+)
 REFUSED = (
     "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "ExpiredToken", "ExpiredTokenException", "RequestExpired",
     "InvalidAccessKeyId", "MissingAuthenticationToken",
@@ -62,7 +69,11 @@ class Account:
         self._url = context.endpoints.get("ec2")
         self._lock = threading.Lock()
         # Tried again here, by the rules of `Http`, so that a stop is heeded between two tries.
-        self._config = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"total_max_attempts": 1})
+        self._config = Config(
+            connect_timeout=CONNECT_SECONDS,
+            read_timeout=READ_SECONDS,
+            retries={"total_max_attempts": 1},
+        )
         self._session = boto3.session.Session(
             aws_access_key_id=keys.get("access_key_id"),
             aws_secret_access_key=keys.get("secret_access_key"),
@@ -95,7 +106,9 @@ class Account:
             `AuthFailure`); `credentials`, `rate_limit` and `transient` as they say.
         """
         with self._lock:
-            client = self._session.client("ec2", region_name=region, endpoint_url=self._url, config=self._config)
+            client = self._session.client(
+                "ec2", region_name=region, endpoint_url=self._url, config=self._config
+            )
         ask = _Asker(client, region, self._http)
         # The smallest answer first: it tells whether the account may use the region at all.
         zones = {
@@ -107,27 +120,44 @@ class Account:
         view = RegionView()
         usable = set(zones.values())
         for page in ask.pages(
-            "DescribeInstanceTypeOfferings", client.describe_instance_type_offerings, LocationType="availability-zone-id"
+            "DescribeInstanceTypeOfferings",
+            client.describe_instance_type_offerings,
+            LocationType="availability-zone-id",
         ):
             for offering in page["InstanceTypeOfferings"]:
                 if offering["Location"] in usable:
-                    view.offered.setdefault(offering["InstanceType"], []).append(offering["Location"])
+                    view.offered.setdefault(offering["InstanceType"], []).append(
+                        offering["Location"]
+                    )
         for page in ask.pages("DescribeInstanceTypes", client.describe_instance_types):
-            view.types.update({one["InstanceType"]: described(one) for one in page["InstanceTypes"]})
+            view.types.update(
+                {one["InstanceType"]: described(one) for one in page["InstanceTypes"]}
+            )
         self._add_spot(view, ask, client, zones)
         return view
 
-    def _add_spot(self, view: RegionView, ask: _Asker, client: Any, zones: Mapping[str, str]) -> None:
+    def _add_spot(
+        self, view: RegionView, ask: _Asker, client: Any, zones: Mapping[str, str]
+    ) -> None:
         newest: dict[tuple[str, str], datetime] = {}
         # From now on: the price that holds at this moment is given with the time it began.
         pages = ask.pages(
-            "DescribeSpotPriceHistory", client.describe_spot_price_history, ProductDescriptions=[PRODUCT], StartTime=datetime.now(UTC)
+            "DescribeSpotPriceHistory",
+            client.describe_spot_price_history,
+            ProductDescriptions=[PRODUCT],
+            StartTime=datetime.now(UTC),
         )
         for page in pages:
             for entry in page["SpotPriceHistory"]:
-                zone = entry.get("AvailabilityZoneId") or zones.get(entry.get("AvailabilityZone", ""))
+                zone = entry.get("AvailabilityZoneId") or zones.get(
+                    entry.get("AvailabilityZone", "")
+                )
                 amount = price(entry.get("SpotPrice"))
-                if not zone or amount is None or entry.get("ProductDescription", PRODUCT) != PRODUCT:
+                if (
+                    not zone
+                    or amount is None
+                    or entry.get("ProductDescription", PRODUCT) != PRODUCT
+                ):
                     continue
                 place, since = (entry["InstanceType"], zone), entry["Timestamp"]
                 if place not in newest or since > newest[place]:
@@ -153,7 +183,13 @@ class _Asker:
             if not following:
                 return
             if following == token:
-                raise CloudError(Failure(Cause.TRANSIENT, f"EC2 in {self._region} repeats the pages of {action}", code="odd-answer"))
+                raise CloudError(
+                    Failure(
+                        Cause.TRANSIENT,
+                        f"EC2 in {self._region} repeats the pages of {action}",
+                        code="odd-answer",
+                    )
+                )
             token = following
 
     def _called(self, action: str, call: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -169,12 +205,19 @@ class _Asker:
             if "Credential" in name or "Token" in name or "Profile" in name or "SSO" in name:
                 raise CloudError(Failure(Cause.CREDENTIALS, str(error), code=name)) from None
             unopened = (
-                self._client.meta.endpoint_url if name in ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError") else ""
+                self._client.meta.endpoint_url
+                if name
+                in ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError")
+                else ""
             )
             code = UNREACHABLE if unopened else name
-            failed = CloudError(Failure(Cause.TRANSIENT, f"EC2 in {self._region}: {error}", code=code))
+            failed = CloudError(
+                Failure(Cause.TRANSIENT, f"EC2 in {self._region}: {error}", code=code)
+            )
             raise (
-                Broken(failed, unreached=unopened) if "Endpoint" in name or "Connection" in name or "Timeout" in name else failed
+                Broken(failed, unreached=unopened)
+                if "Endpoint" in name or "Connection" in name or "Timeout" in name
+                else failed
             ) from None
 
     def _translated(self, action: str, answer: Mapping[str, Any]) -> Exception:
@@ -183,16 +226,28 @@ class _Asker:
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         where = f"EC2 in {self._region}"
         if code == "AuthFailure":
-            return CloudError(Failure(Cause.PERMISSION, f"this account has no access to {self._region}: {said}", code=code))
+            return CloudError(
+                Failure(
+                    Cause.PERMISSION,
+                    f"this account has no access to {self._region}: {said}",
+                    code=code,
+                )
+            )
         if code in REFUSED:
             return CloudError(Failure(Cause.CREDENTIALS, f"{where}: {said}", code=code))
         if code in FORBIDDEN:
             return CloudError(
-                Failure(Cause.PERMISSION, f"ec2:{action} is not allowed to this AWS user in {self._region}: {said}", code=code)
+                Failure(
+                    Cause.PERMISSION,
+                    f"ec2:{action} is not allowed to this AWS user in {self._region}: {said}",
+                    code=code,
+                )
             )
         if code in THROTTLED:
             return Broken(CloudError(Failure(Cause.RATE_LIMIT, f"{where}: {said}", code=code)))
-        error = CloudError(Failure(Cause.TRANSIENT, f"{where}, {action}: {code} {said}".strip(), code=code))
+        error = CloudError(
+            Failure(Cause.TRANSIENT, f"{where}, {action}: {code} {said}".strip(), code=code)
+        )
         return Broken(error) if status >= 500 else error
 
 

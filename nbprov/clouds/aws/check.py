@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from nbprov.clouds.base import CHECK_SECONDS
@@ -44,8 +45,12 @@ def check(session: Session, networks: Networks, name: str) -> CheckResult:
     if lacking := missing():
         return CheckResult(name, enabled=False, problem=lacking)
     # All of it in a thread of its own: a credential process of the user's, or a sign-on, may take as long as it likes.
-    good, bad = every(["check"], lambda _: _check(session, networks, name), CHECK_SECONDS - ROOM / 2)
-    return good["check"] if good else CheckResult(name, enabled=False, problem=_failure(bad["check"]))
+    good, bad = every(
+        ["check"], lambda _: _check(session, networks, name), CHECK_SECONDS - ROOM / 2
+    )
+    return (
+        good["check"] if good else CheckResult(name, enabled=False, problem=_failure(bad["check"]))
+    )
 
 
 def _check(session: Session, networks: Networks, name: str) -> CheckResult:
@@ -54,25 +59,32 @@ def _check(session: Session, networks: Networks, name: str) -> CheckResult:
         "who": lambda: session.call(home, "GetCallerIdentity", QUICK, service="sts"),
         "may": lambda: _may_launch(session, home),
         "zones": lambda: _zone_names(session, networks),
-        **{family: (lambda f=family: quotas.limit(session, home, f, spot=False)) for family in FAMILIES},  # type: ignore[misc]
+        **{f: partial(quotas.limit, session, home, f, spot=False) for f in FAMILIES},
     }
     good, bad = every(looks, lambda key: looks[key](), CHECK_SECONDS - ROOM)
     if "who" in bad:
         return CheckResult(name, enabled=False, credential=source, problem=_failure(bad["who"]))
     who, missing = good["who"], good.get("may")
-    limits = ", ".join(f"{family} {good[family]:g}" for family in FAMILIES if good.get(family) is not None)
+    limits = ", ".join(
+        f"{family} {good[family]:g}" for family in FAMILIES if good.get(family) is not None
+    )
     unread = next((_failure(bad[family]).message for family in FAMILIES if family in bad), "")
     details = [
         f"user: {who['Arn']}",
-        f"region of the configuration: {home}" + (f"; looked into: {', '.join(narrowed())}" if narrowed() else ""),
+        f"region of the configuration: {home}"
+        + (f"; looked into: {', '.join(narrowed())}" if narrowed() else ""),
         f"quota in {home}, vCPUs on demand: {limits}" if limits else "",
         f"quotas in {home} could not be read: {unread}" if unread and not limits else "",
-        f"a trial of a create was refused: {missing.message}" if missing and not _is_shut(missing) else "",
+        f"a trial of a create was refused: {missing.message}"
+        if missing and not _is_shut(missing)
+        else "",
     ]
     names, closed = good.get("zones", ((), ()))
     problem = missing if missing and _is_shut(missing) else _closed(closed)
     told = tuple(d for d in details if d)
-    return CheckResult(name, problem is None, str(who["Account"]), source, problem, told, tuple(names))
+    return CheckResult(
+        name, problem is None, str(who["Account"]), source, problem, told, tuple(names)
+    )
 
 
 def _is_shut(failure: Failure) -> bool:
@@ -88,26 +100,39 @@ def _source(session: Session) -> str:
     boto = session.boto()
     found = boto.get_credentials()
     words = _SOURCES.get(found.method, str(found.method))
-    if found.method in ("shared-credentials-file", "config-file", "assume-role", "sso", "login", "custom-process"):
+    if found.method in (
+        "shared-credentials-file",
+        "config-file",
+        "assume-role",
+        "sso",
+        "login",
+        "custom-process",
+    ):
         words += f", profile {boto.profile_name}"
     key = str(found.get_frozen_credentials().access_key or "")
     return f"{words}, key {key[:4]}…{key[-4:]}" if len(key) >= 12 else words
 
 
-def _zone_names(session: Session, networks: Networks) -> tuple[list[tuple[str, str, str]], list[str]]:
+def _zone_names(
+    session: Session, networks: Networks
+) -> tuple[list[tuple[str, str, str]], list[str]]:
     """This account's names for zones, with their ids and regions, of the regions that answer in time; and the regions that it may not use."""
     good, bad = every(session.regions(), networks.zone_ids, ZONES_SECONDS)
-    closed = sorted(region for region, error in bad.items() if good and _failure(error).cause is Cause.PERMISSION)
-    return sorted((known, zone, region) for region, zones in good.items() for zone, known in zones.items()), closed
+    closed = sorted(
+        region
+        for region, error in bad.items()
+        if good and _failure(error).cause is Cause.PERMISSION
+    )
+    return sorted(
+        (known, zone, region) for region, zones in good.items() for zone, known in zones.items()
+    ), closed
 
 
 def _closed(regions: Sequence[str]) -> Failure | None:
     """The problem of an account that may use some regions and others not: its machines could never all be listed."""
     if not regions:
         return None
-    words = (
-        f"this user may not look into {', '.join(regions)}, so no listing would be whole: name the regions you use in {REGIONS_VARIABLE}"
-    )
+    words = f"this user may not look into {', '.join(regions)}, so no listing would be whole: name the regions you use in {REGIONS_VARIABLE}"
     return Failure(Cause.PERMISSION, words, "ClosedRegions", Scope.ACCOUNT)
 
 
@@ -135,10 +160,17 @@ def _may_launch(session: Session, region: str) -> Failure | None:
         named = _ACTION.search(failure.message)
         action = named[1] if named else "ec2:RunInstances, or ec2:CreateTags with it"
         return Failure(
-            Cause.PERMISSION, f"{action} is not allowed to this user in {region}: {failure.message}", failure.code, failure.scope
+            Cause.PERMISSION,
+            f"{action} is not allowed to this user in {region}: {failure.message}",
+            failure.code,
+            failure.scope,
         )
     return None
 
 
 def _failure(error: Exception) -> Failure:
-    return error.failure if isinstance(error, CloudError) else Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")
+    return (
+        error.failure
+        if isinstance(error, CloudError)
+        else Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}")
+    )

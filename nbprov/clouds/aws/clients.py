@@ -41,7 +41,17 @@ _BOUNDS: Mapping[str, tuple[Seconds, Seconds, int]] = {
     QUICK: (1.5, 2.5, 1),
 }
 T = TypeVar("T")
-_LOGGERS = ("endpoint", "hooks", "auth", "httpsession", "awsrequest", "parsers", "client", "retryhandler", "regions")
+_LOGGERS = (
+    "endpoint",
+    "hooks",
+    "auth",
+    "httpsession",
+    "awsrequest",
+    "parsers",
+    "client",
+    "retryhandler",
+    "regions",
+)
 
 
 class _NoStartScript(logging.Filter):
@@ -72,9 +82,7 @@ class Session:
     def _held(self) -> Iterator[None]:
         # A credential process of the user's may hang under it: then its thread is lost, and no other is with it.
         if not self._lock.acquire(timeout=CREDENTIALS_SECONDS):
-            words = (
-                f"the AWS credentials could not be read within {CREDENTIALS_SECONDS:g} s (a credential_process, or a sign-on, that hangs?)"
-            )
+            words = f"the AWS credentials could not be read within {CREDENTIALS_SECONDS:g} s (a credential_process, or a sign-on, that hangs?)"
             raise CloudError(Failure(Cause.TRANSIENT, words, "slow-credentials"))
         try:
             yield
@@ -127,7 +135,15 @@ class Session:
         finally:
             self._budget.until = before
 
-    def call(self, region: str, operation: str, kind: str = ASK, *, service: str = "ec2", **arguments: Any) -> Any:
+    def call(
+        self,
+        region: str,
+        operation: str,
+        kind: str = ASK,
+        *,
+        service: str = "ec2",
+        **arguments: Any,
+    ) -> Any:
         """One call, by botocore's name for it (`DescribeInstances`).
 
         Raises
@@ -137,24 +153,51 @@ class Session:
         """
         until = getattr(self._budget, "until", None)
         if until is not None and time.monotonic() > until:
-            raise CloudError(Failure(Cause.TRANSIENT, f"EC2 in {region} took too long to answer; {operation} was not sent", "slow"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    f"EC2 in {region} took too long to answer; {operation} was not sent",
+                    "slow",
+                )
+            )
         client = self.client(service, region, kind)
         try:
             return getattr(client, _method(operation))(**arguments)
         except Exception as error:
             raise self._named(error, operation) from None
 
-    def pages(self, region: str, operation: str, kind: str = ASK, *, service: str = "ec2", **arguments: Any) -> Iterator[Any]:
+    def pages(
+        self,
+        region: str,
+        operation: str,
+        kind: str = ASK,
+        *,
+        service: str = "ec2",
+        **arguments: Any,
+    ) -> Iterator[Any]:
         """All pages of an answer. A token that comes back unchanged ends in an error instead of never."""
         token = ""
         while True:
-            page = self.call(region, operation, kind, service=service, **arguments, **({"NextToken": token} if token else {}))
+            page = self.call(
+                region,
+                operation,
+                kind,
+                service=service,
+                **arguments,
+                **({"NextToken": token} if token else {}),
+            )
             yield page
             following = page.get("NextToken") or ""
             if not following:
                 return
             if following == token:
-                raise CloudError(Failure(Cause.TRANSIENT, f"EC2 in {region} repeats the pages of {operation}", "odd-answer"))
+                raise CloudError(
+                    Failure(
+                        Cause.TRANSIENT,
+                        f"EC2 in {region} repeats the pages of {operation}",
+                        "odd-answer",
+                    )
+                )
             token = following
 
     def account(self) -> str:
@@ -165,7 +208,13 @@ class Session:
         before = self.boto()
         number = str(self.call(self.home(), "GetCallerIdentity", QUICK, service="sts")["Account"])
         if self.boto() is not before:
-            raise CloudError(Failure(Cause.TRANSIENT, "the AWS credentials changed while it was asked whose they are", "changed"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "the AWS credentials changed while it was asked whose they are",
+                    "changed",
+                )
+            )
         self.keep(("account",), number)
         return number
 
@@ -185,7 +234,11 @@ class Session:
         if known:
             return known
         answer = self.call(self.home(), "DescribeRegions")
-        found = tuple(sorted(r["RegionName"] for r in answer["Regions"] if r.get("OptInStatus") != "not-opted-in"))
+        found = tuple(
+            sorted(
+                r["RegionName"] for r in answer["Regions"] if r.get("OptInStatus") != "not-opted-in"
+            )
+        )
         self.keep(("regions",), found)
         return found
 
@@ -222,7 +275,9 @@ def narrowed() -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.environ.get(REGIONS_VARIABLE, "").replace(",", " ").split()))
 
 
-def everywhere(session: Session, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()) -> dict[str, T]:
+def everywhere(
+    session: Session, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()
+) -> dict[str, T]:
     """Do something in every region that is looked into, and in some others, the list of the regions included in the time.
 
     Raises
@@ -242,18 +297,33 @@ def _worst(bad: Mapping[str, Exception]) -> CloudError:
     """The error for regions that could not be asked; of several the one that tells most."""
 
     def passing(error: Exception) -> bool:
-        return isinstance(error, CloudError) and error.failure.cause in (Cause.TRANSIENT, Cause.RATE_LIMIT)
+        return isinstance(error, CloudError) and error.failure.cause in (
+            Cause.TRANSIENT,
+            Cause.RATE_LIMIT,
+        )
 
-    region, error = min(bad.items(), key=lambda pair: (not isinstance(pair[1], CloudError), passing(pair[1]), pair[0]))
+    region, error = min(
+        bad.items(),
+        key=lambda pair: (not isinstance(pair[1], CloudError), passing(pair[1]), pair[0]),
+    )
     if not isinstance(error, CloudError):
-        return CloudError(Failure(Cause.UNKNOWN, f"EC2 in {region} could not be listed: {type(error).__name__}: {error}"))
+        return CloudError(
+            Failure(
+                Cause.UNKNOWN,
+                f"EC2 in {region} could not be listed: {type(error).__name__}: {error}",
+            )
+        )
     words = f"EC2 in {region} could not be listed: {error.failure.message}"
     if error.failure.cause is Cause.PERMISSION:
-        words += f" (where an account may not use a region, {REGIONS_VARIABLE} names those that it uses)"
+        words += (
+            f" (where an account may not use a region, {REGIONS_VARIABLE} names those that it uses)"
+        )
     return CloudError(replace(error.failure, message=words))
 
 
-def every(things: Iterable[str], work: Callable[[str], T], seconds: Seconds) -> tuple[dict[str, T], dict[str, Exception]]:
+def every(
+    things: Iterable[str], work: Callable[[str], T], seconds: Seconds
+) -> tuple[dict[str, T], dict[str, Exception]]:
     """Do something for many regions at once, in daemon threads, for at most so many seconds.
 
     Returns
@@ -294,7 +364,13 @@ def every(things: Iterable[str], work: Callable[[str], T], seconds: Seconds) -> 
             good[name] = result  # type: ignore[assignment]
     for name in names:
         if name not in good and name not in bad:
-            bad[name] = CloudError(Failure(Cause.TRANSIENT, f"EC2 in {name} did not answer within {seconds:g} s", "no-answer"))
+            bad[name] = CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    f"EC2 in {name} did not answer within {seconds:g} s",
+                    "no-answer",
+                )
+            )
     return good, bad
 
 

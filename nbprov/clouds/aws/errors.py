@@ -79,7 +79,10 @@ _TABLE = (
     Line(r"IdempotentParameterMismatch|MissingParameter|UnknownParameter|ValidationError|TagLimitExceeded|TagPolicyViolation|MissingInput", Cause.BAD_REQUEST),
     Line(r"ParameterNotFound|InvalidInstanceID\.Malformed|InvalidVolume\..*|UserDataTooLarge", Cause.BAD_REQUEST),
 )  # fmt: skip
-_COMPILED = tuple((re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line) for line in _TABLE)
+_COMPILED = tuple(
+    (re.compile(line.code), re.compile(line.message, re.IGNORECASE) if line.message else None, line)
+    for line in _TABLE
+)
 # "Client." and "Server." stand before the codes of StateReason, and before all codes in CloudTrail.
 _SIDE = re.compile(r"^(Client|Server)\.")
 _ENCODED = re.compile(r"\s*Encoded authorization failure message: \S+", re.IGNORECASE)
@@ -88,7 +91,9 @@ _VALUE = re.compile(r", value: .*?(?=, (?:type|valid)|$)", re.DOTALL)
 _ZERO = re.compile(r"\blimit of 0\b")
 
 
-def failure_of(code: str, message: str, *, status: int = 0, call: str = "", retry_after: Seconds | None = None) -> Failure:
+def failure_of(
+    code: str, message: str, *, status: int = 0, call: str = "", retry_after: Seconds | None = None
+) -> Failure:
     """The failure that an answer of AWS means.
 
     Parameters
@@ -116,7 +121,9 @@ def failure_of(code: str, message: str, *, status: int = 0, call: str = "", retr
                 words,
                 code,
                 scope=line.scope,
-                retry_after=retry_after if line.cause in (Cause.RATE_LIMIT, Cause.TRANSIENT) else None,
+                retry_after=retry_after
+                if line.cause in (Cause.RATE_LIMIT, Cause.TRANSIENT)
+                else None,
                 limit_is_zero=line.cause is Cause.QUOTA and bool(_ZERO.search(words)),
             )
     return Failure(_by_status(status, call), words, code, retry_after=retry_after)
@@ -152,15 +159,32 @@ def failure_of_exception(error: BaseException, *, call: str = "") -> Failure | N
         return Failure(Cause.CREDENTIALS, text, name)
     if name in _LOST:
         return Failure(Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.TRANSIENT, text, name)
-    if name in ("ParamValidationError", "InvalidRegionError", "NoRegionError", "UnknownRegionError", "InvalidConfigError"):
+    if name in (
+        "ParamValidationError",
+        "InvalidRegionError",
+        "NoRegionError",
+        "UnknownRegionError",
+        "InvalidConfigError",
+    ):
         return Failure(Cause.BAD_REQUEST, _VALUE.sub("", text), name)
-    return Failure(Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.UNKNOWN, f"{name}: {text}", name)
+    return Failure(
+        Cause.UNKNOWN_OUTCOME if call == CREATE else Cause.UNKNOWN, f"{name}: {text}", name
+    )
 
 
-_UNSENT = frozenset({"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"})
+_UNSENT = frozenset(
+    {"EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError", "SSLError"}
+)
 """No connection opened: nothing was asked for."""
 _LOST = frozenset(
-    {"ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ResponseParserError", "IncompleteReadError", "ResponseStreamingError"}
+    {
+        "ReadTimeoutError",
+        "ConnectionClosedError",
+        "HTTPClientError",
+        "ResponseParserError",
+        "IncompleteReadError",
+        "ResponseStreamingError",
+    }
 )
 """The request left; what came of it was not heard."""
 
@@ -180,6 +204,8 @@ def _of_response(response: Mapping[str, Any], call: str) -> Failure:
 def of_state(code: str, message: str) -> Failure:
     """Why a machine ended, out of its `StateReason`: what would be a passing fault of a call is a machine that did not work."""
     found = failure_of(code, message)
-    if found.cause is Cause.TRANSIENT or (found.cause is Cause.UNKNOWN and code.startswith("Server.")):
+    if found.cause is Cause.TRANSIENT or (
+        found.cause is Cause.UNKNOWN and code.startswith("Server.")
+    ):
         return replace(found, cause=Cause.UNHEALTHY, retry_after=None)
     return found

@@ -45,7 +45,11 @@ def drop(name: str, key: str) -> None:
 def _change(name: str, added: dict[str, Any], dropped: str) -> None:
     now = time.time()
     with _lock, contextlib.suppress(OSError):
-        entries = {k: v for k, v in _all(name).items() if k != dropped and isinstance(v, dict) and now - float(v.get("at") or 0) < DAY}
+        entries = {
+            k: v
+            for k, v in _all(name).items()
+            if k != dropped and isinstance(v, dict) and now - float(v.get("at") or 0) < DAY
+        }
         entries |= added
         file = path(name)
         file.parent.mkdir(parents=True, exist_ok=True)

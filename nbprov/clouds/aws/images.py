@@ -18,13 +18,21 @@ from . import fact_cache as kept
 from .clients import Session
 from .gpu_families import FAMILIES, family_of
 
-UBUNTU = "/aws/service/canonical/ubuntu/server/{release}/stable/current/{arch}/hvm/ebs-{disk}/ami-id"
+UBUNTU = (
+    "/aws/service/canonical/ubuntu/server/{release}/stable/current/{arch}/hvm/ebs-{disk}/ami-id"
+)
 GPU = "/aws/service/deeplearning/ami/{arch}/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id"
 NEURON = "/aws/service/neuron/dlami/base/ubuntu-22.04/latest/image_id"
 NAMES = {
     # The same images by owner and name, for who may not ask SSM: the policy AmazonEC2FullAccess does not allow it.
-    UBUNTU.split("{")[0]: ("099720109477", "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-{deb}-server-*"),
-    GPU.split("{")[0]: ("amazon", "Deep Learning {arm}Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ????????"),
+    UBUNTU.split("{")[0]: (
+        "099720109477",
+        "ubuntu/images/hvm-ssd-gp3/ubuntu-noble-24.04-{deb}-server-*",
+    ),
+    GPU.split("{")[0]: (
+        "amazon",
+        "Deep Learning {arm}Base OSS Nvidia Driver GPU AMI (Ubuntu 22.04) ????????",
+    ),
     NEURON: ("amazon", "Deep Learning Base Neuron AMI (Ubuntu 22.04) ????????"),
 }
 NO_DRIVER = frozenset({"p2", "p3", "p3dn", "g3", "g3s", "g4ad", "dl1"})
@@ -69,7 +77,11 @@ def arch_of(offer: Offer) -> str:
         return offer.arch
     family = family_of(offer.instance_type)
     digits = family.lstrip("abcdefghijklmnopqrstuvwxyz")
-    return "arm64" if family in ARM or (digits[1:2] == "g" and not family.startswith("p")) else "x86_64"
+    return (
+        "arm64"
+        if family in ARM or (digits[1:2] == "g" and not family.startswith("p"))
+        else "x86_64"
+    )
 
 
 def parameters_for(offer: Offer) -> tuple[str, ...]:
@@ -77,7 +89,10 @@ def parameters_for(offer: Offer) -> tuple[str, ...]:
     arch = arch_of(offer)
     family = family_of(offer.instance_type)
     deb = "amd64" if arch == "x86_64" else arch
-    plain = (UBUNTU.format(release="24.04", arch=deb, disk="gp3"), UBUNTU.format(release="22.04", arch=deb, disk="gp2"))
+    plain = (
+        UBUNTU.format(release="24.04", arch=deb, disk="gp3"),
+        UBUNTU.format(release="22.04", arch=deb, disk="gp2"),
+    )
     if family in NO_DRIVER:
         return plain
     if family.startswith(("trn", "inf")):
@@ -109,7 +124,11 @@ def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineIma
     names = (wanted[len(mark) :],) if wanted else parameters_for(offer)
     key = f"{region} {names[0]}"
     remembered = kept.read("images", key)
-    found = str(remembered) if remembered else _looked_up(session, region, names, asked_for=bool(wanted))
+    found = (
+        str(remembered)
+        if remembered
+        else _looked_up(session, region, names, asked_for=bool(wanted))
+    )
     image = _described(session, region, found)
     if not remembered:
         kept.write("images", {key: found})
@@ -147,8 +166,14 @@ def _by_name(session: Session, region: str, parameter: str, refused: CloudError)
     arm = "/arm64/" in parameter
     name = pattern.format(deb="arm64" if arm else "amd64", arm="ARM64 " if arm else "")
     filters = [{"Name": "name", "Values": [name]}, {"Name": "state", "Values": ["available"]}]
-    rows = [i for page in session.pages(region, "DescribeImages", Owners=[owner], Filters=filters) for i in page["Images"]]
-    newest = max(rows, key=lambda i: (str(i.get("CreationDate", "")), str(i["ImageId"])), default=None)
+    rows = [
+        i
+        for page in session.pages(region, "DescribeImages", Owners=[owner], Filters=filters)
+        for i in page["Images"]
+    ]
+    newest = max(
+        rows, key=lambda i: (str(i.get("CreationDate", "")), str(i["ImageId"])), default=None
+    )
     if newest is None:
         raise refused
     return str(newest["ImageId"])
@@ -158,13 +183,29 @@ def _described(session: Session, region: str, image: str) -> MachineImage:
     key = f"{region} {image}"
     remembered = kept.read("image-facts", key)
     if isinstance(remembered, list) and len(remembered) == 3:
-        return MachineImage(image, str(remembered[0]), int(remembered[1]), tuple(map(str, remembered[2])))
+        return MachineImage(
+            image, str(remembered[0]), int(remembered[1]), tuple(map(str, remembered[2]))
+        )
     found: list[dict[str, Any]] = session.call(region, "DescribeImages", ImageIds=[image])["Images"]
     if not found:
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{region} has no image {image} that this account may use", "InvalidAMIID.NotFound"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{region} has no image {image} that this account may use",
+                "InvalidAMIID.NotFound",
+            )
+        )
     device = str(found[0].get("RootDeviceName") or "/dev/sda1")
-    disks = {str(d.get("DeviceName")): d["Ebs"] for d in found[0].get("BlockDeviceMappings", []) if d.get("Ebs")}
+    disks = {
+        str(d.get("DeviceName")): d["Ebs"]
+        for d in found[0].get("BlockDeviceMappings", [])
+        if d.get("Ebs")
+    }
     least = int(disks.get(device, {}).get("VolumeSize") or 0)
-    others = sorted(name for name, told in disks.items() if name != device and not told.get("DeleteOnTermination"))
+    others = sorted(
+        name
+        for name, told in disks.items()
+        if name != device and not told.get("DeleteOnTermination")
+    )
     kept.write("image-facts", {key: [device, least, others]})
     return MachineImage(image, device, least, tuple(others))

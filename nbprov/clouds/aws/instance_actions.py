@@ -52,9 +52,17 @@ class Changes:
         for one in ids:
             state = states.get(one, InstanceState.GONE)
             if state in _GONE:
-                raise CloudError(Failure(Cause.NOT_OFFERED, f"{one} is gone and cannot be started", "InvalidInstanceID.NotFound"))
+                raise CloudError(
+                    Failure(
+                        Cause.NOT_OFFERED,
+                        f"{one} is gone and cannot be started",
+                        "InvalidInstanceID.NotFound",
+                    )
+                )
             if state is InstanceState.STOPPING:
-                raise CloudError(Failure(Cause.TRANSIENT, f"{one} is still stopping", "IncorrectInstanceState"))
+                raise CloudError(
+                    Failure(Cause.TRANSIENT, f"{one} is still stopping", "IncorrectInstanceState")
+                )
         for region, found in rows.items():
             stopped = [str(r["InstanceId"]) for r in found if state_of(r) is InstanceState.STOPPED]
             if stopped:
@@ -66,13 +74,27 @@ class Changes:
         wanted = covered(ports)
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
-                tags, groups = tags_of(row), [str(g["GroupId"]) for g in row.get("SecurityGroups", [])]
+                tags, groups = (
+                    tags_of(row),
+                    [str(g["GroupId"]) for g in row.get("SecurityGroups", [])],
+                )
                 some = without(wanted, ssh_port(tags.get(SSH_PORT_LABEL, "")))
                 if not some:
                     continue
-                mine = self._doors.for_ports(region, str(row["VpcId"]), tags.get("nbprov-owner", ""), tags.get("nbprov-token", ""), some)
+                mine = self._doors.for_ports(
+                    region,
+                    str(row["VpcId"]),
+                    tags.get("nbprov-owner", ""),
+                    tags.get("nbprov-token", ""),
+                    some,
+                )
                 if mine not in groups:
-                    self._session.call(region, "ModifyInstanceAttribute", InstanceId=row["InstanceId"], Groups=[*groups, mine])
+                    self._session.call(
+                        region,
+                        "ModifyInstanceAttribute",
+                        InstanceId=row["InstanceId"],
+                        Groups=[*groups, mine],
+                    )
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[Ports]) -> None:
         """Close what `open_ports`, or the launch, opened."""
@@ -80,7 +102,11 @@ class Changes:
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
                 if group := _own_group(row):
-                    self._doors.close(region, group, without(wanted, ssh_port(tags_of(row).get(SSH_PORT_LABEL, ""))))
+                    self._doors.close(
+                        region,
+                        group,
+                        without(wanted, ssh_port(tags_of(row).get(SSH_PORT_LABEL, ""))),
+                    )
 
     def admit(self, ids: Sequence[str]) -> bool:
         """Let this computer in to the machines' groups; whether any rule was changed."""
@@ -89,7 +115,14 @@ class Changes:
             for region, row in self._rows(ids):
                 tags = tags_of(row)
                 owner, port = tags.get("nbprov-owner", ""), ssh_port(tags.get(SSH_PORT_LABEL, ""))
-                shared = next((str(g["GroupId"]) for g in row.get("SecurityGroups", []) if g.get("GroupName") == group_name(owner)), "")
+                shared = next(
+                    (
+                        str(g["GroupId"])
+                        for g in row.get("SecurityGroups", [])
+                        if g.get("GroupName") == group_name(owner)
+                    ),
+                    "",
+                )
                 if shared:
                     groups.setdefault((region, shared, owner), set()).add(port)
             changed = False
@@ -102,7 +135,9 @@ class Changes:
         with self._session.within(CONSOLE_SECONDS):
             for region in self._listing.by_region([instance_id]):
                 try:
-                    answer = self._session.call(region, "GetConsoleOutput", InstanceId=instance_id, Latest=True)
+                    answer = self._session.call(
+                        region, "GetConsoleOutput", InstanceId=instance_id, Latest=True
+                    )
                 except CloudError as error:
                     if error.failure.code in NOT_SEEN:
                         return ""
@@ -123,12 +158,19 @@ class Changes:
         if bad:
             raise next(iter(bad.values()))
         for one, note in away.items():
-            raise CloudError(Failure(Cause.CREDENTIALS, f"{one} was {not_ours_to_see(note)}", "OtherAccount"))
+            raise CloudError(
+                Failure(Cause.CREDENTIALS, f"{one} was {not_ours_to_see(note)}", "OtherAccount")
+            )
 
     def _rows(self, ids: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         """The machines that are not gone, with their regions."""
         placed = self._listing.by_region(ids)
-        return [(region, row) for region, some in placed.items() for row in self._listing.by_id(region, some) if state_of(row) not in _GONE]
+        return [
+            (region, row)
+            for region, some in placed.items()
+            for row in self._listing.by_id(region, some)
+            if state_of(row) not in _GONE
+        ]
 
     def _terminate(self, region: str, ids: Sequence[str]) -> None:
         try:
@@ -171,4 +213,6 @@ def _own_group(row: dict[str, Any]) -> str:
     """The group of the machine's own launch; empty where it has none."""
     tags = tags_of(row)
     name = group_name(tags.get("nbprov-owner", ""), tags.get("nbprov-token", "") or "-")
-    return next((str(g["GroupId"]) for g in row.get("SecurityGroups", []) if g.get("GroupName") == name), "")
+    return next(
+        (str(g["GroupId"]) for g in row.get("SecurityGroups", []) if g.get("GroupName") == name), ""
+    )

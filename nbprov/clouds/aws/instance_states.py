@@ -113,7 +113,11 @@ def node_of(row: Mapping[str, Any], tags: Mapping[str, str]) -> int:
     (2, 3)
     """
     said = tags.get(NODE_TAG, "")
-    return int(said) if said.isascii() and said.isdecimal() and len(said) < 5 else int(row.get("AmiLaunchIndex") or 0)
+    return (
+        int(said)
+        if said.isascii() and said.isdecimal() and len(said) < 5
+        else int(row.get("AmiLaunchIndex") or 0)
+    )
 
 
 def ssh_port(text: str) -> int:

@@ -77,7 +77,9 @@ def write(note: Note) -> None:
         `bad_request` where the disk takes nothing: a machine of which nothing is known afterwards must not be made.
     """
     if not _TOKEN.match(note.token):
-        raise CloudError(Failure(Cause.BAD_REQUEST, "the token of a launch is no name of a file", "bad-token"))
+        raise CloudError(
+            Failure(Cause.BAD_REQUEST, "the token of a launch is no name of a file", "bad-token")
+        )
     file = note.path()
     draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
     try:
@@ -85,7 +87,13 @@ def write(note: Note) -> None:
         draft.write_text(json.dumps(asdict(note)))
         draft.replace(file)
     except OSError as error:
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{file.parent} cannot be written to: {error.strerror}", "no-disk")) from None
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{file.parent} cannot be written to: {error.strerror}",
+                "no-disk",
+            )
+        ) from None
 
 
 def read(token: str) -> Note | None:
@@ -121,7 +129,9 @@ def seen(note: Note, alive: Iterable[str], account: str) -> None:
 
 
 def _all() -> list[Note]:
-    return [note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None]
+    return [
+        note for file in sorted(folder().glob("*.json")) if (note := _of_file(file)) is not None
+    ]
 
 
 def _of_file(file: Path) -> Note | None:

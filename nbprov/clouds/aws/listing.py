@@ -55,10 +55,18 @@ class Listing:
         filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}]
         found = self._in_all(filters, max(0.0, seconds - (time.monotonic() - began)), also=beside)
         if self._session.boto() is not session:
-            raise CloudError(Failure(Cause.TRANSIENT, "the AWS credentials changed while machines were listed", "changed"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "the AWS credentials changed while machines were listed",
+                    "changed",
+                )
+            )
         return [*found, *self._unseen(notes, found)]
 
-    def _unseen(self, notes: Sequence[launch_index.Note], found: Sequence[Instance]) -> builtins.list[Instance]:
+    def _unseen(
+        self, notes: Sequence[launch_index.Note], found: Sequence[Instance]
+    ) -> builtins.list[Instance]:
         """Machines of other accounts, which a listing of this one cannot show; the notes of this one's launches are brought up to date."""
         unseen: builtins.list[Instance] = []
         for note in notes:
@@ -67,14 +75,18 @@ class Listing:
             if not shown and note.account and note.account != self._session.account():
                 unseen += map(partial(_elsewhere, note), note.ids)
             elif shown or note.is_late:
-                launch_index.seen(note, alive, note.account or (self._session.account() if shown else ""))
+                launch_index.seen(
+                    note, alive, note.account or (self._session.account() if shown else "")
+                )
         return unseen
 
     def away(self, ids: Sequence[str]) -> dict[str, launch_index.Note]:
         """Those of these machines that are in another account than the one whose credentials hold now."""
         noted = {one: note for one, note in launch_index.of_ids(ids).items() if note.account}
         try:
-            return {one: note for one, note in noted.items() if note.account != self._session.account()}
+            return {
+                one: note for one, note in noted.items() if note.account != self._session.account()
+            }
         except CloudError:
             # That nobody says whose credentials these are keeps no machine from being ended.
             return {}
@@ -95,7 +107,11 @@ class Listing:
     def by_id(self, region: str, ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
         """The machines with these ids. By a filter, for one id that is not there would fail a request that names them."""
         batches = [ids[at : at + MOST_VALUES] for at in range(0, len(ids), MOST_VALUES)]
-        return [row for batch in batches for row in self.rows(region, [{"Name": "instance-id", "Values": [*batch]}])]
+        return [
+            row
+            for batch in batches
+            for row in self.rows(region, [{"Name": "instance-id", "Values": [*batch]}])
+        ]
 
     def note(self, region: str, ids: Iterable[str]) -> None:
         """Remember where machines are."""
@@ -126,20 +142,33 @@ class Listing:
         return placed
 
     def _asked_everywhere(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
-        found = everywhere(self._session, lambda region: [str(r["InstanceId"]) for r in self.by_id(region, ids)], FIND_SECONDS)
+        found = everywhere(
+            self._session,
+            lambda region: [str(r["InstanceId"]) for r in self.by_id(region, ids)],
+            FIND_SECONDS,
+        )
         return {region: rows for region, rows in found.items() if rows}
 
-    def _in_all(self, filters: Sequence[dict[str, Any]], seconds: Seconds, *, also: Iterable[str] = ()) -> builtins.list[Instance]:
-        found = everywhere(self._session, lambda region: self._in_one(region, filters), seconds, also=also)
+    def _in_all(
+        self, filters: Sequence[dict[str, Any]], seconds: Seconds, *, also: Iterable[str] = ()
+    ) -> builtins.list[Instance]:
+        found = everywhere(
+            self._session, lambda region: self._in_one(region, filters), seconds, also=also
+        )
         return [instance for instances in found.values() for instance in instances]
 
     def _in_one(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[Instance]:
-        return [instance_of(row, region, self._zone_id(region, row)) for row in self.rows(region, filters)]
+        return [
+            instance_of(row, region, self._zone_id(region, row))
+            for row in self.rows(region, filters)
+        ]
 
     def _zone_id(self, region: str, row: dict[str, Any]) -> str:
         place = row.get("Placement", {})
         name = str(place.get("AvailabilityZone", ""))
-        return str(place.get("AvailabilityZoneId") or "") or self._networks.zone_ids(region).get(name, name)
+        return str(place.get("AvailabilityZoneId") or "") or self._networks.zone_ids(region).get(
+            name, name
+        )
 
 
 def not_ours_to_see(note: launch_index.Note) -> str:

@@ -64,7 +64,11 @@ class Networks:
     def zone_name(self, region: str, zone: str) -> str:
         """This account's name for a zone that is given by its id or by its name; empty where the region has no such zone."""
         names = self.zone_ids(region)
-        return zone if zone in names else next((name for name, known in names.items() if known == zone), "")
+        return (
+            zone
+            if zone in names
+            else next((name for name, known in names.items() if known == zone), "")
+        )
 
     def place(self, region: str, zone: str) -> Subnet:
         """The subnet for a zone; for any zone, always the same one, since a repeated create has to repeat it.
@@ -79,7 +83,10 @@ class Networks:
             return self._own(region, zone)
         fitting = [s for s in subnets if zone in ("", s.zone_id, s.zone_name)]
         if fitting:
-            return replace(fitting[0], any_will_do=not zone and not ours and all(s.gives_address for s in fitting))
+            return replace(
+                fitting[0],
+                any_will_do=not zone and not ours and all(s.gives_address for s in fitting),
+            )
         if not self.zone_name(region, zone):
             raise CloudError(Failure(Cause.NOT_OFFERED, f"{region} has no zone {zone}", "no-zone"))
         if ours:
@@ -93,21 +100,37 @@ class Networks:
 
     def _subnets(self, region: str) -> tuple[tuple[Subnet, ...], bool]:
         """The subnets to choose from, and whether they are of a network of our own."""
-        known: tuple[tuple[Subnet, ...], bool] | None = self._session.fact(("subnets", region), HOLDS)
+        known: tuple[tuple[Subnet, ...], bool] | None = self._session.fact(
+            ("subnets", region), HOLDS
+        )
         if known is not None:
             return known
         found, ours = self._read(region, [{"Name": "default-for-az", "Values": ["true"]}]), False
         if not found:
-            found, ours = self._read(region, [{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}]), True
+            found, ours = (
+                self._read(region, [{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}]),
+                True,
+            )
         if found:
             self._session.keep(("subnets", region), (found, ours))
         return found, ours
 
     def _read(self, region: str, filters: list[dict[str, Any]]) -> tuple[Subnet, ...]:
         pages = self._session.pages(region, "DescribeSubnets", Filters=filters)
-        rows = [s for page in pages for s in page["Subnets"] if s.get("State", "available") == "available"]
+        rows = [
+            s
+            for page in pages
+            for s in page["Subnets"]
+            if s.get("State", "available") == "available"
+        ]
         found = [
-            Subnet(s["SubnetId"], s["VpcId"], s.get("AvailabilityZoneId", ""), s["AvailabilityZone"], bool(s.get("MapPublicIpOnLaunch")))
+            Subnet(
+                s["SubnetId"],
+                s["VpcId"],
+                s.get("AvailabilityZoneId", ""),
+                s["AvailabilityZone"],
+                bool(s.get("MapPublicIpOnLaunch")),
+            )
             for s in rows
         ]
         return tuple(sorted(found, key=lambda s: (s.zone_id, s.id)))
@@ -116,20 +139,28 @@ class Networks:
 
     def own_vpcs(self, region: str) -> tuple[str, ...]:
         """The networks that we made in a region; more than one only where two kernels made the first at the same instant."""
-        answer = self._session.call(region, "DescribeVpcs", Filters=[{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}])
+        answer = self._session.call(
+            region, "DescribeVpcs", Filters=[{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}]
+        )
         return tuple(sorted(v["VpcId"] for v in answer["Vpcs"]))
 
     def _own(self, region: str, zone: str) -> Subnet:
         zones = sorted(self.zone_ids(region).items(), key=lambda pair: pair[1])
         if not zones:
-            raise CloudError(Failure(Cause.NOT_OFFERED, f"{region} shows this account no zone", "no-zone"))
+            raise CloudError(
+                Failure(Cause.NOT_OFFERED, f"{region} shows this account no zone", "no-zone")
+            )
         wanted = next(((name, known) for name, known in zones if zone in ("", name, known)), None)
         if wanted is None:
             raise CloudError(Failure(Cause.NOT_OFFERED, f"{region} has no zone {zone}", "no-zone"))
         vpcs = self.own_vpcs(region)
         vpc = vpcs[0] if vpcs else self._make_vpc(region)
         self._open_up(region, vpc)
-        here = [s for s in self._read(region, [{"Name": "vpc-id", "Values": [vpc]}]) if s.zone_name == wanted[0]]
+        here = [
+            s
+            for s in self._read(region, [{"Name": "vpc-id", "Values": [vpc]}])
+            if s.zone_name == wanted[0]
+        ]
         if not here:
             third = zones.index(wanted) * 16
             # Lost to another kernel's identical request: then the subnet is there now.
@@ -142,15 +173,27 @@ class Networks:
                     CidrBlock=f"10.213.{third}.0/20",
                     TagSpecifications=[_tags("subnet")],
                 )
-            here = [s for s in self._read(region, [{"Name": "vpc-id", "Values": [vpc]}]) if s.zone_name == wanted[0]]
+            here = [
+                s
+                for s in self._read(region, [{"Name": "vpc-id", "Values": [vpc]}])
+                if s.zone_name == wanted[0]
+            ]
         self.forget(region)
         if not here:
-            raise CloudError(Failure(Cause.TRANSIENT, f"the subnet in {wanted[0]} is not listed yet", "not-listed"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT, f"the subnet in {wanted[0]} is not listed yet", "not-listed"
+                )
+            )
         return here[0]
 
     def _make_vpc(self, region: str) -> str:
         call = self._session.call
-        return str(call(region, "CreateVpc", CidrBlock=OWN_RANGE, TagSpecifications=[_tags("vpc")])["Vpc"]["VpcId"])
+        return str(
+            call(region, "CreateVpc", CidrBlock=OWN_RANGE, TagSpecifications=[_tags("vpc")])["Vpc"][
+                "VpcId"
+            ]
+        )
 
     def _open_up(self, region: str, vpc: str) -> None:
         """Give a network of ours its way to the internet, as far as it lacks it: whoever made it may have come no further than that."""
@@ -160,18 +203,40 @@ class Networks:
         gateway = str(gateways[0]["InternetGatewayId"]) if gateways else self._gateway(region)
         if not gateways:
             call(region, "AttachInternetGateway", InternetGatewayId=gateway, VpcId=vpc)
-        of_vpc = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "association.main", "Values": ["true"]}]
+        of_vpc = [
+            {"Name": "vpc-id", "Values": [vpc]},
+            {"Name": "association.main", "Values": ["true"]},
+        ]
         table = call(region, "DescribeRouteTables", Filters=of_vpc)["RouteTables"][0]
-        if not any(r.get("DestinationCidrBlock") == "0.0.0.0/0" and r.get("State") != "blackhole" for r in table.get("Routes", [])):
-            call(region, "CreateRoute", RouteTableId=table["RouteTableId"], DestinationCidrBlock="0.0.0.0/0", GatewayId=gateway)
+        if not any(
+            r.get("DestinationCidrBlock") == "0.0.0.0/0" and r.get("State") != "blackhole"
+            for r in table.get("Routes", [])
+        ):
+            call(
+                region,
+                "CreateRoute",
+                RouteTableId=table["RouteTableId"],
+                DestinationCidrBlock="0.0.0.0/0",
+                GatewayId=gateway,
+            )
 
     def _gateway(self, region: str) -> str:
         """A gateway of ours that nothing has: one that was left over, or a new one. An account may have only a few."""
-        ours = self._session.call(region, "DescribeInternetGateways", Filters=[{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}])
-        free = sorted(str(g["InternetGatewayId"]) for g in ours["InternetGateways"] if not g.get("Attachments"))
+        ours = self._session.call(
+            region,
+            "DescribeInternetGateways",
+            Filters=[{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}],
+        )
+        free = sorted(
+            str(g["InternetGatewayId"])
+            for g in ours["InternetGateways"]
+            if not g.get("Attachments")
+        )
         if free:
             return free[0]
-        made = self._session.call(region, "CreateInternetGateway", TagSpecifications=[_tags("internet-gateway")])
+        made = self._session.call(
+            region, "CreateInternetGateway", TagSpecifications=[_tags("internet-gateway")]
+        )
         return str(made["InternetGateway"]["InternetGatewayId"])
 
     def take_down(self, region: str, vpc: str) -> None:
@@ -181,8 +246,15 @@ class Networks:
         for subnet in self._read(region, of_vpc):
             call(region, "DeleteSubnet", SubnetId=subnet.id)
         attached = [{"Name": "attachment.vpc-id", "Values": [vpc]}]
-        for gateway in call(region, "DescribeInternetGateways", Filters=attached)["InternetGateways"]:
-            call(region, "DetachInternetGateway", InternetGatewayId=gateway["InternetGatewayId"], VpcId=vpc)
+        for gateway in call(region, "DescribeInternetGateways", Filters=attached)[
+            "InternetGateways"
+        ]:
+            call(
+                region,
+                "DetachInternetGateway",
+                InternetGatewayId=gateway["InternetGatewayId"],
+                VpcId=vpc,
+            )
             call(region, "DeleteInternetGateway", InternetGatewayId=gateway["InternetGatewayId"])
         call(region, "DeleteVpc", VpcId=vpc)
 

@@ -12,7 +12,18 @@ from nbprov.model.money import Micros
 
 HEADER_WITHIN = 20
 """The header stands behind a few lines about the list; one that is not there by now is none."""
-ALWAYS = ("termtype", "unit", "priceperunit", "currency", "instancetype", "vcpu", "memory", "tenancy", "operatingsystem", "preinstalleds/w")
+ALWAYS = (
+    "termtype",
+    "unit",
+    "priceperunit",
+    "currency",
+    "instancetype",
+    "vcpu",
+    "memory",
+    "tenancy",
+    "operatingsystem",
+    "preinstalleds/w",
+)
 # A column that a list lacks says nothing; where it is there, it has to say this.
 WANTED = {
     "termtype": ("OnDemand",),
@@ -96,7 +107,9 @@ def read_list(lines: Iterable[str], region: str) -> dict[str, Listed]:
             _add(found, columns, row)
     if not found:
         what = "has no machine in it" if columns else "has no header that nbprov knows"
-        raise CloudError(Failure(Cause.TRANSIENT, f"EC2's price list of {region} {what}", code="odd-answer"))
+        raise CloudError(
+            Failure(Cause.TRANSIENT, f"EC2's price list of {region} {what}", code="odd-answer")
+        )
     return found
 
 

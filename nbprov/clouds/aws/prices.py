@@ -76,14 +76,22 @@ def _reader(context: FetchContext, steps: Steps) -> Callable[[str], dict[str, Li
 
     def read(region: str) -> dict[str, Listed]:
         if not re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d{1,2}", region):
-            raise CloudError(Failure(Cause.BAD_REQUEST, f"{region!r} is not the name of an AWS region", code="bad-region"))
+            raise CloudError(
+                Failure(
+                    Cause.BAD_REQUEST,
+                    f"{region!r} is not the name of an AWS region",
+                    code="bad-region",
+                )
+            )
         url = f"{base}/offers/v1.0/aws/AmazonEC2/current/{region}/index.csv"
         return read_list(context.http.lines(url, seen=steps.seen(region)), region)
 
     return read
 
 
-def _views(account: Account, lists: Read[dict[str, Listed]], context: FetchContext) -> Read[RegionView]:
+def _views(
+    account: Account, lists: Read[dict[str, Listed]], context: FetchContext
+) -> Read[RegionView]:
     """What the account sees of the regions whose lists were read; regions it may not use are among the failed."""
     try:
         return each(lists.good, account.read, context, steps=Steps(context, len(lists.good)))
@@ -94,7 +102,9 @@ def _views(account: Account, lists: Read[dict[str, Listed]], context: FetchConte
         raise
 
 
-def _region_rows(region: str, listed: dict[str, Listed], view: RegionView | None, odd: Counter[str]) -> Iterator[PriceRow]:
+def _region_rows(
+    region: str, listed: dict[str, Listed], view: RegionView | None, odd: Counter[str]
+) -> Iterator[PriceRow]:
     for name in sorted(listed.keys() | (view.offered.keys() if view else set())):
         row = _machine(region, name, listed.get(name), view.types.get(name) if view else None, odd)
         if row is None:
@@ -111,7 +121,9 @@ def _region_rows(region: str, listed: dict[str, Listed], view: RegionView | None
             yield row
 
 
-def _machine(region: str, name: str, listed: Listed | None, said: Described | None, odd: Counter[str]) -> PriceRow | None:
+def _machine(
+    region: str, name: str, listed: Listed | None, said: Described | None, odd: Counter[str]
+) -> PriceRow | None:
     """The machine without its place and spot price; None where what it is cannot be told, which is counted."""
     if family_of(name) in OTHERS:
         return None
@@ -140,7 +152,9 @@ _NONE = Accelerator("", 0.0, "")
 
 def _device(name: str, listed: Listed | None, said: Described | None) -> Accelerator | None:
     """The accelerator: of the table of families, else as EC2 describes it; `_NONE` for a machine without, None where it cannot be told."""
-    counted = (said.accelerator.count if said and said.accelerator else None) or (listed.gpus if listed else None)
+    counted = (said.accelerator.count if said and said.accelerator else None) or (
+        listed.gpus if listed else None
+    )
     if family_of(name) in FAMILIES:
         return accelerator_of(name, counted)
     if said is not None:

@@ -10,7 +10,15 @@ from datetime import UTC, datetime
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
-from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, Quote, SideObject
+from nbprov.model.launches import (
+    CheckResult,
+    Instance,
+    Launch,
+    Operation,
+    PollResult,
+    Quote,
+    SideObject,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
@@ -84,13 +92,19 @@ class AwsCloud(Cloud):
         """The spot price of now, of the zone or the dearest of the region's; None on demand, where a price is a list price."""
         if candidate.offer.market is not Market.SPOT:
             return None
-        good, bad = every(["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2)
+        good, bad = every(
+            ["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2
+        )
         if bad:
             raise bad["quote"]
         return good["quote"]
 
     def _spot_price(self, offer: Offer) -> Quote | None:
-        named = {"AvailabilityZone": self._networks.zone_name(offer.region, offer.zone)} if offer.zone else {}
+        named = (
+            {"AvailabilityZone": self._networks.zone_name(offer.region, offer.zone)}
+            if offer.zone
+            else {}
+        )
         answer = self._session.call(
             offer.region,
             "DescribeSpotPriceHistory",
@@ -103,12 +117,18 @@ class AwsCloud(Cloud):
         )
         newest: dict[str, tuple[datetime, int]] = {}
         for row in answer["SpotPriceHistory"]:
-            amount, zone, since = price(row.get("SpotPrice")), str(row.get("AvailabilityZone", "")), row["Timestamp"]
+            amount, zone, since = (
+                price(row.get("SpotPrice")),
+                str(row.get("AvailabilityZone", "")),
+                row["Timestamp"],
+            )
             if amount is not None and (zone not in newest or since > newest[zone][0]):
                 newest[zone] = (since, amount)
         if not newest:
             return None
-        return Quote(max(amount for _, amount in newest.values()), "EC2 spot price history", time.time())
+        return Quote(
+            max(amount for _, amount in newest.values()), "EC2 spot price history", time.time()
+        )
 
     def submit(self, launch: Launch) -> Operation:
         """See `Cloud.submit`. The security group is seen to first, then one `RunInstances` whose token is the launch's.

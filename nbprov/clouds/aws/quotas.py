@@ -42,7 +42,15 @@ HOLDS: Seconds = 600.0
 """How long a limit is remembered: raising one takes AWS minutes to days."""
 
 
-_FAMILIES: Mapping[str, str] = {"inf": "Inf", "trn": "Trn", "dl": "DL", "hpc": "HPC", "u": "High Memory", "p": "P", "g": "G and VT"}
+_FAMILIES: Mapping[str, str] = {
+    "inf": "Inf",
+    "trn": "Trn",
+    "dl": "DL",
+    "hpc": "HPC",
+    "u": "High Memory",
+    "p": "P",
+    "g": "G and VT",
+}
 _FAMILIES = {**_FAMILIES, "gr": "G and VT", "vt": "G and VT", "f": "F", "x": "X", "mac": ""}
 
 
@@ -81,13 +89,22 @@ def limit(session: Session, region: str, family: str, *, spot: bool) -> float | 
     key = ("limit", region, code)
     known = session.fact(key, HOLDS)
     if known is None:
-        answer = session.call(region, "GetServiceQuota", QUICK, service="service-quotas", ServiceCode="ec2", QuotaCode=code)
+        answer = session.call(
+            region,
+            "GetServiceQuota",
+            QUICK,
+            service="service-quotas",
+            ServiceCode="ec2",
+            QuotaCode=code,
+        )
         known = float(answer["Quota"]["Value"])
         session.keep(key, known)
     return float(known)
 
 
-def running(session: Session, region: str, sizes: Mapping[str, float]) -> list[tuple[str, bool, float]]:
+def running(
+    session: Session, region: str, sizes: Mapping[str, float]
+) -> list[tuple[str, bool, float]]:
     """The machines that count against limits now: type, whether spot, vCPUs.
 
     Parameters
@@ -100,7 +117,9 @@ def running(session: Session, region: str, sizes: Mapping[str, float]) -> list[t
     for page in session.pages(region, "DescribeInstances", QUICK, Filters=filters):
         for row in (i for r in page["Reservations"] for i in r["Instances"]):
             kind = str(row.get("InstanceType", ""))
-            found.append((kind, row.get("InstanceLifecycle") == "spot", _vcpus(row) or sizes.get(kind, 0.0)))
+            found.append(
+                (kind, row.get("InstanceLifecycle") == "spot", _vcpus(row) or sizes.get(kind, 0.0))
+            )
     return found
 
 

@@ -35,7 +35,13 @@ _VOLUME_TAGS_REFUSED = re.compile(r"CreateTags.*volume", re.DOTALL)
 
 
 def request(
-    launch: Launch, image: MachineImage, subnet: Subnet, groups: list[str], *, efa: bool = False, tag_volumes: bool = True
+    launch: Launch,
+    image: MachineImage,
+    subnet: Subnet,
+    groups: list[str],
+    *,
+    efa: bool = False,
+    tag_volumes: bool = True,
 ) -> dict[str, Any]:
     """What `RunInstances` is sent.
 
@@ -68,14 +74,23 @@ def request(
         "MinCount": launch.count,
         "MaxCount": launch.count,
         "ClientToken": launch.key,
-        "InstanceInitiatedShutdownBehavior": "terminate" if spot or launch.on_shutdown is OnShutdown.TERMINATE else "stop",
+        "InstanceInitiatedShutdownBehavior": "terminate"
+        if spot or launch.on_shutdown is OnShutdown.TERMINATE
+        else "stop",
         "BlockDeviceMappings": [
             {"DeviceName": image.device, "Ebs": disk(launch, image)},
             # Disks that the image would leave behind, and on the bill, when the machine ends.
-            *({"DeviceName": device, "Ebs": {"DeleteOnTermination": True}} for device in image.kept),
+            *(
+                {"DeviceName": device, "Ebs": {"DeleteOnTermination": True}}
+                for device in image.kept
+            ),
         ],
         # One hop: what a container on the machine asks goes over two, and the start script, which holds the host key, is none of its concern.
-        "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled", "HttpPutResponseHopLimit": 1},
+        "MetadataOptions": {
+            "HttpTokens": "required",
+            "HttpEndpoint": "enabled",
+            "HttpPutResponseHopLimit": 1,
+        },
         "TagSpecifications": _tag_lists(launch, spot=spot, tag_volumes=tag_volumes),
     }
     if script:
@@ -89,8 +104,15 @@ def request(
     elif subnet.gives_address and not efa:
         made |= {"SubnetId": subnet.id, "SecurityGroupIds": groups}
     else:
-        card: dict[str, Any] = {"DeviceIndex": 0, "SubnetId": subnet.id, "Groups": groups, "AssociatePublicIpAddress": True}
-        made["NetworkInterfaces"] = [card | ({"InterfaceType": "efa"} if efa else {}) | {"DeleteOnTermination": True}]
+        card: dict[str, Any] = {
+            "DeviceIndex": 0,
+            "SubnetId": subnet.id,
+            "Groups": groups,
+            "AssociatePublicIpAddress": True,
+        }
+        made["NetworkInterfaces"] = [
+            card | ({"InterfaceType": "efa"} if efa else {}) | {"DeleteOnTermination": True}
+        ]
     return made
 
 
@@ -115,14 +137,21 @@ def tags(launch: Launch) -> list[dict[str, str]]:
     EC2 refuses keys that begin with `aws:`, and keys and values that are too long; such keys get `x-` in front, the rest is cut.
     """
     ours = {key: value for key, value in launch.tags.items() if key.startswith("nbprov-")}
-    ours |= {"nbprov-owner": launch.owner, "nbprov-token": launch.token, "nbprov-run": launch.run_id, "nbprov-name": launch.name}
+    ours |= {
+        "nbprov-owner": launch.owner,
+        "nbprov-token": launch.token,
+        "nbprov-run": launch.run_id,
+        "nbprov-name": launch.name,
+    }
     if launch.part:
         # EC2 numbers what one create makes from 0 on; and the create is found again by its key, as the cluster's other machines bear the token.
         ours |= {NODE_TAG: str(launch.numbers[0]), KEY_TAG: launch.key}
     theirs = {key: value for key, value in launch.tags.items() if key not in ours}
     clean: dict[str, str] = {}
     for key, value in {"Name": launch.name, **ours, **theirs}.items():
-        clean.setdefault(cleaned(key, MOST_KEY), "".join(c for c in value if c.isprintable())[:MOST_VALUE])
+        clean.setdefault(
+            cleaned(key, MOST_KEY), "".join(c for c in value if c.isprintable())[:MOST_VALUE]
+        )
     if "Name" in launch.tags:
         clean["Name"] = "".join(c for c in launch.tags["Name"] if c.isprintable())[:MOST_VALUE]
     return [{"Key": key, "Value": value} for key, value in list(clean.items())[:MOST_TAGS]]
@@ -144,9 +173,16 @@ def wants_no_volume_tags(failure: Failure) -> bool:
     """Whether a refusal may be for the disks' tags alone: it names them, or it is one that names nothing."""
     if failure.code != "UnauthorizedOperation":
         return False
-    return bool(_VOLUME_TAGS_REFUSED.search(failure.message)) or "not authorized to perform:" not in failure.message
+    return (
+        bool(_VOLUME_TAGS_REFUSED.search(failure.message))
+        or "not authorized to perform:" not in failure.message
+    )
 
 
 def _tag_lists(launch: Launch, *, spot: bool, tag_volumes: bool) -> list[dict[str, Any]]:
-    kinds = ["instance", *(["volume"] if tag_volumes else []), *(["spot-instances-request"] if spot else [])]
+    kinds = [
+        "instance",
+        *(["volume"] if tag_volumes else []),
+        *(["spot-instances-request"] if spot else []),
+    ]
     return [{"ResourceType": kind, "Tags": tags(launch)} for kind in kinds]

@@ -18,7 +18,9 @@ from .clients import Session
 SSH = 22
 ANYWHERE = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 DUPLICATE = frozenset({"InvalidPermission.Duplicate", "InvalidGroup.Duplicate"})
-MISSING = frozenset({"InvalidPermission.NotFound", "InvalidGroup.NotFound", "InvalidGroupId.Malformed"})
+MISSING = frozenset(
+    {"InvalidPermission.NotFound", "InvalidGroup.NotFound", "InvalidGroupId.Malformed"}
+)
 Ports = tuple[int, int]
 
 
@@ -45,7 +47,9 @@ class Doors:
         self._join(region, found)
         return str(found["GroupId"])
 
-    def for_ports(self, region: str, vpc: str, owner: str, token: str, ports: Iterable[Ports]) -> str:
+    def for_ports(
+        self, region: str, vpc: str, owner: str, token: str, ports: Iterable[Ports]
+    ) -> str:
         """The group of one launch, with these ports open to the internet."""
         name = group_name(owner, token)
         found = self._find(region, vpc, name)
@@ -68,12 +72,18 @@ class Doors:
     def admit(self, region: str, group: str, owner: str, ssh_ports: Iterable[int]) -> bool:
         """Put this computer's address, asked for anew, in the place of those that our rules name. Whether anything was changed."""
         answer = self._session.call(region, "DescribeSecurityGroups", GroupIds=[group])
-        return self._admit(region, answer["SecurityGroups"][0], owner, my_address(fresh=True), {SSH, *ssh_ports})
+        return self._admit(
+            region, answer["SecurityGroups"][0], owner, my_address(fresh=True), {SSH, *ssh_ports}
+        )
 
     def find(self, region: str, owner: str) -> list[dict[str, Any]]:
         """All groups that bear this owner's tag."""
         filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}]
-        return [g for page in self._session.pages(region, "DescribeSecurityGroups", Filters=filters) for g in page["SecurityGroups"]]
+        return [
+            g
+            for page in self._session.pages(region, "DescribeSecurityGroups", Filters=filters)
+            for g in page["SecurityGroups"]
+        ]
 
     def delete(self, region: str, group: str) -> None:
         """Delete a group; one that is gone is passed over. Raises while a machine is in it."""
@@ -87,7 +97,9 @@ class Doors:
 
     def _find(self, region: str, vpc: str, name: str) -> dict[str, Any] | None:
         filters = [{"Name": "vpc-id", "Values": [vpc]}, {"Name": "group-name", "Values": [name]}]
-        groups: list[dict[str, Any]] = self._session.call(region, "DescribeSecurityGroups", Filters=filters)["SecurityGroups"]
+        groups: list[dict[str, Any]] = self._session.call(
+            region, "DescribeSecurityGroups", Filters=filters
+        )["SecurityGroups"]
         return min(groups, key=lambda g: str(g["GroupId"]), default=None)
 
     def _make(self, region: str, vpc: str, name: str, owner: str, token: str) -> str:
@@ -101,7 +113,12 @@ class Doors:
                 if token
                 else "nbprov: ssh from the computer of its user, and its machines among themselves",
                 VpcId=vpc,
-                TagSpecifications=[{"ResourceType": "security-group", "Tags": [{"Key": k, "Value": v} for k, v in tags.items()]}],
+                TagSpecifications=[
+                    {
+                        "ResourceType": "security-group",
+                        "Tags": [{"Key": k, "Value": v} for k, v in tags.items()],
+                    }
+                ],
             )
         except CloudError as error:
             # Another kernel, or an earlier try whose answer was lost, made it.
@@ -113,14 +130,19 @@ class Doors:
 
     # ------------------------------------------------------------ rules
 
-    def _admit(self, region: str, group: dict[str, Any], owner: str, address: Network, ports: Iterable[int]) -> bool:
+    def _admit(
+        self, region: str, group: dict[str, Any], owner: str, address: Network, ports: Iterable[int]
+    ) -> bool:
         """Bring our rules on sshd's ports to exactly this address. The new one comes first: a session that is open stays so."""
         identity, mark = str(group["GroupId"]), rule_mark(owner)
         there = {
             (int(p["FromPort"]), ipaddress.ip_network(str(r[key]), strict=False))
             for p in group.get("IpPermissions", [])
             if p.get("IpProtocol") == "tcp" and p.get("FromPort") is not None
-            for key, ranges in (("CidrIp", p.get("IpRanges", [])), ("CidrIpv6", p.get("Ipv6Ranges", [])))
+            for key, ranges in (
+                ("CidrIp", p.get("IpRanges", [])),
+                ("CidrIpv6", p.get("Ipv6Ranges", [])),
+            )
             for r in ranges
             if r.get("Description") == mark
         }
@@ -135,23 +157,43 @@ class Doors:
     def _join(self, region: str, group: dict[str, Any]) -> None:
         """Let the machines of the group reach one another: the nodes of a gang do."""
         identity = str(group["GroupId"])
-        if any(pair.get("GroupId") == identity for p in group.get("IpPermissions", []) for pair in p.get("UserIdGroupPairs", [])):
+        if any(
+            pair.get("GroupId") == identity
+            for p in group.get("IpPermissions", [])
+            for pair in p.get("UserIdGroupPairs", [])
+        ):
             return
-        self._authorize(region, identity, {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": identity, "Description": "nbprov: nodes"}]})
+        self._authorize(
+            region,
+            identity,
+            {
+                "IpProtocol": "-1",
+                "UserIdGroupPairs": [{"GroupId": identity, "Description": "nbprov: nodes"}],
+            },
+        )
 
     def join_out(self, region: str, group: str) -> None:
         """The same for what leaves: EFA asks for a rule of its own, which the one to everywhere does not stand for."""
-        rule = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group, "Description": "nbprov: nodes"}]}
+        rule = {
+            "IpProtocol": "-1",
+            "UserIdGroupPairs": [{"GroupId": group, "Description": "nbprov: nodes"}],
+        }
         with _passed_over(DUPLICATE):
-            self._session.call(region, "AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[rule])
+            self._session.call(
+                region, "AuthorizeSecurityGroupEgress", GroupId=group, IpPermissions=[rule]
+            )
 
     def _authorize(self, region: str, group: str, rule: dict[str, Any]) -> None:
         with _passed_over(DUPLICATE):
-            self._session.call(region, "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[rule])
+            self._session.call(
+                region, "AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[rule]
+            )
 
     def _revoke(self, region: str, group: str, rule: dict[str, Any]) -> None:
         with _passed_over(MISSING):
-            self._session.call(region, "RevokeSecurityGroupIngress", GroupId=group, IpPermissions=[rule])
+            self._session.call(
+                region, "RevokeSecurityGroupIngress", GroupId=group, IpPermissions=[rule]
+            )
 
 
 @contextlib.contextmanager
@@ -190,7 +232,9 @@ def covered(ports: Sequence[Ports]) -> tuple[Ports, ...]:
     """
     for low, high in ports:
         if not 1 <= low <= high <= 65535:
-            raise CloudError(Failure(Cause.BAD_REQUEST, f"{low}-{high} is no range of ports", "bad-ports"))
+            raise CloudError(
+                Failure(Cause.BAD_REQUEST, f"{low}-{high} is no range of ports", "bad-ports")
+            )
     return tuple(sorted(set(ports)))
 
 
@@ -203,11 +247,20 @@ def without(ports: Sequence[Ports], ssh_port: int = SSH) -> tuple[Ports, ...]:
     ((1, 21), (23, 100), (2223, 2300))
     """
     for shut in {SSH, ssh_port}:
-        ports = [p for low, high in ports for p in ([(low, shut - 1), (shut + 1, high)] if low <= shut <= high else [(low, high)])]
+        ports = [
+            p
+            for low, high in ports
+            for p in ([(low, shut - 1), (shut + 1, high)] if low <= shut <= high else [(low, high)])
+        ]
     return tuple((low, high) for low, high in ports if low <= high)
 
 
 def _rule(ports: Ports, network: Network, words: str) -> dict[str, Any]:
     told = {"Description": words} if words else {}
     key, ranges = ("CidrIp", "IpRanges") if network.version == 4 else ("CidrIpv6", "Ipv6Ranges")
-    return {"IpProtocol": "tcp", "FromPort": ports[0], "ToPort": ports[1], ranges: [{key: str(network), **told}]}
+    return {
+        "IpProtocol": "tcp",
+        "FromPort": ports[0],
+        "ToPort": ports[1],
+        ranges: [{key: str(network), **told}],
+    }

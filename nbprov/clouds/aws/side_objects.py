@@ -34,7 +34,9 @@ class Leftovers:
 
     def find(self, owner: str) -> list[SideObject]:
         """All of an owner's, in every region. Raises where a region could not be asked."""
-        found = everywhere(self._session, lambda region: self._in_region(region, owner), LIST_SECONDS - 1.0)
+        found = everywhere(
+            self._session, lambda region: self._in_region(region, owner), LIST_SECONDS - 1.0
+        )
         return [thing for things in found.values() for thing in things]
 
     def remove(self, objects: Sequence[SideObject]) -> list[SideObject]:
@@ -58,7 +60,9 @@ class Leftovers:
         elif thing.kind == GROUP:
             self._doors.delete(region, thing.id)
         elif thing.kind == SPOT_REQUEST:
-            self._session.call(region, "CancelSpotInstanceRequests", SpotInstanceRequestIds=[thing.id])
+            self._session.call(
+                region, "CancelSpotInstanceRequests", SpotInstanceRequestIds=[thing.id]
+            )
         elif thing.kind == NETWORK:
             self._networks.take_down(region, thing.id)
 
@@ -74,22 +78,46 @@ class Leftovers:
         found = []
         for group in self._doors.find(region, owner):
             token = tags_of(group).get("nbprov-token", "")
-            found.append(SideObject(CLOUD, region, GROUP, str(group["GroupId"]), token, shared=not token))
+            found.append(
+                SideObject(CLOUD, region, GROUP, str(group["GroupId"]), token, shared=not token)
+            )
         return found
 
     def _volumes(self, region: str, owner: str) -> list[SideObject]:
         """Disks that no machine has any more. EC2 deletes ours with their machines; what is left was detached by hand, or by a fault."""
-        filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}, {"Name": "status", "Values": ["available", "error"]}]
+        filters = [
+            {"Name": "tag:nbprov-owner", "Values": [owner]},
+            {"Name": "status", "Values": ["available", "error"]},
+        ]
         return self._tokened(region, "DescribeVolumes", "Volumes", VOLUME, "VolumeId", filters)
 
     def _spot_requests(self, region: str, owner: str) -> list[SideObject]:
         """Requests that still want a machine: one that has its machine ends with it."""
-        filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}, {"Name": "state", "Values": ["open"]}]
-        return self._tokened(region, "DescribeSpotInstanceRequests", "SpotInstanceRequests", SPOT_REQUEST, "SpotInstanceRequestId", filters)
+        filters = [
+            {"Name": "tag:nbprov-owner", "Values": [owner]},
+            {"Name": "state", "Values": ["open"]},
+        ]
+        return self._tokened(
+            region,
+            "DescribeSpotInstanceRequests",
+            "SpotInstanceRequests",
+            SPOT_REQUEST,
+            "SpotInstanceRequestId",
+            filters,
+        )
 
-    def _tokened(self, region: str, call: str, rows: str, kind: str, key: str, filters: list[dict[str, Any]]) -> list[SideObject]:
+    def _tokened(
+        self, region: str, call: str, rows: str, kind: str, key: str, filters: list[dict[str, Any]]
+    ) -> list[SideObject]:
         pages = self._session.pages(region, call, Filters=filters)
-        return [SideObject(CLOUD, region, kind, str(r[key]), tags_of(r).get("nbprov-token", "")) for page in pages for r in page[rows]]
+        return [
+            SideObject(CLOUD, region, kind, str(r[key]), tags_of(r).get("nbprov-token", ""))
+            for page in pages
+            for r in page[rows]
+        ]
 
     def _own_network(self, region: str) -> list[SideObject]:
-        return [SideObject(CLOUD, region, NETWORK, vpc, shared=True) for vpc in self._networks.own_vpcs(region)]
+        return [
+            SideObject(CLOUD, region, NETWORK, vpc, shared=True)
+            for vpc in self._networks.own_vpcs(region)
+        ]

@@ -57,8 +57,18 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
     order = sorted(tasks, key=lambda name: not name.startswith("spot"))
     good, _ = every(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
     # What cannot be had at all outweighs a score.
-    found = {stock.pool: stock for name in order for stock in good.get(name, ()) if stock.level is not Level.NONE}
-    found |= {stock.pool: stock for name in order for stock in good.get(name, ()) if stock.level is Level.NONE}
+    found = {
+        stock.pool: stock
+        for name in order
+        for stock in good.get(name, ())
+        if stock.level is not Level.NONE
+    }
+    found |= {
+        stock.pool: stock
+        for name in order
+        for stock in good.get(name, ())
+        if stock.level is Level.NONE
+    }
     wanted = {Pool.of(offer) for offer in ours}
     return [stock for pool, stock in found.items() if pool in wanted]
 
@@ -89,7 +99,11 @@ def offered(session: Session, region: str, offers: Sequence[Offer]) -> list[Stoc
 def within_quota(session: Session, region: str, offers: Sequence[Offer], count: int) -> list[Stock]:
     """Nothing for offers that would go beyond what the account may run beside what it runs now."""
     now = time.time()
-    wanted = {(quotas.bucket(o.instance_type, spot=o.market is Market.SPOT), o.market is Market.SPOT) for o in offers if o.vcpus}
+    wanted = {
+        (quotas.bucket(o.instance_type, spot=o.market is Market.SPOT), o.market is Market.SPOT)
+        for o in offers
+        if o.vcpus
+    }
     looks: dict[str, Callable[[], object]] = {
         f"{family}/{spot}": (lambda f=family, s=spot: quotas.limit(session, region, f, spot=s))  # type: ignore[misc]
         for family, spot in wanted
@@ -108,7 +122,11 @@ def within_quota(session: Session, region: str, offers: Sequence[Offer], count: 
         spot = offer.market is Market.SPOT
         family = quotas.bucket(offer.instance_type, spot=spot)
         most = good.get(f"{family}/{spot}")
-        if isinstance(most, (int, float)) and offer.vcpus and used[family, spot] + offer.vcpus * count > most:
+        if (
+            isinstance(most, (int, float))
+            and offer.vcpus
+            and used[family, spot] + offer.vcpus * count > most
+        ):
             found.append(_stock(now, offer, Level.NONE))
     return found
 
@@ -119,11 +137,15 @@ def spot_sets(offers: Sequence[Offer]) -> list[tuple[str, ...]]:
     for offer in offers:
         if offer.market is Market.SPOT:
             sets[offer.accelerator].add(offer.instance_type)
-    large = [tuple(sorted(kinds)[:MOST_TYPES]) for kinds in sets.values() if len(kinds) >= LEAST_TYPES]
+    large = [
+        tuple(sorted(kinds)[:MOST_TYPES]) for kinds in sets.values() if len(kinds) >= LEAST_TYPES
+    ]
     return sorted(large, key=lambda kinds: (-len(kinds), kinds))[:MOST_SETS]
 
 
-def scores(session: Session, kinds: Sequence[str], regions: Sequence[str], count: int) -> list[Stock]:
+def scores(
+    session: Session, kinds: Sequence[str], regions: Sequence[str], count: int
+) -> list[Stock]:
     """EC2's spot placement scores of a set of types, by zone, and the best of each region.
 
     An answer, and a refusal as well, holds for `SCORES_HOLD` seconds: EC2 limits how many new questions an account may ask a day.
@@ -146,7 +168,9 @@ def scores(session: Session, kinds: Sequence[str], regions: Sequence[str], count
     ]
 
 
-def _scores(session: Session, kinds: Sequence[str], regions: Sequence[str], count: int) -> dict[tuple[str, str], int]:
+def _scores(
+    session: Session, kinds: Sequence[str], regions: Sequence[str], count: int
+) -> dict[tuple[str, str], int]:
     pages = session.pages(
         regions[0],
         "GetSpotPlacementScores",
@@ -179,10 +203,18 @@ def level(score: int) -> Level:
 def _zones(session: Session, region: str, kinds: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {kind: [] for kind in kinds}
     filters = [{"Name": "instance-type", "Values": [*kinds]}]
-    for page in session.pages(region, "DescribeInstanceTypeOfferings", QUICK, LocationType="availability-zone-id", Filters=filters):
+    for page in session.pages(
+        region,
+        "DescribeInstanceTypeOfferings",
+        QUICK,
+        LocationType="availability-zone-id",
+        Filters=filters,
+    ):
         for row in page["InstanceTypeOfferings"]:
             found.setdefault(str(row["InstanceType"]), []).append(str(row["Location"]))
-    facts: Mapping[str, list[str]] = {f"{region} {kind}": sorted(zones) for kind, zones in found.items()}
+    facts: Mapping[str, list[str]] = {
+        f"{region} {kind}": sorted(zones) for kind, zones in found.items()
+    }
     fact_cache.write("offerings", dict(facts))
     return found
 

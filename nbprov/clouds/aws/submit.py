@@ -11,7 +11,15 @@ from typing import Any
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
-from nbprov.model.launches import Accepted, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.launches import (
+    Accepted,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+    Refused,
+)
 from nbprov.model.places import Market
 
 from . import errors, images, launch_index, run_instances
@@ -27,7 +35,9 @@ ASKING_SECONDS: Seconds = 3.0
 """When a poll begins no second call any more: one may take 17 s of a listing's 20."""
 SETTLING: Seconds = 10.0
 """How long machines that are still `pending` count as undecided: that is when EC2 ends those for which it has no room after all."""
-NOTHING_MADE = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA, Cause.NOT_OFFERED, Cause.BAD_REQUEST})
+NOTHING_MADE = frozenset(
+    {Cause.CAPACITY, Cause.SPOT, Cause.QUOTA, Cause.NOT_OFFERED, Cause.BAD_REQUEST}
+)
 """Refusals of a first create after which surely no machine of it is there."""
 USED_TOKEN = frozenset({"IdempotentParameterMismatch", "IdempotentInstanceTerminated"})
 
@@ -35,7 +45,9 @@ USED_TOKEN = frozenset({"IdempotentParameterMismatch", "IdempotentInstanceTermin
 class Submitting:
     """Creates of one account."""
 
-    def __init__(self, session: Session, networks: Networks, doors: Doors, listing: Listing) -> None:
+    def __init__(
+        self, session: Session, networks: Networks, doors: Doors, listing: Listing
+    ) -> None:
         self._session = session
         self._networks = networks
         self._doors = doors
@@ -54,7 +66,9 @@ class Submitting:
                 subnet = self._networks.place(region, launch.candidate.offer.zone)
                 image = images.find(self._session, region, launch.candidate.offer, launch.image)
                 groups = self._groups(launch, subnet)
-                efa = launch.network_best and self._has_efa(region, launch.candidate.offer.instance_type)
+                efa = launch.network_best and self._has_efa(
+                    region, launch.candidate.offer.instance_type
+                )
                 if efa:
                     self._doors.join_out(region, groups[0])
             before = launch_index.read(launch.token)
@@ -77,8 +91,18 @@ class Submitting:
             shown = self._listing.of_token(operation.token, region, operation.data.get("key", ""))
         if not shown:
             # Given out and not listed yet: that is how fresh machines are, and no refusal.
-            return Accepted(told) if told else Refused(Failure(Cause.UNKNOWN, "EC2 knows no machine of this create", "OperationForgotten"))
-        undecided = all(i.state is InstanceState.PENDING for i in shown) or all(i.state is InstanceState.ENDING for i in shown)
+            return (
+                Accepted(told)
+                if told
+                else Refused(
+                    Failure(
+                        Cause.UNKNOWN, "EC2 knows no machine of this create", "OperationForgotten"
+                    )
+                )
+            )
+        undecided = all(i.state is InstanceState.PENDING for i in shown) or all(
+            i.state is InstanceState.ENDING for i in shown
+        )
         if all(i.state is InstanceState.GONE and i.failure for i in shown):
             # EC2 took all of them back.
             return Refused(next(i.failure for i in shown if i.failure))
@@ -90,14 +114,25 @@ class Submitting:
 
     def _groups(self, launch: Launch, subnet: Subnet) -> list[str]:
         region = launch.candidate.offer.region
-        group = self._doors.shared(region, subnet.vpc, launch.owner, ssh_port(launch.tags.get(SSH_PORT_LABEL, "")))
+        group = self._doors.shared(
+            region, subnet.vpc, launch.owner, ssh_port(launch.tags.get(SSH_PORT_LABEL, ""))
+        )
         ports = without(covered(launch.ports), ssh_port(launch.tags.get(SSH_PORT_LABEL, "")))
-        return [group, *([self._doors.for_ports(region, subnet.vpc, launch.owner, launch.token, ports)] if ports else [])]
+        return [
+            group,
+            *(
+                [self._doors.for_ports(region, subnet.vpc, launch.owner, launch.token, ports)]
+                if ports
+                else []
+            ),
+        ]
 
     def _has_efa(self, region: str, instance_type: str) -> bool:
         """Whether a type can have an Elastic Fabric Adapter; where it cannot, `network_tier: best` is the network it has."""
         answer = self._session.call(region, "DescribeInstanceTypes", InstanceTypes=[instance_type])
-        return any(bool(t.get("NetworkInfo", {}).get("EfaSupported")) for t in answer["InstanceTypes"])
+        return any(
+            bool(t.get("NetworkInfo", {}).get("EfaSupported")) for t in answer["InstanceTypes"]
+        )
 
     # ------------------------------------------------------------ the create
 
@@ -120,7 +155,16 @@ class Submitting:
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, "OtherAccount"))
         if before is None:
             spot = offer.market is Market.SPOT
-            before = launch_index.Note(launch.token, launch.owner, offer.region, "", offer.instance_type, launch.name, spot, launch.count)
+            before = launch_index.Note(
+                launch.token,
+                launch.owner,
+                offer.region,
+                "",
+                offer.instance_type,
+                launch.name,
+                spot,
+                launch.count,
+            )
         note = replace(before, account=before.account or account, at=time.time())
         launch_index.write(note)
         return note
@@ -145,25 +189,48 @@ class Submitting:
                 launch_index.drop(note)
             if failure.code in USED_TOKEN:
                 return self._made_before(launch, note, failure)
-            if failure.code in ("InvalidSubnetID.NotFound", "InvalidSubnet", "InvalidGroup.NotFound"):
+            if failure.code in (
+                "InvalidSubnetID.NotFound",
+                "InvalidSubnet",
+                "InvalidGroup.NotFound",
+            ):
                 # What was remembered is gone, or what was just made is not seen everywhere yet.
                 self._networks.forget(region)
                 failure = replace(failure, cause=Cause.TRANSIENT)
-            elif failure.code.startswith("InvalidAMIID.") and not launch.image and images.forget(region, launch.candidate.offer):
+            elif (
+                failure.code.startswith("InvalidAMIID.")
+                and not launch.image
+                and images.forget(region, launch.candidate.offer)
+            ):
                 # The image of the day was withdrawn: the next try looks for the one in its place.
                 failure = replace(failure, cause=Cause.TRANSIENT)
             raise CloudError(self._explained(region, failure)) from None
-        rows: Sequence[dict[str, Any]] = sorted(answer["Instances"], key=lambda i: int(i.get("AmiLaunchIndex") or 0))
+        rows: Sequence[dict[str, Any]] = sorted(
+            answer["Instances"], key=lambda i: int(i.get("AmiLaunchIndex") or 0)
+        )
         ids = tuple(str(i["InstanceId"]) for i in rows)
         with contextlib.suppress(CloudError):
             # What is noted already is enough to find them again.
             others = note.ids if launch.part else ()
             launch_index.write(
-                replace(note, ids=(*(i for i in others if i not in ids), *ids), account=str(answer.get("OwnerId") or note.account))
+                replace(
+                    note,
+                    ids=(*(i for i in others if i not in ids), *ids),
+                    account=str(answer.get("OwnerId") or note.account),
+                )
             )
         return self._operation(launch, region, str(answer.get("ReservationId", "")), ids)
 
-    def _sent(self, launch: Launch, region: str, image: images.MachineImage, subnet: Subnet, groups: list[str], *, efa: bool) -> Any:
+    def _sent(
+        self,
+        launch: Launch,
+        region: str,
+        image: images.MachineImage,
+        subnet: Subnet,
+        groups: list[str],
+        *,
+        efa: bool,
+    ) -> Any:
         whole = run_instances.request(launch, image, subnet, groups, efa=efa)
         try:
             return self._session.call(region, errors.CREATE, CREATE, **whole)
@@ -181,26 +248,37 @@ class Submitting:
         """The operation of an earlier create with this token, where a repeat of it came out different: the image of the day changed, say."""
         region = note.region
         key = launch.key if launch.part else ""
-        shown = [i for i in self._listing.of_token(launch.token, region, key) if i.owner == launch.owner]
+        shown = [
+            i for i in self._listing.of_token(launch.token, region, key) if i.owner == launch.owner
+        ]
         if not shown and failure.code == "IdempotentInstanceTerminated":
             raise CloudError(failure)
         if not shown:
-            words = f"this token was used before and its machines are not listed yet: {failure.message}"
+            words = (
+                f"this token was used before and its machines are not listed yet: {failure.message}"
+            )
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
         if not launch.part and len(shown) < note.count == launch.count:
             words = f"this token was used before, and of its {note.count} machines {len(shown)} are listed so far: {failure.message}"
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
-        if len(shown) != launch.count or {i.instance_type for i in shown} != {launch.candidate.offer.instance_type}:
+        if len(shown) != launch.count or {i.instance_type for i in shown} != {
+            launch.candidate.offer.instance_type
+        }:
             raise CloudError(failure)
-        return self._operation(launch, region, "", [i.id for i in sorted(shown, key=lambda i: (i.node, i.id))])
+        return self._operation(
+            launch, region, "", [i.id for i in sorted(shown, key=lambda i: (i.node, i.id))]
+        )
 
-    def _operation(self, launch: Launch, region: str, reservation: str, ids: Sequence[str]) -> Operation:
+    def _operation(
+        self, launch: Launch, region: str, reservation: str, ids: Sequence[str]
+    ) -> Operation:
         self._listing.note(region, ids)
         return Operation(
             CLOUD,
             launch.token,
             reservation,
-            {"region": region, "ids": ",".join(ids), "at": f"{time.time():.3f}"} | ({"key": launch.key} if launch.part else {}),
+            {"region": region, "ids": ",".join(ids), "at": f"{time.time():.3f}"}
+            | ({"key": launch.key} if launch.part else {}),
         )
 
     # ------------------------------------------------------------ reasons
@@ -225,4 +303,10 @@ class Submitting:
 
 def _not_too_late(launch: Launch) -> None:
     if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent before the instant until which it was wanted", "TooLate"))
+        raise CloudError(
+            Failure(
+                Cause.TIMEOUT,
+                "the create was not sent before the instant until which it was wanted",
+                "TooLate",
+            )
+        )

@@ -49,9 +49,19 @@ class Meters:
 
     def add(self, item: Mapping[str, Any]) -> None:
         """Take up one meter, if it is an hour of a Linux machine."""
-        name, sku, meter = (str(item.get(key) or "") for key in ("armSkuName", "skuName", "meterName"))
-        amount, since = price(item.get("retailPrice")), str(item.get("effectiveStartDate") or "")[:10]
-        if amount is None or since > self.today or not _machine_hour(item) or "Low Priority" in f"{sku} {meter}":
+        name, sku, meter = (
+            str(item.get(key) or "") for key in ("armSkuName", "skuName", "meterName")
+        )
+        amount, since = (
+            price(item.get("retailPrice")),
+            str(item.get("effectiveStartDate") or "")[:10],
+        )
+        if (
+            amount is None
+            or since > self.today
+            or not _machine_hour(item)
+            or "Low Priority" in f"{sku} {meter}"
+        ):
             return
         size = SIZES.get(name.lower())
         if size is None:
@@ -69,7 +79,9 @@ class Meters:
     def rows(self, region: str) -> Iterator[PriceRow]:
         """The machines that have a price."""
         for name in sorted({name for name, _ in self.prices}):
-            on_demand, spot = (self.prices.get((name, is_spot), ("", None))[1] for is_spot in (False, True))
+            on_demand, spot = (
+                self.prices.get((name, is_spot), ("", None))[1] for is_spot in (False, True)
+            )
             if on_demand is not None or spot is not None:
                 yield _row(region, SIZES[name.lower()], on_demand, spot)
 
@@ -91,10 +103,19 @@ class AzureFetcher(Fetcher):
         """Read the regions asked for, else all public ones."""
         asked = tuple(dict.fromkeys(region.lower() for region in context.regions)) or REGIONS
         regions = [region for region in asked if region not in EXCLUDED]
-        failed = {region: "left out: one of Azure's own trial regions" for region in asked if region in EXCLUDED}
+        failed = {
+            region: "left out: one of Azure's own trial regions"
+            for region in asked
+            if region in EXCLUDED
+        }
         result = each(regions, lambda region: _read(context, region), context, at_once=AT_ONCE)
         return PriceList(
-            tuple(row for region in regions if region in result.good for row in result.good[region].rows(region)),
+            tuple(
+                row
+                for region in regions
+                if region in result.good
+                for row in result.good[region].rows(region)
+            ),
             "Azure Retail Prices API",
             context.today,
             failed={**failed, **result.failed},
@@ -117,7 +138,13 @@ def question(region: str) -> str:
 def _read(context: FetchContext, region: str) -> Meters:
     """All pages of a region."""
     if not region.isalnum():
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{region!r} is not the name of an Azure region", code="bad-region"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{region!r} is not the name of an Azure region",
+                code="bad-region",
+            )
+        )
     base = endpoint(context, "prices", API) + PATH
     meters = Meters(context.today)
     params = {"currencyCode": "USD", "$filter": question(region)}
@@ -130,12 +157,22 @@ def _read(context: FetchContext, region: str) -> Meters:
         if not link:
             break
         if link in seen or len(seen) >= MOST_PAGES:
-            raise CloudError(Failure(Cause.TRANSIENT, f"Azure's price list of {region} has no end", code="odd-answer"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT, f"Azure's price list of {region} has no end", code="odd-answer"
+                )
+            )
         seen.add(link)
         # The link names a host and port of its own; the question goes on where it began.
         params = dict(parse_qsl(urlsplit(link).query))
     if not meters.prices:
-        raise CloudError(Failure(Cause.NOT_OFFERED, f"Azure lists no machine in {region} that nbprov knows", code="empty"))
+        raise CloudError(
+            Failure(
+                Cause.NOT_OFFERED,
+                f"Azure lists no machine in {region} that nbprov knows",
+                code="empty",
+            )
+        )
     return meters
 
 
@@ -173,7 +210,9 @@ def _notes(read: Mapping[str, Meters]) -> tuple[str, ...]:
     notes = ["of the sizes without a GPU, only Ds_v5, Es_v5 and Fs_v2 are read"]
     if unknown:
         shown = ", ".join(sorted(unknown)[:5]) + (", …" if len(unknown) > 5 else "")
-        notes.append(f"{len(unknown)} sizes of GPU series were left out, for what they are is not known here: {shown}")
+        notes.append(
+            f"{len(unknown)} sizes of GPU series were left out, for what they are is not known here: {shown}"
+        )
     if dropped:
         notes.append(f"{dropped} prices were left empty, for the list has two of the same day")
     return tuple(notes)

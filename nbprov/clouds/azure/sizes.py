@@ -81,7 +81,9 @@ _E96 = Size("Standard_E96s_v5", 96, 672)
 
 GPU_SERIES = re.compile(r"Standard_N(?!P)", re.IGNORECASE)
 """Names of sizes with a GPU; NP is a family with FPGAs."""
-RETIRED = re.compile(r"Standard_(NC\d+r?(s_v2)?|ND\d+r?s|NV\d+(s_v2|as_v4)?)(_Promo)?", re.IGNORECASE)
+RETIRED = re.compile(
+    r"Standard_(NC\d+r?(s_v2)?|ND\d+r?s|NV\d+(s_v2|as_v4)?)(_Promo)?", re.IGNORECASE
+)
 """Still in the list here and there, though no machine can be started: K80, P100, P40, the first M60 and MI25."""
 
 
@@ -91,7 +93,11 @@ def _sizes() -> dict[str, Size]:
         for gpu, device, arch, sizes in _GPU_SIZES
         for name, count, vcpus, memory in sizes
     ]
-    found += [Size(family.format(cores), cores, cores * each) for family, (each, sizes) in _CPU_SIZES.items() for cores in sizes]
+    found += [
+        Size(family.format(cores), cores, cores * each)
+        for family, (each, sizes) in _CPU_SIZES.items()
+        for cores in sizes
+    ]
     return {size.name.lower(): size for size in (*found, _E96)}
 
 

@@ -43,8 +43,14 @@ class CudoFetcher(Fetcher):
             raise CloudError(Failure(Cause.CREDENTIALS, self.ready(context), code="no-key"))
         steps = Steps(context, 1)
         steps.begin("machine types")
-        answer = context.http.json(endpoint(context, "api", API) + PATH, headers={"Authorization": f"Bearer {key}"})
-        listed = expect(expect(answer, dict, "CUDO's list of machine types").get("machineTypes"), list, "CUDO's list of machine types")
+        answer = context.http.json(
+            endpoint(context, "api", API) + PATH, headers={"Authorization": f"Bearer {key}"}
+        )
+        listed = expect(
+            expect(answer, dict, "CUDO's list of machine types").get("machineTypes"),
+            list,
+            "CUDO's list of machine types",
+        )
         wanted = set(context.regions)
         rows: dict[tuple[str, str], PriceRow] = {}
         odd = 0
@@ -58,7 +64,13 @@ class CudoFetcher(Fetcher):
                 rows[row.region, row.instance_type] = row
         steps.end("machine types")
         if not rows:
-            raise CloudError(Failure(Cause.TRANSIENT, "CUDO's list has no machine type with a GPU and its prices", code="empty"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "CUDO's list has no machine type with a GPU and its prices",
+                    code="empty",
+                )
+            )
         there = {region for region, _ in rows}
         return PriceList(
             tuple(rows[place] for place in sorted(rows)),
@@ -67,7 +79,9 @@ class CudoFetcher(Fetcher):
             failed=dict.fromkeys(sorted(wanted - there), "CUDO lists no such data centre"),
             covered=frozenset(wanted) if wanted else None,
             unseen=frozenset({"cpu"}),
-            notes=(f"{odd} machine types were left out: a price of theirs is missing",) if odd else (),
+            notes=(f"{odd} machine types were left out: a price of theirs is missing",)
+            if odd
+            else (),
         )
 
 
@@ -98,8 +112,13 @@ def _named(entries: Any, name: str) -> Any:
 
 def _rows(machine: Mapping[str, Any]) -> Iterator[PriceRow]:
     """A machine type in every shape that it can take; none where a part has no price."""
-    region, kind, model = (str(machine.get(name) or "") for name in ("dataCenterId", "machineType", "gpuModel"))
-    vcpu, gib, gpu = (price((machine.get(name) or {}).get("value")) for name in ("vcpuPriceHr", "memoryGibPriceHr", "gpuPriceHr"))
+    region, kind, model = (
+        str(machine.get(name) or "") for name in ("dataCenterId", "machineType", "gpuModel")
+    )
+    vcpu, gib, gpu = (
+        price((machine.get(name) or {}).get("value"))
+        for name in ("vcpuPriceHr", "memoryGibPriceHr", "gpuPriceHr")
+    )
     if not (region and kind and model and vcpu and gib and gpu):
         return
     device = gpu_names.read(model, number(machine.get("gpuMemoryGib")))
@@ -130,6 +149,8 @@ def _sold(machine: Mapping[str, Any], gpus: int, vcpus: int, memory: int) -> boo
         (vcpus / gpus, "minVcpuPerGpu", "maxVcpuPerGpu"),
         (vcpus / memory, "minVcpuPerMemoryGib", "maxVcpuPerMemoryGib"),
     ):
-        if value < (number(machine.get(least)) or 0.0) or value > (number(machine.get(most)) or float("inf")):
+        if value < (number(machine.get(least)) or 0.0) or value > (
+            number(machine.get(most)) or float("inf")
+        ):
             return False
     return True

@@ -82,11 +82,21 @@ def known() -> Places:
 
 def unknown(wanted: Iterable[Machine]) -> list[str]:
     """The accelerators whose zones are not known without asking."""
-    devices = {m.device.name for m in wanted if m.device and (m.series if m.name else m.device.name) not in _KNOWN}
+    devices = {
+        m.device.name
+        for m in wanted
+        if m.device and (m.series if m.name else m.device.name) not in _KNOWN
+    }
     return sorted(devices)
 
 
-def read(http: Http, url: str, headers: Mapping[str, str], wanted: Iterable[Machine], tell: Callable[[str], object]) -> Places:
+def read(
+    http: Http,
+    url: str,
+    headers: Mapping[str, str],
+    wanted: Iterable[Machine],
+    tell: Callable[[str], object],
+) -> Places:
     """Ask the Compute API (`url`: the project's aggregated lists) which zone offers which of these types and accelerators.
 
     Raises
@@ -102,19 +112,30 @@ def read(http: Http, url: str, headers: Mapping[str, str], wanted: Iterable[Mach
         ("machineTypes", types, {"filter": f'name eq "({families})-.*"'}),
         ("acceleratorTypes", {device.api_name: device.name for device in DEVICES}, {}),
     ):
-        params = {"maxResults": PAGE, "returnPartialSuccess": "true", "fields": FIELDS.format(kind=kind), **only}
+        params = {
+            "maxResults": PAGE,
+            "returnPartialSuccess": "true",
+            "fields": FIELDS.format(kind=kind),
+            **only,
+        }
         for page in _pages(http, f"{url}/{kind}", params, headers):
             tell(f"zones of {kind}")
             for region, zone in _zones(page.get("unreachables") or ()):
                 failed[region] = f"zone {zone} did not answer"
-            for place, scope in expect(page.get("items") or {}, dict, "the Compute API's list").items():
+            for place, scope in expect(
+                page.get("items") or {}, dict, "the Compute API's list"
+            ).items():
                 for region, zone in _zones([place]):
                     for name in _names(scope, kind):
                         if name in names:
                             found[names[name], region].add(zone)
     if not found:
-        raise CloudError(Failure(Cause.TRANSIENT, "the Compute API named no machine type in any zone"))
-    return Places({key: tuple(sorted(zones)) for key, zones in found.items()}, exact=True, failed=failed)
+        raise CloudError(
+            Failure(Cause.TRANSIENT, "the Compute API named no machine type in any zone")
+        )
+    return Places(
+        {key: tuple(sorted(zones)) for key, zones in found.items()}, exact=True, failed=failed
+    )
 
 
 def _zones(said: Iterable[object]) -> Iterator[tuple[str, str]]:
@@ -130,14 +151,24 @@ def _names(scope: object, kind: str) -> Iterator[str]:
             yield str(item.get("name"))
 
 
-def _pages(http: Http, url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+def _pages(
+    http: Http, url: str, params: Mapping[str, Any], headers: Mapping[str, str]
+) -> Iterator[Mapping[str, Any]]:
     token = ""
     for _ in range(MOST_PAGES):
         page = expect(
-            http.json(url, params={**params, **({"pageToken": token} if token else {})}, headers=headers), dict, "the Compute API's list"
+            http.json(
+                url, params={**params, **({"pageToken": token} if token else {})}, headers=headers
+            ),
+            dict,
+            "the Compute API's list",
         )
         yield page
         token = str(page.get("nextPageToken") or "")
         if not token:
             return
-    raise CloudError(Failure(Cause.TRANSIENT, f"the Compute API's list of types did not end after {MOST_PAGES} pages"))
+    raise CloudError(
+        Failure(
+            Cause.TRANSIENT, f"the Compute API's list of types did not end after {MOST_PAGES} pages"
+        )
+    )

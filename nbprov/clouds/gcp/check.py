@@ -11,7 +11,10 @@ from nbprov.model.launches import CheckResult
 from .clients import Deadline, Rest
 from .price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
 
-SHOWN_QUOTAS = {"GPUS_ALL_REGIONS": "GPUs in all regions", "CPUS_ALL_REGIONS": "vCPUs in all regions"}
+SHOWN_QUOTAS = {
+    "GPUS_ALL_REGIONS": "GPUs in all regions",
+    "CPUS_ALL_REGIONS": "vCPUs in all regions",
+}
 
 
 def login_state() -> tuple[str, ...]:
@@ -24,7 +27,13 @@ def login_state() -> tuple[str, ...]:
             stamp = (str(path), str(told.st_mtime_ns), str(told.st_size))
         except OSError:
             stamp = (str(path),)
-    return (*(os.environ.get(name, "") for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")), *stamp)
+    return (
+        *(
+            os.environ.get(name, "")
+            for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")
+        ),
+        *stamp,
+    )
 
 
 def check(rest: Rest, deadline: Deadline) -> CheckResult:
@@ -39,8 +48,17 @@ def check(rest: Rest, deadline: Deadline) -> CheckResult:
     try:
         told = rest.ask("", deadline)
     except CloudError as error:
-        return CheckResult("gcp", False, login.project, login.source, helped(error.failure, login.project))
-    return CheckResult("gcp", True, str(told.get("name") or login.project), login.source, None, tuple(details(told)))
+        return CheckResult(
+            "gcp", False, login.project, login.source, helped(error.failure, login.project)
+        )
+    return CheckResult(
+        "gcp",
+        True,
+        str(told.get("name") or login.project),
+        login.source,
+        None,
+        tuple(details(told)),
+    )
 
 
 def details(project: dict[str, Any]) -> list[str]:
@@ -66,7 +84,10 @@ def helped(failure: Failure, project: str) -> Failure:
     }.get(failure.cause, "")
     message = failure.message
     if failure.cause is Cause.PERMISSION:
-        if "has not been used in project" in message or failure.code in ("accessNotConfigured", "SERVICE_DISABLED"):
+        if "has not been used in project" in message or failure.code in (
+            "accessNotConfigured",
+            "SERVICE_DISABLED",
+        ):
             step = f"run `gcloud services enable compute.googleapis.com --project {project}`"
         elif "was not found" in message:
             step = f"is {project} the right project? GOOGLE_CLOUD_PROJECT names another"
@@ -74,4 +95,11 @@ def helped(failure: Failure, project: str) -> Failure:
             step = "ask for the role Compute Instance Admin (v1) and Compute Security Admin in the project"
     if not step:
         return failure
-    return Failure(failure.cause, f"{message} - {step}", failure.code, failure.scope, failure.retry_after, failure.limit_is_zero)
+    return Failure(
+        failure.cause,
+        f"{message} - {step}",
+        failure.code,
+        failure.scope,
+        failure.retry_after,
+        failure.limit_is_zero,
+    )

@@ -37,7 +37,9 @@ class Deadline:
         """Seconds left; raises `CloudError` (transient) where none are."""
         left = self._end - time.monotonic()
         if left <= 0.05:
-            raise CloudError(Failure(Cause.TRANSIENT, "Google's Compute API took too long", "deadline"))
+            raise CloudError(
+                Failure(Cause.TRANSIENT, "Google's Compute API took too long", "deadline")
+            )
         return left
 
 
@@ -86,10 +88,14 @@ class Compute:
         CloudError
             With the cause.
         """
-        answer: dict[str, Any] = self._as_json(self._sent(service, method, deadline, body, creates, spot, fields))
+        answer: dict[str, Any] = self._as_json(
+            self._sent(service, method, deadline, body, creates, spot, fields)
+        )
         return answer
 
-    def pages(self, service: str, method: str, deadline: Deadline, **fields: Any) -> Iterator[dict[str, Any]]:
+    def pages(
+        self, service: str, method: str, deadline: Deadline, **fields: Any
+    ) -> Iterator[dict[str, Any]]:
         """Every page of a list, each within what is left of the deadline.
 
         Raises
@@ -100,13 +106,17 @@ class Compute:
         token = ""
         for _ in range(MOST_PAGES):
             extra = {"page_token": token} if token else {}
-            pager = self._sent(service, method, deadline, None, "", False, {**fields, "max_results": PAGE, **extra})
+            pager = self._sent(
+                service, method, deadline, None, "", False, {**fields, "max_results": PAGE, **extra}
+            )
             page = self._as_json(next(iter(pager.pages)))
             yield page
             token = str(page.get("nextPageToken") or "")
             if not token:
                 return
-        raise CloudError(Failure(Cause.TRANSIENT, f"Google's list did not end after {MOST_PAGES} pages"))
+        raise CloudError(
+            Failure(Cause.TRANSIENT, f"Google's list did not end after {MOST_PAGES} pages")
+        )
 
     def _sent(
         self,
@@ -139,7 +149,9 @@ class Compute:
             if service not in self._clients:
                 make = getattr(library, f"{service}Client")
                 options = {"api_endpoint": self.login.endpoint}
-                self._clients[service] = make(credentials=self.login.credentials, client_options=options)
+                self._clients[service] = make(
+                    credentials=self.login.credentials, client_options=options
+                )
             return self._clients[service]
 
     @staticmethod
@@ -156,7 +168,9 @@ class Rest:
     def __init__(self, login: Login) -> None:
         self.login = login
 
-    def ask(self, path: str, deadline: Deadline, *, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def ask(
+        self, path: str, deadline: Deadline, *, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
         """GET, or POST a body that asks and changes nothing. `path` is below the project.
 
         Raises
@@ -213,9 +227,18 @@ def _document(response: Any) -> dict[str, Any]:
     if response.status_code < 300 and isinstance(content, dict):
         return content
     if response.status_code < 300:
-        raise CloudError(Failure(Cause.TRANSIENT, "something that is not JSON came in the place of Google's answer", "not-json"))
+        raise CloudError(
+            Failure(
+                Cause.TRANSIENT,
+                "something that is not JSON came in the place of Google's answer",
+                "not-json",
+            )
+        )
     said = errors.said_of_answer(
-        response.status_code, content, retry_after=retry_after(response.headers.get("Retry-After")), text=words_of(response.text)
+        response.status_code,
+        content,
+        retry_after=retry_after(response.headers.get("Retry-After")),
+        text=words_of(response.text),
     )
     raise CloudError(errors.failure_of(said))
 

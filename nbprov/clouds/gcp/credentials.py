@@ -30,7 +30,13 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NO_LOGIN = "no Google credentials on this computer: run `gcloud auth application-default login`"
 NO_LIBRARY = 'using Google Cloud needs its packages: pip install "nbprov[gcp]"'
 NO_PROJECT = "the Google project is not known: set GOOGLE_CLOUD_PROJECT, or run `gcloud config set project PROJECT`"
-_TYPES = ("authorized_user", "service_account", "external_account", "external_account_authorized_user", "impersonated_service_account")
+_TYPES = (
+    "authorized_user",
+    "service_account",
+    "external_account",
+    "external_account_authorized_user",
+    "impersonated_service_account",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +93,12 @@ def is_loopback(url: str) -> bool:
 def missing(environ: Mapping[str, str] | None = None) -> str:
     """Why Google Cloud cannot be used here; empty where it may be. Reads files alone, and imports nothing."""
     env = os.environ if environ is None else environ
-    if not (find_spec("google") and find_spec("google.auth") and find_spec("google.cloud") and find_spec("google.cloud.compute_v1")):
+    if not (
+        find_spec("google")
+        and find_spec("google.auth")
+        and find_spec("google.cloud")
+        and find_spec("google.cloud.compute_v1")
+    ):
         return NO_LIBRARY
     if is_loopback(endpoint()):
         return ""
@@ -111,7 +122,11 @@ def open_login() -> Login:
     host = urlsplit(url).hostname or ""
     if not url.startswith("https://") and not (is_loopback(url) or host.startswith("127.")):
         raise CloudError(
-            Failure(Cause.BAD_REQUEST, f"{ENDPOINT_VARIABLE} is no https address: credentials are not sent in the open", "endpoint")
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{ENDPOINT_VARIABLE} is no https address: credentials are not sent in the open",
+                "endpoint",
+            )
         )
     if is_loopback(url):
         project = project_of(os.environ, {}) or "nbprov-double"
@@ -119,7 +134,12 @@ def open_login() -> Login:
     path = login_file(os.environ)
     content = _content(path) if path else {}
     if path is None or content.get("type") not in _TYPES:
-        raise CloudError(Failure(Cause.CREDENTIALS, f"{path.name if path else 'the file'} holds no Google credentials: {NO_LOGIN}"))
+        raise CloudError(
+            Failure(
+                Cause.CREDENTIALS,
+                f"{path.name if path else 'the file'} holds no Google credentials: {NO_LOGIN}",
+            )
+        )
     with without_collections("google.auth"):
         from google.auth import exceptions
 
@@ -127,7 +147,12 @@ def open_login() -> Login:
         credentials = _read(content)
     except (exceptions.GoogleAuthError, ValueError, KeyError, TypeError) as error:
         # Only the kind of error: its text may repeat what the file holds.
-        raise CloudError(Failure(Cause.CREDENTIALS, f"{path.name} cannot be read as Google credentials ({type(error).__name__})")) from None
+        raise CloudError(
+            Failure(
+                Cause.CREDENTIALS,
+                f"{path.name} cannot be read as Google credentials ({type(error).__name__})",
+            )
+        ) from None
     return Login(project_of(os.environ, content), _source(path, content), url, credentials)
 
 
@@ -164,13 +189,26 @@ def _read(content: dict[str, Any]) -> Any:
 def project_of(environ: Mapping[str, str], content: Mapping[str, Any]) -> str:
     """The project: named by the environment, else by the credentials, else gcloud's own; empty where none is."""
     named = next((environ[name] for name in PROJECT_VARIABLES if environ.get(name)), "")
-    return named or str(content.get("project_id") or "") or _gcloud_project(environ) or str(content.get("quota_project_id") or "")
+    return (
+        named
+        or str(content.get("project_id") or "")
+        or _gcloud_project(environ)
+        or str(content.get("quota_project_id") or "")
+    )
 
 
 def _gcloud_project(environ: Mapping[str, str]) -> str:
-    folder = Path(environ["CLOUDSDK_CONFIG"]) if environ.get("CLOUDSDK_CONFIG") else _gcloud_folder(environ)
+    folder = (
+        Path(environ["CLOUDSDK_CONFIG"])
+        if environ.get("CLOUDSDK_CONFIG")
+        else _gcloud_folder(environ)
+    )
     try:
-        name = environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME") or (folder / "active_config").read_text().strip() or "default"
+        name = (
+            environ.get("CLOUDSDK_ACTIVE_CONFIG_NAME")
+            or (folder / "active_config").read_text().strip()
+            or "default"
+        )
         parser = configparser.ConfigParser(interpolation=None)
         parser.read_string((folder / "configurations" / f"config_{name}").read_text())
         return parser.get("core", "project", fallback="").strip()
@@ -192,5 +230,7 @@ def _source(path: Path, content: Mapping[str, Any]) -> str:
     if email:
         name, _, domain = email.partition("@")
         return f"service account {name[:3]}…@{domain} ({path.name})"
-    kind = {"authorized_user": "your Google login"}.get(str(content.get("type")), str(content.get("type")).replace("_", " "))
+    kind = {"authorized_user": "your Google login"}.get(
+        str(content.get("type")), str(content.get("type")).replace("_", " ")
+    )
     return f"{kind} ({path.name})"

@@ -10,7 +10,9 @@ from nbprov.model.failures import Cause, CloudError, Failure
 
 TIERS = ("low", "medium", "high", "ultra")
 USUAL = "medium"
-HYPERDISK_ONLY = frozenset({"a4", "a4x", "c4", "c4a", "c4d", "g4", "h4d", "m4", "n4", "n4a", "n4d", "x4"})
+HYPERDISK_ONLY = frozenset(
+    {"a4", "a4x", "c4", "c4a", "c4d", "g4", "h4d", "m4", "n4", "n4a", "n4d", "x4"}
+)
 HYPERDISK_SERIES = ("a3-ultragpu", "a3-edgegpu")
 NO_STANDARD = frozenset({"a3", "c3", "c3d", "g2", "h3", "m3", "z3"})
 EXTREME_VCPUS = 64
@@ -44,11 +46,11 @@ def disk_type(instance_type: str, tier: str, vcpus: float | None = None) -> str:
         raise _none(instance_type)
     if wanted == "low" and family in NO_STANDARD:
         wanted = "medium"
-    return {"low": "pd-standard", "medium": "pd-balanced", "high": "pd-ssd", "ultra": "pd-extreme"}[wanted]
+    return {"low": "pd-standard", "medium": "pd-balanced", "high": "pd-ssd", "ultra": "pd-extreme"}[
+        wanted
+    ]
 
 
 def _none(instance_type: str) -> CloudError:
-    words = (
-        f"{instance_type} takes no disk of the tier ultra: Google has pd-extreme for N2 and M machines of {EXTREME_VCPUS} vCPUs and more"
-    )
+    words = f"{instance_type} takes no disk of the tier ultra: Google has pd-extreme for N2 and M machines of {EXTREME_VCPUS} vCPUs and more"
     return CloudError(Failure(Cause.NOT_OFFERED, words, "disk-tier"))

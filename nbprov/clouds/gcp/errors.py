@@ -30,16 +30,64 @@ CAPACITY_CODES = (
 CODES: Mapping[str, Cause] = {
     **dict.fromkeys(CAPACITY_CODES, Cause.CAPACITY),
     **dict.fromkeys(("QUOTA_EXCEEDED", "quotaExceeded", "LIMIT_EXCEEDED"), Cause.QUOTA),
-    **dict.fromkeys(("authError", "required", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED", "CREDENTIALS_MISSING"), Cause.CREDENTIALS),
+    **dict.fromkeys(
+        ("authError", "required", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED", "CREDENTIALS_MISSING"),
+        Cause.CREDENTIALS,
+    ),
     **dict.fromkeys(("BILLING_DISABLED", "accountDisabled", "billingNotEnabled"), Cause.BALANCE),
-    **dict.fromkeys(("accessNotConfigured", "SERVICE_DISABLED", "IAM_PERMISSION_DENIED", "insufficientPermissions"), Cause.PERMISSION),
-    **dict.fromkeys(("PERMISSIONS_ERROR", "conditionNotMet", "CONDITION_NOT_MET", "forbidden", "orgPolicyViolated"), Cause.PERMISSION),
-    **dict.fromkeys(("rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "tooManyRequests"), Cause.RATE_LIMIT),
-    **dict.fromkeys(("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "RESOURCE_OPERATION_RATE_EXCEEDED"), Cause.RATE_LIMIT),
-    **dict.fromkeys(("backendError", "internalError", "INTERNAL_ERROR", "RESOURCE_NOT_READY", "resourceNotReady"), Cause.TRANSIENT),
-    **dict.fromkeys(("RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "resourceInUseByAnotherResource", "operationInProgress"), Cause.TRANSIENT),
-    **dict.fromkeys(("invalid", "invalidParameter", "badRequest", "parseError", "wrongUrl", "INVALID_USAGE"), Cause.BAD_REQUEST),
-    **dict.fromkeys(("INVALID_FIELD_VALUE", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"), Cause.BAD_REQUEST),
+    **dict.fromkeys(
+        (
+            "accessNotConfigured",
+            "SERVICE_DISABLED",
+            "IAM_PERMISSION_DENIED",
+            "insufficientPermissions",
+        ),
+        Cause.PERMISSION,
+    ),
+    **dict.fromkeys(
+        (
+            "PERMISSIONS_ERROR",
+            "conditionNotMet",
+            "CONDITION_NOT_MET",
+            "forbidden",
+            "orgPolicyViolated",
+        ),
+        Cause.PERMISSION,
+    ),
+    **dict.fromkeys(
+        ("rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "tooManyRequests"),
+        Cause.RATE_LIMIT,
+    ),
+    **dict.fromkeys(
+        ("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "RESOURCE_OPERATION_RATE_EXCEEDED"),
+        Cause.RATE_LIMIT,
+    ),
+    **dict.fromkeys(
+        (
+            "backendError",
+            "internalError",
+            "INTERNAL_ERROR",
+            "RESOURCE_NOT_READY",
+            "resourceNotReady",
+        ),
+        Cause.TRANSIENT,
+    ),
+    **dict.fromkeys(
+        (
+            "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE",
+            "resourceInUseByAnotherResource",
+            "operationInProgress",
+        ),
+        Cause.TRANSIENT,
+    ),
+    **dict.fromkeys(
+        ("invalid", "invalidParameter", "badRequest", "parseError", "wrongUrl", "INVALID_USAGE"),
+        Cause.BAD_REQUEST,
+    ),
+    **dict.fromkeys(
+        ("INVALID_FIELD_VALUE", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"),
+        Cause.BAD_REQUEST,
+    ),
 }
 """Every code that means one thing whatever the sentence; `notFound`, `forbidden` and `UNSUPPORTED_OPERATION` are read with their sentence first."""
 
@@ -50,18 +98,42 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
         Cause.BALANCE,
         None,
     ),
-    (r"api has not been used in project|access not configured|it is disabled\. enable it by visiting", Cause.PERMISSION, None),
+    (
+        r"api has not been used in project|access not configured|it is disabled\. enable it by visiting",
+        Cause.PERMISSION,
+        None,
+    ),
     (r"location [\w/-]+ is not found or access is unauthorized", Cause.NOT_OFFERED, Scope.REGION),
-    (r"zone .* is (not available|deprecated|turned down)|unknown zone|invalid value .*zone", Cause.NOT_OFFERED, None),
-    (r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with name .* does not exist", Cause.NOT_OFFERED, None),
+    (
+        r"zone .* is (not available|deprecated|turned down)|unknown zone|invalid value .*zone",
+        Cause.NOT_OFFERED,
+        None,
+    ),
+    (
+        r"/(machinetypes|acceleratortypes|disktypes)/[^ ]* was not found|machine type with name .* does not exist",
+        Cause.NOT_OFFERED,
+        None,
+    ),
     (r"/zones/[\w-]+'? was not found|/regions/[\w-]+'? was not found", Cause.NOT_OFFERED, None),
-    (r"machine type .* (is not supported|cannot be used|is not available) in (this|the)? ?zone", Cause.NOT_OFFERED, None),
+    (
+        r"machine type .* (is not supported|cannot be used|is not available) in (this|the)? ?zone",
+        Cause.NOT_OFFERED,
+        None,
+    ),
     (r"features are not compatible for creating instance", Cause.NOT_OFFERED, None),
-    (r"does not have enough resources available|currently unavailable in the .* zone|pool exhausted", Cause.CAPACITY, None),
+    (
+        r"does not have enough resources available|currently unavailable in the .* zone|pool exhausted",
+        Cause.CAPACITY,
+        None,
+    ),
     (r"preempted (while|during)|was preempted", Cause.SPOT, None),
     (r"quota '[^']*' exceeded|quota exceeded for .*limit|quota_exceeded", Cause.QUOTA, None),
     (r"constraint constraints/|organization policy", Cause.PERMISSION, None),
-    (r"required '[^']*' permission|does not have permission|permission .* denied", Cause.PERMISSION, None),
+    (
+        r"required '[^']*' permission|does not have permission|permission .* denied",
+        Cause.PERMISSION,
+        None,
+    ),
     (r"/(sub)?networks/[^ ]* was not found", Cause.PERMISSION, None),
     (
         r"the resource 'projects/[\w:.-]+' was not found|project .* (is not found|has been deleted)|failed to find project",
@@ -70,14 +142,35 @@ _SENTENCES: tuple[tuple[str, Cause, Scope | None], ...] = (
     ),
     (r"/images?/[^ ]* was not found|/family/[^ ]* was not found", Cause.BAD_REQUEST, None),
     (r"(cannot|could not) be smaller than the image|disk size .* smaller", Cause.BAD_REQUEST, None),
-    (r"rate limit|too many requests|queries? per minute|requests per minute|operation rate exceeded", Cause.RATE_LIMIT, None),
+    (
+        r"rate limit|too many requests|queries? per minute|requests per minute|operation rate exceeded",
+        Cause.RATE_LIMIT,
+        None,
+    ),
 )
-_COMPILED = tuple((re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES)
+_COMPILED = tuple(
+    (re.compile(pattern, re.IGNORECASE), cause, scope) for pattern, cause, scope in _SENTENCES
+)
 _MEANT_FIRST = frozenset(
-    {"notFound", "RESOURCE_NOT_FOUND", "forbidden", "invalid", "badRequest", "UNSUPPORTED_OPERATION", "INVALID_FIELD_VALUE", "required"}
+    {
+        "notFound",
+        "RESOURCE_NOT_FOUND",
+        "forbidden",
+        "invalid",
+        "badRequest",
+        "UNSUPPORTED_OPERATION",
+        "INVALID_FIELD_VALUE",
+        "required",
+    }
 )
 """Codes so wide that the sentence, where it is known, says more."""
-_STATUS = {401: Cause.CREDENTIALS, 402: Cause.BALANCE, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT, 404: Cause.BAD_REQUEST}
+_STATUS = {
+    401: Cause.CREDENTIALS,
+    402: Cause.BALANCE,
+    403: Cause.PERMISSION,
+    429: Cause.RATE_LIMIT,
+    404: Cause.BAD_REQUEST,
+}
 _GLOBAL_QUOTAS = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
 _MOST_WORDS = 2000
 _BY_THE_MINUTE = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -135,8 +228,13 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
         cause = Cause.CAPACITY
     if cause is Cause.QUOTA and _is_global(said.message):
         scope = Scope.ACCOUNT
-    zero = cause is Cause.QUOTA and (said.limit == 0 or re.search(r"limit: 0(\.0+)?\b(?!\.)", said.message, re.IGNORECASE) is not None)
-    message = said.message[:_MOST_WORDS] or (f"HTTP {said.status}" if said.status else "no reason was given")
+    zero = cause is Cause.QUOTA and (
+        said.limit == 0
+        or re.search(r"limit: 0(\.0+)?\b(?!\.)", said.message, re.IGNORECASE) is not None
+    )
+    message = said.message[:_MOST_WORDS] or (
+        f"HTTP {said.status}" if said.status else "no reason was given"
+    )
     if said.hint and cause in (Cause.CAPACITY, Cause.SPOT):
         message += f" (Google says that there is some in {said.hint})"
     pause = said.retry_after
@@ -146,7 +244,10 @@ def failure_of(said: Said, *, call: str = "", spot: bool = False) -> Failure:
 
 
 def _meaning(said: Said) -> tuple[Cause, str, Scope | None]:
-    read = next(((cause, scope) for pattern, cause, scope in _COMPILED if pattern.search(said.message)), None)
+    read = next(
+        ((cause, scope) for pattern, cause, scope in _COMPILED if pattern.search(said.message)),
+        None,
+    )
     first = said.codes[0] if said.codes else (str(said.status) if said.status else "")
     for code in said.codes:
         if code in _MEANT_FIRST and read is not None:
@@ -154,7 +255,11 @@ def _meaning(said: Said) -> tuple[Cause, str, Scope | None]:
         if code in CODES:
             return CODES[code], code, read[1] if read and read[0] is CODES[code] else None
         if code == "UNSUPPORTED_OPERATION":
-            return Cause.CAPACITY, code, None  # seen where a spot machine is taken back while it is made
+            return (
+                Cause.CAPACITY,
+                code,
+                None,
+            )  # seen where a spot machine is taken back while it is made
     if said.status == 412:
         return (read[0] if read else Cause.TRANSIENT), first, None
     if read is not None:
@@ -170,12 +275,16 @@ def _is_global(message: str) -> bool:
     return any(name in message for name in _GLOBAL_QUOTAS) or "globally" in message
 
 
-def said_of_answer(status: int, body: Any, *, retry_after: Seconds | None = None, text: str = "") -> Said:
+def said_of_answer(
+    status: int, body: Any, *, retry_after: Seconds | None = None, text: str = ""
+) -> Said:
     """What the body of an HTTP refusal says; `text` where it was no JSON."""
     error = body.get("error") if isinstance(body, Mapping) else None
     if isinstance(error, str):  # the token service's form
         words = str(body.get("error_description") or error)
-        return Said(status, ("authError",) if error == "invalid_grant" else (error,), words, retry_after)
+        return Said(
+            status, ("authError",) if error == "invalid_grant" else (error,), words, retry_after
+        )
     if not isinstance(error, Mapping):
         return Said(status, (), text[:300], retry_after, is_json=False)
     exact = [str(d["reason"]) for d in _maps(error.get("details")) if d.get("reason")]
@@ -196,14 +305,22 @@ def said_of_operation(operation: Mapping[str, Any]) -> list[Said]:
         code = str(error.get("code") or "")
         found.append(Said(0, (code, *exact), str(error.get("message") or ""), None, limit, hint))
     if not found and operation.get("httpErrorStatusCode"):
-        found.append(Said(int(operation["httpErrorStatusCode"]), (), str(operation.get("httpErrorMessage") or "")))
+        found.append(
+            Said(
+                int(operation["httpErrorStatusCode"]),
+                (),
+                str(operation.get("httpErrorMessage") or ""),
+            )
+        )
     return found
 
 
 def worst_of(said: Iterable[Said], *, call: str = "", spot: bool = False) -> Failure:
     """One failure for several errors of one operation: the one that says most. `VM_MIN_COUNT_NOT_REACHED` only says that there was another."""
     found = [(s, failure_of(s, call=call, spot=spot)) for s in said]
-    telling = [f for s, f in found if "VM_MIN_COUNT_NOT_REACHED" not in s.codes] or [f for _, f in found]
+    telling = [f for s, f in found if "VM_MIN_COUNT_NOT_REACHED" not in s.codes] or [
+        f for _, f in found
+    ]
     known = [f for f in telling if f.cause is not Cause.UNKNOWN] or telling
     return known[0] if known else Failure(Cause.UNKNOWN, "the operation failed and gave no reason")
 
@@ -217,7 +334,9 @@ def _maps(value: Any) -> list[Mapping[str, Any]]:
     return [v for v in value if isinstance(v, Mapping)] if isinstance(value, list) else []
 
 
-def failure_of_exception(error: BaseException, *, call: str = "", spot: bool = False) -> Failure | None:
+def failure_of_exception(
+    error: BaseException, *, call: str = "", spot: bool = False
+) -> Failure | None:
     """The failure behind an exception of Google's packages or of `requests`; None where it is not one of theirs.
 
     They are told apart by name, so that asking imports nothing.
@@ -228,19 +347,45 @@ def failure_of_exception(error: BaseException, *, call: str = "", spot: bool = F
     creates = call in ("insert", "bulkInsert")
     first = _line(error)
     if "google.auth.exceptions.TransportError" in names:
-        return Failure(Cause.TRANSIENT, f"Google's token service could not be reached: {first}", "TransportError")
+        return Failure(
+            Cause.TRANSIENT,
+            f"Google's token service could not be reached: {first}",
+            "TransportError",
+        )
     if "google.auth.exceptions.GoogleAuthError" in names:
-        return Failure(Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__)
-    unsent = ("requests.exceptions.ConnectTimeout", "requests.exceptions.SSLError", "requests.exceptions.ProxyError")
-    refused = "NewConnectionError" in str(error) or "NameResolutionError" in str(error) or "refused" in str(error)
+        return Failure(
+            Cause.CREDENTIALS, f"Google refused the credentials: {first}", type(error).__name__
+        )
+    unsent = (
+        "requests.exceptions.ConnectTimeout",
+        "requests.exceptions.SSLError",
+        "requests.exceptions.ProxyError",
+    )
+    refused = (
+        "NewConnectionError" in str(error)
+        or "NameResolutionError" in str(error)
+        or "refused" in str(error)
+    )
     if names & set(unsent) or ("requests.exceptions.ConnectionError" in names and refused):
-        return Failure(Cause.TRANSIENT, f"Google's Compute API could not be reached: {first}", "unreachable")
-    lost = ("requests.exceptions.RequestException", "google.protobuf.json_format.ParseError", "google.protobuf.json_format.Error")
+        return Failure(
+            Cause.TRANSIENT, f"Google's Compute API could not be reached: {first}", "unreachable"
+        )
+    lost = (
+        "requests.exceptions.RequestException",
+        "google.protobuf.json_format.ParseError",
+        "google.protobuf.json_format.Error",
+    )
     if names & set(lost):
         words = f"the answer of Google's Compute API was lost: {first}"
-        return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, words, type(error).__name__)
+        return Failure(
+            Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, words, type(error).__name__
+        )
     if isinstance(error, ImportError):
-        return Failure(Cause.CREDENTIALS, 'using Google Cloud needs its packages: pip install "nbprov[gcp]"', "no-library")
+        return Failure(
+            Cause.CREDENTIALS,
+            'using Google Cloud needs its packages: pip install "nbprov[gcp]"',
+            "no-library",
+        )
     return None
 
 

@@ -82,7 +82,14 @@ class Firewall:
                 self._right.clear()
         return changed
 
-    def open_ports(self, compute: Compute, deadline: Deadline, owner: str, token: str, ports: Sequence[tuple[int, int]]) -> None:
+    def open_ports(
+        self,
+        compute: Compute,
+        deadline: Deadline,
+        owner: str,
+        token: str,
+        ports: Sequence[tuple[int, int]],
+    ) -> None:
         """Open port ranges of a launch's machines to the internet, beside those that are open."""
         name = ports_rule(token)
         there = self._there(compute, deadline, name).get(name)
@@ -90,7 +97,14 @@ class Firewall:
         if ranges:
             self._put(compute, deadline, _ports(owner, token, ranges), there)
 
-    def close_ports(self, compute: Compute, deadline: Deadline, owner: str, token: str, ports: Sequence[tuple[int, int]]) -> None:
+    def close_ports(
+        self,
+        compute: Compute,
+        deadline: Deadline,
+        owner: str,
+        token: str,
+        ports: Sequence[tuple[int, int]],
+    ) -> None:
         """Close ranges that were opened; the rule goes with its last range."""
         name = ports_rule(token)
         there = self._there(compute, deadline, name).get(name)
@@ -121,28 +135,61 @@ class Firewall:
                 # The filter is a convenience; what the rule says of itself decides.
                 if len(words) == 3 and words[0] == MARK and words[1] == labels.clean(owner):
                     token = "" if words[2] == "-" else words[2]
-                    found.append(SideObject("gcp", GLOBAL, KIND, str(rule["name"]), token, shared=not token))
+                    found.append(
+                        SideObject("gcp", GLOBAL, KIND, str(rule["name"]), token, shared=not token)
+                    )
         return found
 
     def _there(self, compute: Compute, deadline: Deadline, start: str) -> dict[str, dict[str, Any]]:
         pages = compute.pages("Firewalls", "list", deadline, filter=f'name eq "{start}.*"')
-        return {str(r["name"]): r for page in pages for r in page.get("items") or () if str(r["name"]).startswith(start)}
+        return {
+            str(r["name"]): r
+            for page in pages
+            for r in page.get("items") or ()
+            if str(r["name"]).startswith(start)
+        }
 
-    def _put(self, compute: Compute, deadline: Deadline, rule: Mapping[str, Any], there: Mapping[str, Any] | None) -> None:
+    def _put(
+        self,
+        compute: Compute,
+        deadline: Deadline,
+        rule: Mapping[str, Any],
+        there: Mapping[str, Any] | None,
+    ) -> None:
         if there is None:
             try:
-                compute.call("Firewalls", "insert_unary", deadline, body=("firewall_resource", "Firewall", rule))
+                compute.call(
+                    "Firewalls",
+                    "insert_unary",
+                    deadline,
+                    body=("firewall_resource", "Firewall", rule),
+                )
             except CloudError as error:
                 # Another kernel, or the other launch of a race, made it a moment ago, from this computer too.
                 if error.failure.code not in ("alreadyExists", "RESOURCE_ALREADY_EXISTS"):
                     raise _explained(error) from error
             return
-        if any(_plain(there.get(key)) != _plain(value) for key, value in rule.items() if key not in ("name", "network", "description")):
-            self._patch(compute, deadline, str(rule["name"]), {k: v for k, v in rule.items() if k not in ("name", "network")})
+        if any(
+            _plain(there.get(key)) != _plain(value)
+            for key, value in rule.items()
+            if key not in ("name", "network", "description")
+        ):
+            self._patch(
+                compute,
+                deadline,
+                str(rule["name"]),
+                {k: v for k, v in rule.items() if k not in ("name", "network")},
+            )
 
     @staticmethod
     def _patch(compute: Compute, deadline: Deadline, name: str, change: Mapping[str, Any]) -> None:
-        compute.call("Firewalls", "patch_unary", deadline, body=("firewall_resource", "Firewall", {"name": name, **change}), firewall=name)
+        compute.call(
+            "Firewalls",
+            "patch_unary",
+            deadline,
+            body=("firewall_resource", "Firewall", {"name": name, **change}),
+            firewall=name,
+        )
 
 
 def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]]:
@@ -156,7 +203,13 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
         Where sshd listens, if not at 22: then a rule of its own.
     """
     tag = labels.owner_tag(owner)
-    common = {"network": network(), "direction": "INGRESS", "targetTags": [tag], "description": _description(owner, "-"), "disabled": False}
+    common = {
+        "network": network(),
+        "direction": "INGRESS",
+        "targetTags": [tag],
+        "description": _description(owner, "-"),
+        "disabled": False,
+    }
     # Rules are the project's, each on one network: those on another than the usual one need other names.
     place = "" if network() == "global/networks/default" else f"-{labels.short(network(), 4)}"
     ssh = f"{tag}-ssh{place}" if port == 22 else f"{tag}-ssh{place}-{port}"
@@ -168,7 +221,13 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
             "sourceRanges": [source],
             "allowed": [{"IPProtocol": "tcp", "ports": [str(port)]}],
         },
-        {**common, "name": f"{tag}-inner{place}", "priority": INNER_PRIORITY, "sourceTags": [tag], "allowed": [{"IPProtocol": "all"}]},
+        {
+            **common,
+            "name": f"{tag}-inner{place}",
+            "priority": INNER_PRIORITY,
+            "sourceTags": [tag],
+            "allowed": [{"IPProtocol": "all"}],
+        },
         {
             **common,
             "name": f"{tag}-deny{place}",

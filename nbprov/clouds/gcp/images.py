@@ -23,8 +23,15 @@ KEPT: Seconds = 24 * 3600.0
 OLD_DEVICES = ("nvidia-tesla-k80", "nvidia-tesla-p4", "nvidia-tesla-p100", "nvidia-tesla-v100")
 """Older than Turing: the open kernel modules of the accelerator images do not drive them."""
 ARM_FAMILIES = frozenset({"t2a", "c4a", "n4a"})
-PLAIN = (("ubuntu-os-cloud", "ubuntu-2204-lts"), ("ubuntu-os-cloud", "ubuntu-2404-lts-amd64"), ("debian-cloud", "debian-12"))
-PLAIN_ARM = (("ubuntu-os-cloud", "ubuntu-2204-lts-arm64"), ("ubuntu-os-cloud", "ubuntu-2404-lts-arm64"))
+PLAIN = (
+    ("ubuntu-os-cloud", "ubuntu-2204-lts"),
+    ("ubuntu-os-cloud", "ubuntu-2404-lts-amd64"),
+    ("debian-cloud", "debian-12"),
+)
+PLAIN_ARM = (
+    ("ubuntu-os-cloud", "ubuntu-2204-lts-arm64"),
+    ("ubuntu-os-cloud", "ubuntu-2404-lts-arm64"),
+)
 _DEEP = "deeplearning-platform-release"
 _FAST = "ubuntu-os-accelerator-images"
 WITH_DRIVER = (
@@ -33,7 +40,10 @@ WITH_DRIVER = (
     (_DEEP, "common-cu129-ubuntu-2204-nvidia-580"),
     (_DEEP, "common-cu128-ubuntu-2204-nvidia-570"),
 )
-WITH_OLD_DRIVER = ((_DEEP, "common-cu128-ubuntu-2204-nvidia-570"), (_DEEP, "common-cu129-ubuntu-2204-nvidia-580"))
+WITH_OLD_DRIVER = (
+    (_DEEP, "common-cu128-ubuntu-2204-nvidia-570"),
+    (_DEEP, "common-cu129-ubuntu-2204-nvidia-580"),
+)
 ARM_WITH_DRIVER = ((_FAST, "ubuntu-accelerator-2404-arm64-with-nvidia-580"),)
 _IMAGE = re.compile(
     r"(?:https://[^/]+/compute/v1/)?projects/(?P<project>[a-z][a-z0-9.:-]*)/(?:global/)?images/(?P<name>(?:family/)?[a-z][-a-z0-9]*)"
@@ -56,7 +66,16 @@ class Images:
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, ...], tuple[float, Image]] = {}
 
-    def of(self, compute: Compute, deadline: Deadline, *, own: str, machine_family: str, has_gpu: bool, device: str = "") -> Image:
+    def of(
+        self,
+        compute: Compute,
+        deadline: Deadline,
+        *,
+        own: str,
+        machine_family: str,
+        has_gpu: bool,
+        device: str = "",
+    ) -> Image:
         """The image for a machine.
 
         Parameters
@@ -82,14 +101,21 @@ class Images:
                 problem = error
         words = problem.failure.message if problem else ""
         names = ", ".join(family for _, family in wanted)
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"none of Google's image families {names} is there; name one with image_id: {words}"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"none of Google's image families {names} is there; name one with image_id: {words}",
+            )
+        )
 
     def _own(self, compute: Compute, deadline: Deadline, own: str) -> Image:
         found = _IMAGE.fullmatch(own.strip())
         if found is None:
             raise CloudError(
                 Failure(
-                    Cause.BAD_REQUEST, f"image_id {own!r} is no image of Google's: projects/PROJECT/global/images/[family/]NAME", "image"
+                    Cause.BAD_REQUEST,
+                    f"image_id {own!r} is no image of Google's: projects/PROJECT/global/images/[family/]NAME",
+                    "image",
                 )
             )
         name = found["name"]
@@ -98,9 +124,18 @@ class Images:
         return self._asked(("image", found["project"], name), compute, deadline, "get", image=name)
 
     def _family(self, compute: Compute, deadline: Deadline, project: str, family: str) -> Image:
-        return self._asked(("family", project, family), compute, deadline, "get_from_family", family=family)
+        return self._asked(
+            ("family", project, family), compute, deadline, "get_from_family", family=family
+        )
 
-    def _asked(self, key: tuple[str, str, str], compute: Compute, deadline: Deadline, method: str, **fields: str) -> Image:
+    def _asked(
+        self,
+        key: tuple[str, str, str],
+        compute: Compute,
+        deadline: Deadline,
+        method: str,
+        **fields: str,
+    ) -> Image:
         with self._lock:
             when, image = self._kept.get(key, (0.0, None))
         if image is not None and 0 <= time.time() - when < KEPT:
@@ -108,7 +143,9 @@ class Images:
         extra: dict[str, Any] = {"project": key[1], **fields}
         answer = compute.call("Images", method, deadline, **extra)
         image = Image(
-            f"projects/{key[1]}/global/images/{answer['name']}", int(answer.get("diskSizeGb") or 10), installs_driver=key[1] == _DEEP
+            f"projects/{key[1]}/global/images/{answer['name']}",
+            int(answer.get("diskSizeGb") or 10),
+            installs_driver=key[1] == _DEEP,
         )
         with self._lock:
             self._kept[key] = (time.time(), image)

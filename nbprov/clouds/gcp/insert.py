@@ -49,12 +49,19 @@ class Creates:
     def submit(self, compute: Compute, launch: Launch) -> Operation:
         """See `Cloud.submit`."""
         if launch.answer_by and time.time() > launch.answer_by:
-            raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent: its time was over", "too-late"))
+            raise CloudError(
+                Failure(Cause.TIMEOUT, "the create was not sent: its time was over", "too-late")
+            )
         deadline = Deadline(CALL_SECONDS)
         offer = launch.candidate.offer
         shape = insert_bodies.shape_of(offer.instance_type)
         image = self._images.of(
-            compute, deadline, own=launch.image, machine_family=shape.family, has_gpu=shape.has_gpu, device=shape.device
+            compute,
+            deadline,
+            own=launch.image,
+            machine_family=shape.family,
+            has_gpu=shape.has_gpu,
+            device=shape.device,
         )
         self.firewall.ensure(compute, deadline, launch.owner, insert_bodies.ssh_port(launch))
         if launch.ports:
@@ -117,20 +124,30 @@ class Creates:
         if errors.exists(said):
             return _from_listing(compute, deadline, operation.token, data)
         if said:
-            return Refused(errors.worst_of(said, call=data["call"], spot=data["market"] == Market.SPOT.value))
+            return Refused(
+                errors.worst_of(said, call=data["call"], spot=data["market"] == Market.SPOT.value)
+            )
         if "zone" in place:
-            return Accepted(tuple(labels.instance_id(place["zone"], name) for name in data["names"].split()))
+            return Accepted(
+                tuple(labels.instance_id(place["zone"], name) for name in data["names"].split())
+            )
         found = _from_listing(compute, deadline, operation.token, data)
         # Google has just made them: a list that does not show them yet says nothing.
         return Pending() if _is_forgotten(found) else found
 
-    def _repeated(self, compute: Compute, deadline: Deadline, launch: Launch, data: dict[str, str]) -> Operation:
+    def _repeated(
+        self, compute: Compute, deadline: Deadline, launch: Launch, data: dict[str, str]
+    ) -> Operation:
         """The operation for a create whose machines are there: of one older than Google remembers, or with other wishes (then it is refused)."""
         result = _from_listing(compute, deadline, launch.token, data)
         if isinstance(result, Refused):
             failure = result.failure
             if failure.code == _FORGOTTEN:
-                failure = Failure(Cause.UNKNOWN_OUTCOME, "machines of this name are said to exist, and are not listed yet", failure.code)
+                failure = Failure(
+                    Cause.UNKNOWN_OUTCOME,
+                    "machines of this name are said to exist, and are not listed yet",
+                    failure.code,
+                )
             raise CloudError(failure)
         return Operation("gcp", launch.token, "", data)
 
@@ -152,26 +169,60 @@ def _create(launch: Launch, image: Image, project: str) -> _Create:
         body, fingerprint = insert_bodies.many(launch, image)
         body["locationPolicy"] = {"targetShape": "ANY_SINGLE_ZONE"}
         place = {"region": offer.region}
-        return _Create("bulkInsert", "RegionInstances", "bulk_insert_unary", (*resource, body), fingerprint, place)
+        return _Create(
+            "bulkInsert",
+            "RegionInstances",
+            "bulk_insert_unary",
+            (*resource, body),
+            fingerprint,
+            place,
+        )
     place = {"zone": offer.zone}
     if launch.count == 1:
         body, fingerprint = insert_bodies.one(launch, image, project)
-        return _Create("insert", "Instances", "insert_unary", ("instance_resource", "Instance", body), fingerprint, place)
+        return _Create(
+            "insert",
+            "Instances",
+            "insert_unary",
+            ("instance_resource", "Instance", body),
+            fingerprint,
+            place,
+        )
     body, fingerprint = insert_bodies.many(launch, image)
-    return _Create("bulkInsert", "Instances", "bulk_insert_unary", (*resource, body), fingerprint, place)
+    return _Create(
+        "bulkInsert", "Instances", "bulk_insert_unary", (*resource, body), fingerprint, place
+    )
 
 
-def _from_listing(compute: Compute, deadline: Deadline, token: str, data: Mapping[str, str]) -> PollResult:
+def _from_listing(
+    compute: Compute, deadline: Deadline, token: str, data: Mapping[str, str]
+) -> PollResult:
     """What became of a create of which there is no operation."""
     found = list(rows(compute, deadline, labels.TOKEN, token))
     if data.get("part", "0") != "0":  # the cluster's other machines bear the token as well
         found = [row for row in found if str(row["name"]) in data["names"].split()]
     if not found:
-        return Refused(Failure(Cause.UNKNOWN, "Google knows of no such create, and lists no machine of it", _FORGOTTEN))
+        return Refused(
+            Failure(
+                Cause.UNKNOWN,
+                "Google knows of no such create, and lists no machine of it",
+                _FORGOTTEN,
+            )
+        )
     wanted = data.get("print", "")
     if wanted and any((row.get("labels") or {}).get(labels.PRINT) != wanted for row in found):
-        return Refused(Failure(Cause.BAD_REQUEST, "this token made machines of another kind before", "token-reused"))
+        return Refused(
+            Failure(
+                Cause.BAD_REQUEST, "this token made machines of another kind before", "token-reused"
+            )
+        )
     if set(data.get("names", "").split()) - {str(row["name"]) for row in found}:
         return Pending()  # Google makes the rest, or takes all back
-    ids = sorted((labels.node_of(str(row["name"])), labels.instance_id(labels.last(row["zone"]), str(row["name"]))) for row in found)
+    ids = sorted(
+        (
+            labels.node_of(str(row["name"])),
+            labels.instance_id(labels.last(row["zone"]), str(row["name"])),
+        )
+        for row in found
+    )
     return Accepted(tuple(one for _, one in ids))

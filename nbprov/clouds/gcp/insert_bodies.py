@@ -23,7 +23,18 @@ NETWORK_VARIABLE = "NBPROV_GCP_NETWORK"
 SUBNETWORK_VARIABLE = "NBPROV_GCP_SUBNETWORK"
 LEAST_RUN, MOST_RUN = 30, 120 * 24 * 3600
 """What Google takes as `maxRunDuration`, in seconds (page "Limit the runtime of a VM")."""
-FAST_NETWORK = {"n2": 32, "n2d": 48, "c2": 30, "c2d": 56, "c3": 44, "c3d": 60, "c4": 48, "a2": 48, "g2": 48, "m3": 64}
+FAST_NETWORK = {
+    "n2": 32,
+    "n2d": 48,
+    "c2": 30,
+    "c2d": 56,
+    "c3": 44,
+    "c3d": 60,
+    "c4": 48,
+    "a2": 48,
+    "g2": 48,
+    "m3": 64,
+}
 """Families with per-VM Tier_1 networking, and from how many vCPUs on (page "Configure per VM Tier_1 networking performance")."""
 _ATTACHED = re.compile(r"(?P<host>[a-z0-9-]+)\+(?P<count>\d+)x(?P<device>[A-Za-z0-9-]+)")
 _API_NAMES = {device.name: device.api_name for device in DEVICES}
@@ -66,11 +77,23 @@ def shape_of(instance_type: str) -> Shape:
     found = _ATTACHED.fullmatch(instance_type)
     if found is None:
         if not re.fullmatch(r"[a-z][a-z0-9]*-[a-z0-9-]+", instance_type):
-            raise CloudError(Failure(Cause.NOT_OFFERED, f"{instance_type!r} is no machine type of Compute Engine", "machine-type"))
+            raise CloudError(
+                Failure(
+                    Cause.NOT_OFFERED,
+                    f"{instance_type!r} is no machine type of Compute Engine",
+                    "machine-type",
+                )
+            )
         return Shape(instance_type)
     device = _API_NAMES.get(found["device"])
     if device is None:
-        raise CloudError(Failure(Cause.NOT_OFFERED, f"{found['device']} cannot be attached to a machine of Compute Engine", "accelerator"))
+        raise CloudError(
+            Failure(
+                Cause.NOT_OFFERED,
+                f"{found['device']} cannot be attached to a machine of Compute Engine",
+                "accelerator",
+            )
+        )
     return Shape(found["host"], device, int(found["count"]))
 
 
@@ -121,7 +144,9 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
         "serviceAccounts": [],
     }
     if shape.device:
-        body["guestAccelerators"] = [{"acceleratorType": shape.device, "acceleratorCount": shape.count}]
+        body["guestAccelerators"] = [
+            {"acceleratorType": shape.device, "acceleratorCount": shape.count}
+        ]
     if launch.network_best and (offer.vcpus or 0) >= FAST_NETWORK.get(shape.family, 10_000):
         body["networkPerformanceConfig"] = {"totalEgressBandwidthTier": "TIER_1"}
     return body, fingerprint
@@ -134,9 +159,13 @@ def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str
     body["name"] = naming.names(launch)[0]
     body["machineType"] = f"zones/{zone}/machineTypes/{body['machineType']}"
     for disk in body["disks"]:
-        disk["initializeParams"]["diskType"] = f"zones/{zone}/diskTypes/{disk['initializeParams']['diskType']}"
+        disk["initializeParams"]["diskType"] = (
+            f"zones/{zone}/diskTypes/{disk['initializeParams']['diskType']}"
+        )
     for device in body.get("guestAccelerators", ()):
-        device["acceleratorType"] = f"projects/{project}/zones/{zone}/acceleratorTypes/{device['acceleratorType']}"
+        device["acceleratorType"] = (
+            f"projects/{project}/zones/{zone}/acceleratorTypes/{device['acceleratorType']}"
+        )
     return body, fingerprint
 
 
@@ -154,7 +183,12 @@ def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
 def _disk(launch: Launch, image: Image, disk: str, labels: Mapping[str, str]) -> dict[str, Any]:
     size = max(launch.disk_gb, image.disk_gb, 10)
     ours = {key: value for key, value in labels.items() if key in (naming.OWNER, naming.TOKEN)}
-    parameters = {"sourceImage": image.link, "diskSizeGb": str(size), "diskType": disk, "labels": ours}
+    parameters = {
+        "sourceImage": image.link,
+        "diskSizeGb": str(size),
+        "diskType": disk,
+        "labels": ours,
+    }
     return {"boot": True, "autoDelete": True, "initializeParams": parameters}
 
 
@@ -165,7 +199,9 @@ def _interface(launch: Launch, offer: Offer) -> dict[str, Any]:
         found["nicType"] = "GVNIC"
     found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
     if subnetwork := os.environ.get(SUBNETWORK_VARIABLE, "").strip():
-        found["subnetwork"] = subnetwork if "/" in subnetwork else f"regions/{offer.region}/subnetworks/{subnetwork}"
+        found["subnetwork"] = (
+            subnetwork if "/" in subnetwork else f"regions/{offer.region}/subnetworks/{subnetwork}"
+        )
     return found
 
 
@@ -185,7 +221,10 @@ def _metadata(launch: Launch, image: Image, shape: Shape) -> list[dict[str, str]
 def _scheduling(launch: Launch, shape: Shape) -> dict[str, Any]:
     spot = launch.candidate.offer.market is Market.SPOT
     action = "DELETE" if launch.on_shutdown is OnShutdown.TERMINATE else "STOP"
-    found: dict[str, Any] = {"provisioningModel": "SPOT" if spot else "STANDARD", "automaticRestart": not spot}
+    found: dict[str, Any] = {
+        "provisioningModel": "SPOT" if spot else "STANDARD",
+        "automaticRestart": not spot,
+    }
     if spot or shape.has_gpu:
         # Machines with GPUs and spot ones cannot be moved while they run.
         found["onHostMaintenance"] = "TERMINATE"

@@ -28,7 +28,9 @@ def rows(compute: Compute, deadline: Deadline, label: str, value: str) -> Iterat
                 yield row
 
 
-def scopes(compute: Compute, deadline: Deadline, service: str, label: str, value: str) -> Iterator[dict[str, Any]]:
+def scopes(
+    compute: Compute, deadline: Deadline, service: str, label: str, value: str
+) -> Iterator[dict[str, Any]]:
     """What an aggregated list has of each zone.
 
     Raises
@@ -36,9 +38,17 @@ def scopes(compute: Compute, deadline: Deadline, service: str, label: str, value
     CloudError
         With the cause; `transient` where a zone does not answer.
     """
-    for page in compute.pages(service, "aggregated_list", deadline, filter=f'labels.{label} = "{value}"'):
+    for page in compute.pages(
+        service, "aggregated_list", deadline, filter=f'labels.{label} = "{value}"'
+    ):
         if page.get("unreachables"):
-            raise CloudError(Failure(Cause.TRANSIENT, f"Google cannot list {', '.join(map(str, page['unreachables']))} now", _CODE))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    f"Google cannot list {', '.join(map(str, page['unreachables']))} now",
+                    _CODE,
+                )
+            )
         _complete(page)
         for scope in (page.get("items") or {}).values():
             _complete(scope)
@@ -48,4 +58,10 @@ def scopes(compute: Compute, deadline: Deadline, service: str, label: str, value
 def _complete(part: Mapping[str, Any]) -> None:
     warning = part.get("warning") or {}
     if warning.get("code") in _LACKING:
-        raise CloudError(Failure(Cause.TRANSIENT, f"Google cannot list a zone now: {warning.get('message', '')}", _CODE))
+        raise CloudError(
+            Failure(
+                Cause.TRANSIENT,
+                f"Google cannot list a zone now: {warning.get('message', '')}",
+                _CODE,
+            )
+        )

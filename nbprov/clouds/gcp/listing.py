@@ -40,7 +40,14 @@ REASONS = {
 _NAMES = {device.api_name: device.name for device in DEVICES}
 
 
-def instance(row: Mapping[str, Any], owner: str, *, ending: bool = False, reason: str = "", by_itself: bool = False) -> Instance:
+def instance(
+    row: Mapping[str, Any],
+    owner: str,
+    *,
+    ending: bool = False,
+    reason: str = "",
+    by_itself: bool = False,
+) -> Instance:
     """A machine as the listing tells it.
 
     Parameters

@@ -37,7 +37,9 @@ def parts(machine: Machine) -> Iterator[tuple[Part, float]]:
         yield SSD, machine.ssd_gib
 
 
-def assemble(rates: Rates, places: Places, wanted: Iterable[Machine], regions: Iterable[str]) -> Assembled:
+def assemble(
+    rates: Rates, places: Places, wanted: Iterable[Machine], regions: Iterable[str]
+) -> Assembled:
     """Add parts up to machines, in every region that sells all of them."""
     done = Assembled()
     for region in sorted(regions):
@@ -71,13 +73,17 @@ def _note_incomplete(rates: Rates, region: str, machine: Machine, done: Assemble
     for spot in (False, True):
         if rates.of(region, own, spot=spot) is None:
             continue
-        lacking = next((part for part in (first, *others) if rates.of(region, part, spot=spot) is None), None)
+        lacking = next(
+            (part for part in (first, *others) if rates.of(region, part, spot=spot) is None), None
+        )
         if lacking is not None:
             done.incomplete[region, lacking] += 1
             return
 
 
-def _row(machine: Machine, region: str, zone: str, on_demand: Micros | None, spot: Micros | None) -> PriceRow:
+def _row(
+    machine: Machine, region: str, zone: str, on_demand: Micros | None, spot: Micros | None
+) -> PriceRow:
     device = machine.device
     return PriceRow(
         region,

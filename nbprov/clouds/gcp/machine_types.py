@@ -121,16 +121,29 @@ def _accelerated() -> Iterator[Machine]:
         yield Machine(f"a2-highgpu-{count}g", "a2", vcpus, gib, A100, count)
     yield Machine("a2-megagpu-16g", "a2", 96, 1360, A100, 16)
     for count, (vcpus, gib) in _A2_ULTRA.items():
-        yield Machine(f"a2-ultragpu-{count}g", "a2", vcpus, gib, A100_80, count, ssd_gib=count * PARTITION_GIB)
+        yield Machine(
+            f"a2-ultragpu-{count}g", "a2", vcpus, gib, A100_80, count, ssd_gib=count * PARTITION_GIB
+        )
     for count, (vcpus, gib) in _A3.items():
-        yield Machine(f"a3-highgpu-{count}g", "a3", vcpus, gib, H100, count, ssd_gib=2 * count * PARTITION_GIB, spot_only=count < 8)
+        yield Machine(
+            f"a3-highgpu-{count}g",
+            "a3",
+            vcpus,
+            gib,
+            H100,
+            count,
+            ssd_gib=2 * count * PARTITION_GIB,
+            spot_only=count < 8,
+        )
     yield Machine("a3-megagpu-8g", "a3plus", 208, 1872, H100_MEGA, 8, ssd_gib=16 * PARTITION_GIB)
     yield Machine("a3-ultragpu-8g", "a3ultra", 224, 2952, H200, 8, ssd_gib=32 * PARTITION_GIB)
     yield Machine("a4-highgpu-8g", "", 224, 3968, B200, 8)
     for vcpus, count in _G2.items():
         yield Machine(f"g2-standard-{vcpus}", "g2", vcpus, vcpus * 4, L4, count)
     for vcpus, gib in _G4.items():
-        yield Machine(f"g4-standard-{vcpus}", "g4", vcpus, gib, RTX_PRO_6000, vcpus / _G4_VCPUS_A_DEVICE)
+        yield Machine(
+            f"g4-standard-{vcpus}", "g4", vcpus, gib, RTX_PRO_6000, vcpus / _G4_VCPUS_A_DEVICE
+        )
 
 
 def _apart() -> Iterator[Machine]:

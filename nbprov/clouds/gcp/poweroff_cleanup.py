@@ -49,7 +49,11 @@ class PoweredOff:
         """The operations that stopped a machine since its last start. Empty where nothing is recorded or Google cannot say now: asked again then."""
         if row.get("status") not in STOPPED and not (row.get("status") == GOING and is_spot(row)):
             return frozenset()
-        key = (str(row.get("id")), str(row.get("lastStartTimestamp") or ""), str(row.get("lastStopTimestamp") or ""))
+        key = (
+            str(row.get("id")),
+            str(row.get("lastStartTimestamp") or ""),
+            str(row.get("lastStopTimestamp") or ""),
+        )
         with self._lock:
             if key in self._known:
                 return self._known[key]
@@ -67,18 +71,31 @@ class PoweredOff:
         zone, name = labels.last(row.get("zone")), str(row["name"])
         since = instant(row.get("lastStartTimestamp") or row.get("creationTimestamp"))
         found = set()
-        for page in compute.pages("ZoneOperations", "list", deadline, zone=zone, filter=f"targetId = {row['id']}"):
+        for page in compute.pages(
+            "ZoneOperations", "list", deadline, zone=zone, filter=f"targetId = {row['id']}"
+        ):
             for operation in page.get("items") or ():
                 kind = str(operation.get("operationType") or "")
                 when = instant(operation.get("startTime") or operation.get("insertTime"))
-                if kind in REASONS and labels.last(operation.get("targetLink")) == name and when >= since:
+                if (
+                    kind in REASONS
+                    and labels.last(operation.get("targetLink")) == name
+                    and when >= since
+                ):
                     found.add(kind)
         return frozenset(found)
 
 
 def reason_of(kinds: frozenset[str]) -> str:
     """Why a machine is stopped, for a person; empty where it is not known."""
-    return next((words for kind, words in REASONS.items() if kind in kinds and (kind != GUEST or kinds == {GUEST})), "")
+    return next(
+        (
+            words
+            for kind, words in REASONS.items()
+            if kind in kinds and (kind != GUEST or kinds == {GUEST})
+        ),
+        "",
+    )
 
 
 def ends_now(row: Mapping[str, Any], kinds: frozenset[str]) -> bool:

@@ -47,7 +47,9 @@ class Access:
 
 def api_key(keys: Mapping[str, str], environ: Mapping[str, str]) -> str:
     """The API key the caller gave, or that the environment names."""
-    return keys.get("api_key") or next((environ[name] for name in KEY_VARIABLES if environ.get(name)), "")
+    return keys.get("api_key") or next(
+        (environ[name] for name in KEY_VARIABLES if environ.get(name)), ""
+    )
 
 
 def login_file(environ: Mapping[str, str]) -> Path | None:
@@ -55,7 +57,11 @@ def login_file(environ: Mapping[str, str]) -> Path | None:
     named = environ.get(FILE_VARIABLE)
     if named:
         return Path(named) if Path(named).is_file() else None
-    folder = Path(environ["CLOUDSDK_CONFIG"]) if environ.get("CLOUDSDK_CONFIG") else _gcloud_folder(environ)
+    folder = (
+        Path(environ["CLOUDSDK_CONFIG"])
+        if environ.get("CLOUDSDK_CONFIG")
+        else _gcloud_folder(environ)
+    )
     path = folder / "application_default_credentials.json"
     return path if path.is_file() else None
 
@@ -99,7 +105,11 @@ def open_access(keys: Mapping[str, str]) -> Access:
             raise
         return Access(params=params)
     bearer = {"Authorization": f"Bearer {token}"}
-    project = keys.get("project") or next((env[name] for name in PROJECT_VARIABLES if env.get(name)), "") or project
+    project = (
+        keys.get("project")
+        or next((env[name] for name in PROJECT_VARIABLES if env.get(name)), "")
+        or project
+    )
     return Access({} if key else bearer, params, bearer, project)
 
 
@@ -117,6 +127,16 @@ def _log_in(path: Path) -> tuple[str, str]:
     except (exceptions.GoogleAuthError, ValueError, OSError) as error:
         first = (str(error.args[0] if error.args else error).splitlines() or [""])[0][:200]
         if isinstance(error, exceptions.TransportError):
-            raise CloudError(Failure(Cause.TRANSIENT, f"Google's token service could not be reached: {first}", code=UNREACHABLE)) from None
-        raise CloudError(Failure(Cause.CREDENTIALS, f"Google refused the credentials in {path.name}: {first}")) from None
-    return str(credentials.token), str(project or getattr(credentials, "quota_project_id", "") or "")
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    f"Google's token service could not be reached: {first}",
+                    code=UNREACHABLE,
+                )
+            ) from None
+        raise CloudError(
+            Failure(Cause.CREDENTIALS, f"Google refused the credentials in {path.name}: {first}")
+        ) from None
+    return str(credentials.token), str(
+        project or getattr(credentials, "quota_project_id", "") or ""
+    )

@@ -38,11 +38,20 @@ class GcpPrices(Fetcher):
         allowed = price_list_auth.open_access(context.keys)
         found = rates(_skus(context, allowed))
         if not found.by_place:
-            raise CloudError(Failure(Cause.TRANSIENT, "Google's list holds no price of a machine part that nbprov knows"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "Google's list holds no price of a machine part that nbprov knows",
+                )
+            )
         where, notes = _places(context, allowed)
         asked = frozenset(context.regions)
-        regions = {region for region in found.regions if "-" in region and (not asked or region in asked)}
-        failed = {region: why for region, why in where.failed.items() if not asked or region in asked}
+        regions = {
+            region for region in found.regions if "-" in region and (not asked or region in asked)
+        }
+        failed = {
+            region: why for region, why in where.failed.items() if not asked or region in asked
+        }
         failed |= dict.fromkeys(asked - regions, "not in Google's price list")
         done = assemble(found, where, machines(), regions - set(failed))
         return PriceList(
@@ -74,10 +83,14 @@ def _skus(context: FetchContext, allowed: price_list_auth.Access) -> Iterator[Ma
         if not token:
             return
         params["pageToken"] = token
-    raise CloudError(Failure(Cause.TRANSIENT, f"Google's price list did not end after {MOST_PAGES} pages"))
+    raise CloudError(
+        Failure(Cause.TRANSIENT, f"Google's price list did not end after {MOST_PAGES} pages")
+    )
 
 
-def _asked(context: FetchContext, url: str, params: Mapping[str, Any], headers: Mapping[str, str]) -> Any:
+def _asked(
+    context: FetchContext, url: str, params: Mapping[str, Any], headers: Mapping[str, str]
+) -> Any:
     try:
         return context.http.json(url, params=params, headers=headers)
     except CloudError as error:
@@ -87,31 +100,51 @@ def _asked(context: FetchContext, url: str, params: Mapping[str, Any], headers: 
         raise
 
 
-def _places(context: FetchContext, allowed: price_list_auth.Access) -> tuple[accelerator_zones.Places, tuple[str, ...]]:
+def _places(
+    context: FetchContext, allowed: price_list_auth.Access
+) -> tuple[accelerator_zones.Places, tuple[str, ...]]:
     """Which zone sells what, as exactly as can be told, and what to say about it."""
     old = (
         f"accelerators stand in the zones known in {accelerator_zones.KNOWN_AS_OF}, CPU types in whole regions; "
         f"{', '.join(accelerator_zones.unknown(machines()))} in every region with a price, which may have none"
     )
     if not allowed.bearer:
-        return accelerator_zones.known(), (f"zones were not asked for, which needs a Google login: {old}",)
+        return accelerator_zones.known(), (
+            f"zones were not asked for, which needs a Google login: {old}",
+        )
     if not allowed.project:
-        return accelerator_zones.known(), (f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",)
-    url = f"{endpoint(context, 'compute', COMPUTE)}/compute/v1/projects/{allowed.project}/aggregated"
+        return accelerator_zones.known(), (
+            f"zones were not asked for: set GOOGLE_CLOUD_PROJECT to a project; {old}",
+        )
+    url = (
+        f"{endpoint(context, 'compute', COMPUTE)}/compute/v1/projects/{allowed.project}/aggregated"
+    )
     try:
-        found = accelerator_zones.read(context.http, url, allowed.bearer, machines(), lambda what: context.progress(Progress(0, 0, what)))
+        found = accelerator_zones.read(
+            context.http,
+            url,
+            allowed.bearer,
+            machines(),
+            lambda what: context.progress(Progress(0, 0, what)),
+        )
     except CloudError as error:
-        return accelerator_zones.known(), (f"zones could not be read ({error.failure.sentence()}): {old}",)
+        return accelerator_zones.known(), (
+            f"zones could not be read ({error.failure.sentence()}): {old}",
+        )
     return found, ()
 
 
 def _notes(found: Rates, done: Assembled) -> Iterator[str]:
     if done.incomplete:
         left_out = done.incomplete.total()
-        examples = ", ".join(f"{part} in {region}" for (region, part), _ in done.incomplete.most_common(NAMED))
+        examples = ", ".join(
+            f"{part} in {region}" for (region, part), _ in done.incomplete.most_common(NAMED)
+        )
         yield f"left out: {left_out} machines of which a part has no price ({examples})"
     if found.disputed:
-        examples = ", ".join(sorted({f"{part} in {region}" for region, part, _ in found.disputed})[:NAMED])
+        examples = ", ".join(
+            sorted({f"{part} in {region}" for region, part, _ in found.disputed})[:NAMED]
+        )
         yield f"not used: {len(found.disputed)} prices of parts that Google lists twice with different figures ({examples})"
     if found.unknown:
         examples = ", ".join(name for name, _ in found.unknown.most_common(NAMED))

@@ -10,7 +10,14 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import (
+    CALL_SECONDS,
+    CHECK_SECONDS,
+    LIST_SECONDS,
+    STOCK_SECONDS,
+    Capabilities,
+    Cloud,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, SideObject
@@ -60,7 +67,9 @@ CAPABILITIES = Capabilities(
     boot_deadline=600.0,
     ssh_deadline=300.0,
     poll_every=3.0,
-    default_families=tuple(f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")),
+    default_families=tuple(
+        f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")
+    ),
     notes={
         "login": "nbprov, made by the start script; keys of the project are not let in, and OS Login is off",
         "poweroff": "a machine that powers itself off is no longer billed, but Google keeps its disk: where it was to end, nbprov deletes it "
@@ -113,7 +122,9 @@ class GcpCloud(Cloud):
     def submit(self, launch: Launch) -> Operation:
         compute = self._open()
         # In the project that was planned for and agreed to: a repeat in another one would make a second machine.
-        return self._creates.submit(compute.within(launch.candidate.account or compute.project), launch)
+        return self._creates.submit(
+            compute.within(launch.candidate.account or compute.project), launch
+        )
 
     def poll(self, operation: Operation) -> PollResult:
         return self._creates.poll(self._open(), operation)
@@ -133,7 +144,9 @@ class GcpCloud(Cloud):
             found += self._told(compute, deadline, listed, owner)
         return found
 
-    def _listed(self, compute: Compute, here: Compute, deadline: Deadline, owner: str) -> builtins.list[dict[str, Any]]:
+    def _listed(
+        self, compute: Compute, here: Compute, deadline: Deadline, owner: str
+    ) -> builtins.list[dict[str, Any]]:
         try:
             return [*rows(compute, deadline, naming.OWNER, naming.clean(owner))]
         except CloudError as error:
@@ -144,13 +157,24 @@ class GcpCloud(Cloud):
             words = f"machines may run in the project {compute.project}, which this login cannot list: {error.failure.message}"
             raise CloudError(replace(error.failure, message=words)) from error
 
-    def _told(self, compute: Compute, deadline: Deadline, listed: Sequence[dict[str, Any]], owner: str) -> builtins.list[Instance]:
+    def _told(
+        self, compute: Compute, deadline: Deadline, listed: Sequence[dict[str, Any]], owner: str
+    ) -> builtins.list[Instance]:
         """The machines of a list; those that are to end now are asked to."""
-        machines = {naming.instance_id(naming.last(row.get("zone")), str(row["name"])): row for row in listed}
+        machines = {
+            naming.instance_id(naming.last(row.get("zone")), str(row["name"])): row
+            for row in listed
+        }
         with self._lock:
             self._where |= dict.fromkeys(machines, compute.project)
-        kinds = {key: self._powered_off.kinds(compute, deadline, row) for key, row in machines.items()}
-        due = [key for key, row in machines.items() if ends_now(row, kinds[key]) and not self._is_ending(key, row)]
+        kinds = {
+            key: self._powered_off.kinds(compute, deadline, row) for key, row in machines.items()
+        }
+        due = [
+            key
+            for key, row in machines.items()
+            if ends_now(row, kinds[key]) and not self._is_ending(key, row)
+        ]
         with suppress(CloudError):  # whoever lists next tries again
             self._end(due, deadline)
         return [
@@ -199,7 +223,14 @@ class GcpCloud(Cloud):
         def halt(compute: Compute, zone: str, name: str) -> None:
             try:
                 # What lies on a disk inside the machine is lost at any stop; without this word Google refuses to stop such machines.
-                compute.call("Instances", "stop_unary", deadline, zone=zone, instance=name, discard_local_ssd=True)
+                compute.call(
+                    "Instances",
+                    "stop_unary",
+                    deadline,
+                    zone=zone,
+                    instance=name,
+                    discard_local_ssd=True,
+                )
             except CloudError as error:
                 if not is_gone(error):
                     raise
@@ -220,7 +251,9 @@ class GcpCloud(Cloud):
 
         unknown = next((i for i in ids if naming.parts(i) is None), None)
         if unknown is not None:
-            raise CloudError(Failure(Cause.NOT_OFFERED, f"{unknown} is no machine of Google's", "notFound"))
+            raise CloudError(
+                Failure(Cause.NOT_OFFERED, f"{unknown} is no machine of Google's", "notFound")
+            )
         self._side_by_side(begin, ids)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
@@ -236,7 +269,10 @@ class GcpCloud(Cloud):
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
         deadline = Deadline(LIST_SECONDS)
         compute = self._open()
-        return [*self._firewall.of(compute, deadline, owner), *leftovers.disks(compute, deadline, owner)]
+        return [
+            *self._firewall.of(compute, deadline, owner),
+            *leftovers.disks(compute, deadline, owner),
+        ]
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
         compute, deadline = self._open(), Deadline(CALL_SECONDS)
@@ -254,9 +290,17 @@ class GcpCloud(Cloud):
         deadline = Deadline(CALL_SECONDS)
         found: dict[str, tuple[Compute, set[str]]] = {}
         for compute, row in self._machines(deadline, ids):
-            tags = {tag for tag in (row.get("tags") or {}).get("items") or () if naming.is_owner_tag(tag)}
+            tags = {
+                tag
+                for tag in (row.get("tags") or {}).get("items") or ()
+                if naming.is_owner_tag(tag)
+            }
             found.setdefault(compute.project, (compute, set()))[1].update(tags)
-        changed = [self._firewall.admit(compute, deadline, sorted(tags)) for compute, tags in found.values() if tags]
+        changed = [
+            self._firewall.admit(compute, deadline, sorted(tags))
+            for compute, tags in found.values()
+            if tags
+        ]
         return any(changed)
 
     def console(self, instance_id: str) -> str:
@@ -266,7 +310,12 @@ class GcpCloud(Cloud):
         zone, name = place
         try:
             told = self._at(instance_id).call(
-                "Instances", "get_serial_port_output", Deadline(LIST_SECONDS), zone=zone, instance=name, port=1
+                "Instances",
+                "get_serial_port_output",
+                Deadline(LIST_SECONDS),
+                zone=zone,
+                instance=name,
+                port=1,
             )
         except CloudError as error:
             # A machine that is gone, or stopped, has none.
@@ -306,7 +355,13 @@ class GcpCloud(Cloud):
         """Let Google wait for a start, once: it refuses for want of stock in the operation. One that takes longer is the engine's to follow."""
         if told.get("status") != "DONE":
             try:
-                told = compute.call("ZoneOperations", "wait", Deadline(START_SECONDS), zone=zone, operation=str(told.get("name") or ""))
+                told = compute.call(
+                    "ZoneOperations",
+                    "wait",
+                    Deadline(START_SECONDS),
+                    zone=zone,
+                    operation=str(told.get("name") or ""),
+                )
             except CloudError as error:
                 if error.failure.cause is Cause.TRANSIENT or is_gone(error):
                     return
@@ -314,7 +369,9 @@ class GcpCloud(Cloud):
         if said := errors.said_of_operation(told):
             raise CloudError(errors.worst_of(said, call="start"))
 
-    def _machines(self, deadline: Deadline, ids: Sequence[str]) -> Iterator[tuple[Compute, dict[str, Any]]]:
+    def _machines(
+        self, deadline: Deadline, ids: Sequence[str]
+    ) -> Iterator[tuple[Compute, dict[str, Any]]]:
         """The machines of these that are there, each with its project."""
         for instance_id in ids:
             place = naming.parts(instance_id)
@@ -322,26 +379,39 @@ class GcpCloud(Cloud):
                 continue
             compute = self._at(instance_id)
             try:
-                yield compute, compute.call("Instances", "get", deadline, zone=place[0], instance=place[1])
+                yield (
+                    compute,
+                    compute.call("Instances", "get", deadline, zone=place[0], instance=place[1]),
+                )
             except CloudError as error:
                 if not is_gone(error):
                     raise
 
-    def _launches(self, deadline: Deadline, ids: Sequence[str]) -> builtins.list[tuple[Compute, str, str]]:
+    def _launches(
+        self, deadline: Deadline, ids: Sequence[str]
+    ) -> builtins.list[tuple[Compute, str, str]]:
         """Project, owner and token of each launch that these machines are of."""
         found = {}
         for compute, row in self._machines(deadline, ids):
             labels = row.get("labels") or {}
             if naming.OWNER in labels and naming.TOKEN in labels:
-                found[str(labels[naming.TOKEN])] = (compute, str(labels[naming.OWNER]), str(labels[naming.TOKEN]))
+                found[str(labels[naming.TOKEN])] = (
+                    compute,
+                    str(labels[naming.OWNER]),
+                    str(labels[naming.TOKEN]),
+                )
         return [found[token] for token in sorted(found)]
 
     def _side_by_side(self, call: Callable[[Compute, str, str], None], ids: Sequence[str]) -> None:
         """Do something to several machines at once, each in its project. What is no id of ours is passed over."""
-        _side_by_side(call, [(self._at(i), *place) for i in ids if (place := naming.parts(i)) is not None])
+        _side_by_side(
+            call, [(self._at(i), *place) for i in ids if (place := naming.parts(i)) is not None]
+        )
 
 
-def _side_by_side(call: Callable[[Compute, str, str], None], places: Sequence[tuple[Compute, str, str]]) -> None:
+def _side_by_side(
+    call: Callable[[Compute, str, str], None], places: Sequence[tuple[Compute, str, str]]
+) -> None:
     """Do something to several machines at once; raises the first failure after all were tried."""
     failures: builtins.list[BaseException] = []
     gate = threading.Semaphore(AT_ONCE)
@@ -357,7 +427,9 @@ def _side_by_side(call: Callable[[Compute, str, str], None], places: Sequence[tu
         call(*places[0])
         return
     # Daemon threads: a stuck call must not hold a kernel's end.
-    threads = [threading.Thread(target=run, args=place, name="nbprov-gcp", daemon=True) for place in places]
+    threads = [
+        threading.Thread(target=run, args=place, name="nbprov-gcp", daemon=True) for place in places
+    ]
     for thread in threads:
         thread.start()
     end = time.monotonic() + CALL_SECONDS

@@ -23,7 +23,15 @@ def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
                 continue
             zone = naming.last(row.get("zone"))
             token = str(labels.get(naming.TOKEN) or "")
-            found.append(SideObject("gcp", naming.region_of(zone), KIND, naming.instance_id(zone, str(row["name"])), token))
+            found.append(
+                SideObject(
+                    "gcp",
+                    naming.region_of(zone),
+                    KIND,
+                    naming.instance_id(zone, str(row["name"])),
+                    token,
+                )
+            )
     return found
 
 
@@ -37,7 +45,11 @@ def remove_disk(compute: Compute, deadline: Deadline, disk: str) -> bool:
         compute.call("Disks", "delete_unary", deadline, zone=zone, disk=name)
     except CloudError as error:
         code = error.failure.code
-        if code in ("resourceInUseByAnotherResource", "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE", "resourceNotReady"):
+        if code in (
+            "resourceInUseByAnotherResource",
+            "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE",
+            "resourceNotReady",
+        ):
             return False
         if code not in ("notFound", "RESOURCE_NOT_FOUND", "404"):
             raise

@@ -82,7 +82,8 @@ _SPOT_HEAD = re.compile(r"^(?:Spot )?Preemptible ")
 _SPOT_TAIL = re.compile(r" attached to (?:Spot )?Preemptible VMs?$")
 # Accelerators under these are known and left out on purpose.
 _OTHER_DEALS = re.compile(
-    r"commit|sole tenancy|reserved|dws|defined duration|calendar|capacity optimized|virtual workstation|custom", re.IGNORECASE
+    r"commit|sole tenancy|reserved|dws|defined duration|calendar|capacity optimized|virtual workstation|custom",
+    re.IGNORECASE,
 )
 # How much of the unit that a part is counted in (an hour of one core, of one GiB, of one device) the price is for.
 _UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
@@ -177,7 +178,10 @@ def _market_off(description: str) -> tuple[str, bool]:
 
 def _note_unknown(sku: Mapping[str, Any], found: Rates) -> None:
     category = _category(sku)
-    if category.get("resourceGroup") != "GPU" or category.get("usageType") not in ("OnDemand", "Preemptible"):
+    if category.get("resourceGroup") != "GPU" or category.get("usageType") not in (
+        "OnDemand",
+        "Preemptible",
+    ):
         return
     sentence, _ = _market_off(str(sku.get("description", "")))
     if not _OTHER_DEALS.search(sentence):
@@ -194,11 +198,20 @@ def _priced(sku: Mapping[str, Any], part: Part, spot: bool) -> Priced | None:
         expression = sku["pricingInfo"][-1]["pricingExpression"]
         share = _UNITS[part.kind].get(expression["usageUnit"])
         # A line with several tiers begins with a free allowance: what counts is the price beyond it.
-        price = max(expression["tieredRates"], key=lambda tier: tier.get("startUsageAmount", 0))["unitPrice"]
-        dollars = Decimal(str(price.get("units") or 0)) + Decimal(str(price.get("nanos") or 0)) / 10**9
+        price = max(expression["tieredRates"], key=lambda tier: tier.get("startUsageAmount", 0))[
+            "unitPrice"
+        ]
+        dollars = (
+            Decimal(str(price.get("units") or 0)) + Decimal(str(price.get("nanos") or 0)) / 10**9
+        )
         regions = tuple(str(region) for region in sku["serviceRegions"])
     except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError):
         return None
-    if share is None or not dollars.is_finite() or dollars <= 0 or price.get("currencyCode", "USD") != "USD":
+    if (
+        share is None
+        or not dollars.is_finite()
+        or dollars <= 0
+        or price.get("currencyCode", "USD") != "USD"
+    ):
         return None
     return Priced(part, spot, dollars / share, regions)

@@ -37,9 +37,10 @@ METRICS: Mapping[str, str] = {
     "nvidia-l4": "NVIDIA_L4_GPUS",
 }
 """Quota metrics by accelerator (Discovery document, `Quota.metric`); spot has its own, with PREEMPTIBLE_ before. Others have no metric of a region."""
-CPU_METRICS = {f: f"{f.upper()}_CPUS" for f in ("a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d")} | {
-    "n1": "CPUS"
-}
+CPU_METRICS = {
+    f: f"{f.upper()}_CPUS"
+    for f in ("a2", "c2", "c2d", "c3", "e2", "m1", "m2", "m3", "n2", "n2d", "t2a", "t2d")
+} | {"n1": "CPUS"}
 
 Question = Callable[[], list[Stock]]
 
@@ -78,7 +79,9 @@ def worst(said: Sequence[Stock]) -> list[Stock]:
     return [*found.values()]
 
 
-def _questions(rest: Rest, deadline: Deadline, offers: Sequence[Offer], count: int) -> Iterator[Question]:
+def _questions(
+    rest: Rest, deadline: Deadline, offers: Sequence[Offer], count: int
+) -> Iterator[Question]:
     if any(offer.accelerator for offer in offers):
         yield lambda: project_quota(rest.ask("", deadline), offers, count)
     asked: set[tuple[str, ...]] = set()
@@ -86,7 +89,9 @@ def _questions(rest: Rest, deadline: Deadline, offers: Sequence[Offer], count: i
         if (offer.region,) not in asked:
             asked.add((offer.region,))
             here = [o for o in offers if o.region == offer.region]
-            yield lambda here=here: region_quota(rest.ask(f"/regions/{here[0].region}", deadline), here, count)  # type: ignore[misc]
+            yield lambda here=here: region_quota(
+                rest.ask(f"/regions/{here[0].region}", deadline), here, count
+            )  # type: ignore[misc]
         key = (offer.region, offer.zone, offer.instance_type)
         if offer.market is Market.SPOT and key not in asked:
             asked.add(key)
@@ -98,7 +103,9 @@ def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Sto
     shape = shape_of(offer.instance_type)
     selection: dict[str, Any] = {"machineTypes": [shape.machine_type]}
     if shape.device:
-        selection["guestAccelerators"] = [{"acceleratorType": shape.device, "acceleratorCount": shape.count}]
+        selection["guestAccelerators"] = [
+            {"acceleratorType": shape.device, "acceleratorCount": shape.count}
+        ]
     body: dict[str, Any] = {
         "size": count,
         "instanceProperties": {"scheduling": {"provisioningModel": "SPOT"}},
@@ -109,7 +116,9 @@ def advice(rest: Rest, deadline: Deadline, offer: Offer, count: int) -> list[Sto
         body["distributionPolicy"]["zones"] = [{"zone": f"zones/{offer.zone}"}]
     told = rest.ask(f"/regions/{offer.region}/advice/capacity", deadline, body=body)
     scores = [
-        r["scores"]["obtainability"] for r in told.get("recommendations") or () if (r.get("scores") or {}).get("obtainability") is not None
+        r["scores"]["obtainability"]
+        for r in told.get("recommendations") or ()
+        if (r.get("scores") or {}).get("obtainability") is not None
     ]
     if not scores:
         return []
@@ -126,7 +135,9 @@ def level_of(obtainability: float) -> Level:
     """
     if obtainability <= 0:
         return Level.NONE
-    return Level.HIGH if obtainability >= HIGH else Level.LOW if obtainability <= LOW else Level.MEDIUM
+    return (
+        Level.HIGH if obtainability >= HIGH else Level.LOW if obtainability <= LOW else Level.MEDIUM
+    )
 
 
 def region_quota(region: Mapping[str, Any], offers: Sequence[Offer], count: int) -> list[Stock]:
@@ -152,7 +163,11 @@ def project_quota(project: Mapping[str, Any], offers: Sequence[Offer], count: in
     room = _room(project).get("GPUS_ALL_REGIONS")
     if room is None:
         return []
-    return [Stock(time.time(), Pool.of(o), Level.NONE) for o in offers if device_need(o)[1] * count > room]
+    return [
+        Stock(time.time(), Pool.of(o), Level.NONE)
+        for o in offers
+        if device_need(o)[1] * count > room
+    ]
 
 
 def _room(answer: Mapping[str, Any]) -> dict[str, float]:

@@ -38,7 +38,14 @@ class _Deadline(threading.Event):
 
 
 def call(
-    access: Access, method: str, path: str, body: Any = None, *, seconds: Seconds, creates: bool = False, secrets: Iterable[str] = ()
+    access: Access,
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    seconds: Seconds,
+    creates: bool = False,
+    secrets: Iterable[str] = (),
 ) -> Any:
     """Send one request and return the `data` of its answer.
 
@@ -56,22 +63,37 @@ def call(
     CloudError
         With the cause that `errors.py` gives it.
     """
-    ask = Ask(method, f"{access.base}{path}", {"Authorization": f"Bearer {access.key}", "Accept": "application/json"}, body=body)
+    ask = Ask(
+        method,
+        f"{access.base}{path}",
+        {"Authorization": f"Bearer {access.key}", "Accept": "application/json"},
+        body=body,
+    )
     lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
     try:
         status, pause, raw = _exchange(ask, seconds)
     except Broken as broke:
         failure = broke.error.failure
         unsent = failure.code in NOBODY
-        raise CloudError(Failure(Cause.TRANSIENT if unsent else lost, failure.message, failure.code)) from None
+        raise CloudError(
+            Failure(Cause.TRANSIENT if unsent else lost, failure.message, failure.code)
+        ) from None
     except Stopped:
-        raise CloudError(Failure(lost, f"{host_of(ask.url)} did not answer within {seconds:g} s", "no-answer")) from None
+        raise CloudError(
+            Failure(lost, f"{host_of(ask.url)} did not answer within {seconds:g} s", "no-answer")
+        ) from None
     document = _document(raw)
     if status >= HTTPStatus.BAD_REQUEST:
         text = blotted(raw.decode("utf-8", "replace"), (access.key, *_lines(secrets)))
         raise CloudError(errors.failure_of(status, text, pause, path=path, creates=creates))
     if not isinstance(document, dict) or "data" not in document:
-        raise CloudError(Failure(lost, f"{host_of(ask.url)} answered something that is not as documented", "odd-answer"))
+        raise CloudError(
+            Failure(
+                lost,
+                f"{host_of(ask.url)} answered something that is not as documented",
+                "odd-answer",
+            )
+        )
     return document["data"]
 
 
@@ -89,7 +111,15 @@ def _exchange(ask: Ask, seconds: Seconds) -> tuple[int, Seconds | None, bytes]:
             for chunk in answer.chunks():
                 body += chunk
                 if len(body) > MOST_BODY:
-                    raise Broken(CloudError(Failure(Cause.TRANSIENT, f"the answer of {host_of(ask.url)} is too large", "too-large")))
+                    raise Broken(
+                        CloudError(
+                            Failure(
+                                Cause.TRANSIENT,
+                                f"the answer of {host_of(ask.url)} is too large",
+                                "too-large",
+                            )
+                        )
+                    )
             return answer.status, retry_after(answer.header("Retry-After")), bytes(body)
 
 

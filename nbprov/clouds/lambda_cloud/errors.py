@@ -38,8 +38,16 @@ CAUSES: dict[str, Cause] = {
 _WORDS: tuple[tuple[str, re.Pattern[str], Cause], ...] = (
     ("global/object-does-not-exist", re.compile(r"ssh.?key", re.I), Cause.TRANSIENT),
     ("global/object-does-not-exist", re.compile(r"image|ruleset", re.I), Cause.BAD_REQUEST),
-    ("global/invalid-parameters", re.compile(r"(instance.?type|region)\b.*\b(not|invalid|unknown|unsupported)", re.I), Cause.NOT_OFFERED),
-    ("global/invalid-parameters", re.compile(r"\b(invalid|unknown|unsupported)\b.*(instance.?type|region)\b", re.I), Cause.NOT_OFFERED),
+    (
+        "global/invalid-parameters",
+        re.compile(r"(instance.?type|region)\b.*\b(not|invalid|unknown|unsupported)", re.I),
+        Cause.NOT_OFFERED,
+    ),
+    (
+        "global/invalid-parameters",
+        re.compile(r"\b(invalid|unknown|unsupported)\b.*(instance.?type|region)\b", re.I),
+        Cause.NOT_OFFERED,
+    ),
 )
 """Code, words, cause. A key that is missing was taken out of the account by hand: it is added again with the next try."""
 
@@ -68,7 +76,9 @@ PROVIDER = "provider/"
 """Begins the codes of what failed behind Lambda's own service, at the provider of a data centre: how far it came is not said."""
 
 
-def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False) -> Failure:
+def failure_of(
+    status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False
+) -> Failure:
     """The failure that an answer of Lambda's means.
 
     Parameters
@@ -85,19 +95,29 @@ def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: st
     <Cause.QUOTA: 'quota'>
     """
     code, message = _said(body)
-    cause = Cause.RATE_LIMIT if status == 429 else Cause.TRANSIENT if code.startswith(PROVIDER) else CAUSES.get(code)
+    cause = (
+        Cause.RATE_LIMIT
+        if status == 429
+        else Cause.TRANSIENT
+        if code.startswith(PROVIDER)
+        else CAUSES.get(code)
+    )
     for named, words, meant in _WORDS:
         if code == named and words.search(message):
             cause = meant
             break
     if cause is None:
         cause = _STATUS.get(status, Cause.TRANSIENT if status >= 500 else Cause.UNKNOWN)
-    if creates and (status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)):
+    if creates and (
+        status in (408, *range(500, 600)) or code == INTERNAL or code.startswith(PROVIDER)
+    ):
         cause = Cause.UNKNOWN_OUTCOME
     pause = None if pause is None else min(pause, MOST_PAUSE)
     if cause is Cause.RATE_LIMIT and pause is None:
         pause = LAUNCH_PAUSE if path == LAUNCH_PATH else CALL_PAUSE
-    return Failure(cause, message or f"Lambda answered {status}", code or str(status), SCOPES.get(cause), pause)
+    return Failure(
+        cause, message or f"Lambda answered {status}", code or str(status), SCOPES.get(cause), pause
+    )
 
 
 def failure_of_exception(error: BaseException) -> Failure | None:
@@ -116,6 +136,10 @@ def _said(body: str) -> tuple[str, str]:
         return "", words_of(body)
     fields = document.get("field_errors")
     entries = fields.items() if isinstance(fields, dict) else ()
-    named = [f"{name}: {entry.get('message')}" for name, entry in entries if isinstance(entry, dict)]
+    named = [
+        f"{name}: {entry.get('message')}" for name, entry in entries if isinstance(entry, dict)
+    ]
     said = [str(error.get("message") or ""), *named, str(error.get("suggestion") or "")]
-    return str(error.get("code") or ""), " ".join(" ".join(part.split()) for part in said if part.strip())
+    return str(error.get("code") or ""), " ".join(
+        " ".join(part.split()) for part in said if part.strip()
+    )

@@ -36,5 +36,11 @@ def specification(image: str) -> dict[str, str] | None:
         return {"id": name}
     family = name.removeprefix("family:")
     if not _FAMILY.fullmatch(family):
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"{image!r} is neither the id nor the family of an image of Lambda's", "image"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"{image!r} is neither the id nor the family of an image of Lambda's",
+                "image",
+            )
+        )
     return {"family": family}

@@ -43,12 +43,19 @@ def read(cloud: str, data: Any) -> list[Instance]:
     CloudError
         `transient` where an entry has not the documented shape.
     """
-    return [_instance(cloud, expect(entry, dict, "a machine of Lambda's")) for entry in expect(data, list, "Lambda's list of machines")]
+    return [
+        _instance(cloud, expect(entry, dict, "a machine of Lambda's"))
+        for entry in expect(data, list, "Lambda's list of machines")
+    ]
 
 
 def _instance(cloud: str, entry: Mapping[str, Any]) -> Instance:
     said = str(entry.get("status"))
-    tagged = {str(tag.get("key")): str(tag.get("value")) for tag in entry.get("tags") or () if isinstance(tag, dict)}
+    tagged = {
+        str(tag.get("key")): str(tag.get("value"))
+        for tag in entry.get("tags") or ()
+        if isinstance(tag, dict)
+    }
     sort = entry.get("instance_type") if isinstance(entry.get("instance_type"), dict) else {}
     region = entry.get("region") if isinstance(entry.get("region"), dict) else {}
     type_name = str(sort.get("name") or "") if sort else ""
@@ -93,7 +100,13 @@ def tags(wanted: Mapping[str, str], *, exact: Sequence[str] = ()) -> list[dict[s
     made: dict[str, str] = {}
     for name, value in wanted.items():
         if name in exact and len(value) > MOST_VALUE:
-            raise CloudError(Failure(Cause.BAD_REQUEST, f"the label {name} is longer than {MOST_VALUE} characters", "label"))
+            raise CloudError(
+                Failure(
+                    Cause.BAD_REQUEST,
+                    f"the label {name} is longer than {MOST_VALUE} characters",
+                    "label",
+                )
+            )
         # What nbprov reads back is never displaced by a label that looks like it once it is cleaned.
         if (key := clean_key(name)) not in made or name in exact:
             made[key] = value[:MOST_VALUE]
@@ -114,7 +127,11 @@ def clean_name(name: str) -> str:
 
 def ssh_rule(rules: Any) -> str:
     """Who is let in to port 22, as the account's inbound rules say."""
-    open_to = [str(rule.get("source_network")) for rule in rules if _lets_ssh_in(rule)] if isinstance(rules, list) else []
+    open_to = (
+        [str(rule.get("source_network")) for rule in rules if _lets_ssh_in(rule)]
+        if isinstance(rules, list)
+        else []
+    )
     if not open_to:
         return "no inbound rule lets ssh (22/tcp) in: add one at cloud.lambda.ai, Firewall, or no machine can be reached"
     return f"ssh (22/tcp) is open to {', '.join(dict.fromkeys(open_to))}"
@@ -124,4 +141,6 @@ def _lets_ssh_in(rule: Any) -> bool:
     if not isinstance(rule, dict) or rule.get("protocol") not in ("tcp", "all"):
         return False
     ports = rule.get("port_range")
-    return rule["protocol"] == "all" or (isinstance(ports, list) and len(ports) == 2 and ports[0] <= SSH_PORT <= ports[1])
+    return rule["protocol"] == "all" or (
+        isinstance(ports, list) and len(ports) == 2 and ports[0] <= SSH_PORT <= ports[1]
+    )

@@ -42,16 +42,34 @@ class LambdaPrices(Fetcher):
             raise CloudError(Failure(Cause.CREDENTIALS, NO_KEY))
         context.progress(Progress(0, 1, "instance types"))
         url = f"{endpoint(context, 'api', API)}/instance-types"
-        answer = expect(context.http.json(url, headers={"Authorization": f"Bearer {key}"}), dict, "Lambda's answer")
+        answer = expect(
+            context.http.json(url, headers={"Authorization": f"Bearer {key}"}),
+            dict,
+            "Lambda's answer",
+        )
         types = expect(answer.get("data"), dict, "Lambda's list of instance types")
-        with_stock = {str(place.get("name")) for entry in types.values() for place in _places(entry)}
+        with_stock = {
+            str(place.get("name")) for entry in types.values() for place in _places(entry)
+        }
         asked = frozenset(context.regions)
         regions = sorted(asked & ({*REGIONS} | with_stock) if asked else {*REGIONS} | with_stock)
-        machines = [machine for name, entry in types.items() if (machine := _machine(str(name), entry)) is not None]
+        machines = [
+            machine
+            for name, entry in types.items()
+            if (machine := _machine(str(name), entry)) is not None
+        ]
         if not machines:
-            raise CloudError(Failure(Cause.TRANSIENT, "Lambda's list holds no instance type with a price", code="odd-answer"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "Lambda's list holds no instance type with a price",
+                    code="odd-answer",
+                )
+            )
         context.progress(Progress(1, 1, "instance types"))
-        notes = ["every type stands in every region: the list says one price a type, and where there is stock only of the moment"]
+        notes = [
+            "every type stands in every region: the list says one price a type, and where there is stock only of the moment"
+        ]
         if unread := len(types) - len(machines):
             notes.append(f"left out: {unread} instance types without a price that can be read")
         return PriceList(
@@ -98,7 +116,19 @@ def _machine(name: str, entry: Any) -> PriceRow | None:
     # The type's name holds the accelerator as the catalogue has it (`a6000`), the description how much memory it has.
     size = _MEMORY.search(f"{said.get('gpu_description') or ''} {said.get('description') or ''}")
     gpu = gpu_names.read(form[2], float(form[3] or (size[1] if size else 0)) or None)
-    return PriceRow("", name, "", gpu.name, count, gpu.device_gib, gpu.maker or "NVIDIA", vcpus, memory, arch, hourly)
+    return PriceRow(
+        "",
+        name,
+        "",
+        gpu.name,
+        count,
+        gpu.device_gib,
+        gpu.maker or "NVIDIA",
+        vcpus,
+        memory,
+        arch,
+        hourly,
+    )
 
 
 def _cents(value: object) -> Micros | None:

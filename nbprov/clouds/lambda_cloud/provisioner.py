@@ -11,10 +11,30 @@ import time
 from collections.abc import Sequence
 
 from nbprov.clouds.api_keys import Access
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, SSH_PORT_LABEL, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import (
+    CALL_SECONDS,
+    CHECK_SECONDS,
+    LIST_SECONDS,
+    LOGIN_LABEL,
+    SSH_PORT_LABEL,
+    STOCK_SECONDS,
+    Capabilities,
+    Cloud,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, PollResult, Quote, Refused, SideObject
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    PollResult,
+    Quote,
+    Refused,
+    SideObject,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
@@ -102,9 +122,13 @@ class LambdaCloud(Cloud):
         sent, by = sent_of(access.base, launch.token), time.monotonic() + CALL_SECONDS
         # One token at a time: a repeat waits for the first one's answer and then finds its machine.
         if not sent.lock.acquire(timeout=STEP_SECONDS):
-            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "the same create is under way already", "in-flight"))
+            raise CloudError(
+                Failure(Cause.UNKNOWN_OUTCOME, "the same create is under way already", "in-flight")
+            )
         try:
-            found = sent.ids or (self._tagged(access, launch.token, STEP_SECONDS) if sent.unclear else ())
+            found = sent.ids or (
+                self._tagged(access, launch.token, STEP_SECONDS) if sent.unclear else ()
+            )
             ids = found or self._create(access, launch, body, sent, by)
             return Operation(self.name, launch.token, ids[0], {"ids": ",".join(ids)})
         finally:
@@ -114,7 +138,13 @@ class LambdaCloud(Cloud):
         if operation.data.get("ids"):
             return Accepted(tuple(operation.data["ids"].split(",")))
         found = self._tagged(find_access(), operation.token)
-        return Accepted(found) if found else Refused(Failure(Cause.UNKNOWN, "Lambda lists no machine of this launch", "not-listed"))
+        return (
+            Accepted(found)
+            if found
+            else Refused(
+                Failure(Cause.UNKNOWN, "Lambda lists no machine of this launch", "not-listed")
+            )
+        )
 
     def list(self, owner: str) -> builtins.list[Instance]:
         return [machine for machine in self._all(find_access()) if machine.owner == owner]
@@ -127,28 +157,41 @@ class LambdaCloud(Cloud):
             self._terminate(access, waiting)
         except CloudError as error:
             # One unknown id refuses the whole batch, and so may one that is ending: what is left is asked of the list.
-            if error.failure.cause is not Cause.NOT_OFFERED and error.failure.code != "global/conflict":
+            if (
+                error.failure.cause is not Cause.NOT_OFFERED
+                and error.failure.code != "global/conflict"
+            ):
                 raise
             ending = (InstanceState.ENDING, InstanceState.GONE)
-            alive = [machine.id for machine in self._all(access, CALL_SECONDS / 3) if machine.id in waiting and machine.state not in ending]
+            alive = [
+                machine.id
+                for machine in self._all(access, CALL_SECONDS / 3)
+                if machine.id in waiting and machine.state not in ending
+            ]
             if alive:
                 self._terminate(access, alive)
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        return [SideObject(self.name, "", ssh_keys.KIND, key.id, shared=True) for key in ssh_keys.of_owner(find_access(), owner)]
+        return [
+            SideObject(self.name, "", ssh_keys.KIND, key.id, shared=True)
+            for key in ssh_keys.of_owner(find_access(), owner)
+        ]
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
         access = find_access()
         return [
             one
             for one in objects
-            if one.kind == ssh_keys.KIND and not ssh_keys.removed(access, one.id, CALL_SECONDS / max(1, len(objects)))
+            if one.kind == ssh_keys.KIND
+            and not ssh_keys.removed(access, one.id, CALL_SECONDS / max(1, len(objects)))
         ]
 
     def classify(self, error: BaseException) -> Failure:
         return errors.failure_of_exception(error) or super().classify(error)
 
-    def _create(self, access: Access, launch: Launch, body: dict[str, object], sent: Sent, by: float) -> tuple[str, ...]:
+    def _create(
+        self, access: Access, launch: Launch, body: dict[str, object], sent: Sent, by: float
+    ) -> tuple[str, ...]:
         """Send the one request that may make a machine; its answer is waited for until `by`, of the steady clock."""
         self._pace.wait_is_over(access.base)
         body["ssh_key_names"] = [ssh_keys.ensured(access, launch.owner, STEP_SECONDS)]
@@ -172,19 +215,37 @@ class LambdaCloud(Cloud):
                 ssh_keys.forget(access, launch.owner)
             raise
         found = data.get("instance_ids") if isinstance(data, dict) else None
-        if not isinstance(found, builtins.list) or not found or not all(isinstance(i, str) and i for i in found):
-            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "Lambda accepted the launch and named no machine", "odd-answer"))
+        if (
+            not isinstance(found, builtins.list)
+            or not found
+            or not all(isinstance(i, str) and i for i in found)
+        ):
+            raise CloudError(
+                Failure(
+                    Cause.UNKNOWN_OUTCOME,
+                    "Lambda accepted the launch and named no machine",
+                    "odd-answer",
+                )
+            )
         sent.ids, sent.unclear = tuple(found), False
         return sent.ids
 
-    def _tagged(self, access: Access, token: str, seconds: Seconds = LIST_SECONDS) -> tuple[str, ...]:
+    def _tagged(
+        self, access: Access, token: str, seconds: Seconds = LIST_SECONDS
+    ) -> tuple[str, ...]:
         return tuple(machine.id for machine in self._all(access, seconds) if machine.token == token)
 
     def _all(self, access: Access, seconds: Seconds = LIST_SECONDS) -> builtins.list[Instance]:
         return instances.read(self.name, call(access, "GET", "/instances", seconds=seconds))
 
     def _terminate(self, access: Access, ids: Sequence[str]) -> None:
-        call(access, "POST", "/instance-operations/terminate", {"instance_ids": [*ids]}, seconds=CALL_SECONDS / 3)
+        call(
+            access,
+            "POST",
+            "/instance-operations/terminate",
+            {"instance_ids": [*ids]},
+            seconds=CALL_SECONDS / 3,
+        )
 
     def _types(self, seconds: Seconds) -> tuple[type_list.Types, float]:
         access = find_access()
@@ -207,7 +268,9 @@ def _refuse_what_cannot_be(launch: Launch) -> None:
     if launch.candidate.offer.market is Market.SPOT:
         raise CloudError(Failure(Cause.SPOT, "Lambda sells no spot machines", "no-spot"))
     if launch.count != 1:
-        message = f"Lambda makes one machine a launch, not {launch.count}: all or none cannot be kept"
+        message = (
+            f"Lambda makes one machine a launch, not {launch.count}: all or none cannot be kept"
+        )
         raise CloudError(Failure(Cause.BAD_REQUEST, message, "count"))
     if launch.ports:
         raise CloudError(Failure(Cause.BAD_REQUEST, f"no port can be opened: {FIREWALL}", "ports"))

@@ -76,7 +76,9 @@ class Pace:
         missing = self.between_launches - (time.monotonic() - _last_launch.get(base, float("-inf")))
         if missing > 0:
             message = f"Lambda allows one launch in {self.between_launches:g} s"
-            raise CloudError(Failure(Cause.RATE_LIMIT, message, "own-pace", retry_after=round(missing + 0.05, 1)))
+            raise CloudError(
+                Failure(Cause.RATE_LIMIT, message, "own-pace", retry_after=round(missing + 0.05, 1))
+            )
 
 
 def sent_of(base: str, token: str) -> Sent:

@@ -45,9 +45,15 @@ def name_for(owner: str) -> str:
 
 def of_owner(access: Access, owner: str, seconds: Seconds = LIST_SECONDS) -> list[Key]:
     """The keys that bear this owner's name."""
-    found = expect(call(access, "GET", "/ssh-keys", seconds=seconds), list, "Lambda's list of ssh keys")
+    found = expect(
+        call(access, "GET", "/ssh-keys", seconds=seconds), list, "Lambda's list of ssh keys"
+    )
     keys = [expect(entry, dict, "an ssh key of Lambda's") for entry in found]
-    return [Key(str(entry.get("id")), name_for(owner)) for entry in keys if entry.get("name") == name_for(owner)]
+    return [
+        Key(str(entry.get("id")), name_for(owner))
+        for entry in keys
+        if entry.get("name") == name_for(owner)
+    ]
 
 
 def ensured(access: Access, owner: str, seconds: Seconds) -> str:
@@ -62,7 +68,13 @@ def ensured(access: Access, owner: str, seconds: Seconds) -> str:
     with _lock:
         if place not in _known:
             if not of_owner(access, owner, seconds):
-                call(access, "POST", "/ssh-keys", {"name": name_for(owner), "public_key": _nobodys()}, seconds=seconds)
+                call(
+                    access,
+                    "POST",
+                    "/ssh-keys",
+                    {"name": name_for(owner), "public_key": _nobodys()},
+                    seconds=seconds,
+                )
             _known[place] = name_for(owner)
         return _known[place]
 
@@ -94,5 +106,7 @@ def _nobodys() -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     public: Any = Ed25519PrivateKey.generate().public_key()
-    line: bytes = public.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    line: bytes = public.public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
     return f"{line.decode()} nbprov-lets-nobody-in"

@@ -30,9 +30,17 @@ def read(data: Any) -> Types:
     """
     types = expect(data, dict, "Lambda's list of instance types")
     for name, entry in types.items():
-        places = expect(expect(entry, dict, f"Lambda's entry {name}").get("regions_with_capacity_available"), list, f"the stock of {name}")
+        places = expect(
+            expect(entry, dict, f"Lambda's entry {name}").get("regions_with_capacity_available"),
+            list,
+            f"the stock of {name}",
+        )
         for place in places:
-            expect(expect(place, dict, f"a region of {name}").get("name"), str, f"a region's name of {name}")
+            expect(
+                expect(place, dict, f"a region of {name}").get("name"),
+                str,
+                f"a region's name of {name}",
+            )
     return types
 
 
@@ -43,8 +51,14 @@ def levels(types: Types, offers: Iterable[Offer], at: Instant) -> list[Stock]:
         if offer.market is not Market.ON_DEMAND:
             continue
         entry = types.get(offer.instance_type)
-        places = {place["name"] for place in entry["regions_with_capacity_available"]} if entry else set()
-        said.append(Stock(at, Pool.of(offer), Level.MEDIUM if offer.region in places else Level.NONE))
+        places = (
+            {place["name"] for place in entry["regions_with_capacity_available"]}
+            if entry
+            else set()
+        )
+        said.append(
+            Stock(at, Pool.of(offer), Level.MEDIUM if offer.region in places else Level.NONE)
+        )
     return said
 
 

@@ -30,15 +30,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Machines outlive a daemon that was killed: then a new one ends them.
             left = any((folder / "i").glob("*"))
             try:
-                ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left)
+                ended = client.call(
+                    "shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=left
+                )
             except AnswerLost:
                 # That daemon was going already: what it had not ended is for the next one.
                 _await_end(folder)
-                ended = client.call("shutdown", {"end_machines": True}, timeout=ANSWER_SECONDS, start=any((folder / "i").glob("*")))
+                ended = client.call(
+                    "shutdown",
+                    {"end_machines": True},
+                    timeout=ANSWER_SECONDS,
+                    start=any((folder / "i").glob("*")),
+                )
             _await_end(folder)
             print(f"ended {ended} machines and the daemon")
         else:
-            print(json.dumps(client.call("describe", timeout=ANSWER_SECONDS, start=False), indent=2))
+            print(
+                json.dumps(client.call("describe", timeout=ANSWER_SECONDS, start=False), indent=2)
+            )
     except Unreachable:
         print(f"no daemon runs for {folder}")
     except Refusal as refusal:

@@ -38,7 +38,9 @@ KEPT_VARIABLES = (
 )
 """What the daemon inherits besides `NBPROV_*` and `LC_*`: a kernel's environment holds secrets that have no business there."""
 
-REPEATABLE = frozenset({"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"})
+REPEATABLE = frozenset(
+    {"describe", "offers", "quote", "poll", "list", "console", "terminate", "stop"}
+)
 """Calls that are sent a second time when the connection broke: the daemon may have been killed, and asking twice does no harm."""
 
 
@@ -48,7 +50,14 @@ class Client:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def call(self, name: str, arguments: Mapping[str, Any] | None = None, *, timeout: Seconds, start: bool = True) -> Any:
+    def call(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: Seconds,
+        start: bool = True,
+    ) -> Any:
         """Carry out one call within `timeout` seconds; a daemon that does not run is started first if `start`.
 
         A start has `START_SECONDS` of its own, before the time of the call begins: it is needed once on a computer, and a call that
@@ -71,7 +80,9 @@ class Client:
                 raise
         return self._call_once(name, arguments or {}, deadline, start)
 
-    def _call_once(self, name: str, arguments: Mapping[str, Any], deadline: Seconds, start: bool) -> Any:
+    def _call_once(
+        self, name: str, arguments: Mapping[str, Any], deadline: Seconds, start: bool
+    ) -> Any:
         while True:
             asked = time.monotonic()
             endpoint, link, started = self._connect(start)
@@ -122,7 +133,14 @@ class Client:
             rpc.private_dir(self.folder)
             with (self.folder / "daemon.err").open("ab") as errors:
                 return subprocess.Popen(
-                    [sys.executable, "-P", "-m", "nbprov.clouds.local.daemon.daemon", "--dir", str(self.folder)],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "nbprov.clouds.local.daemon.daemon",
+                        "--dir",
+                        str(self.folder),
+                    ],
                     stdin=subprocess.DEVNULL,
                     stdout=errors,
                     stderr=errors,

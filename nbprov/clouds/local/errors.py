@@ -59,10 +59,14 @@ def failure_of_exception(error: BaseException, *, creates: bool = False) -> Fail
     if isinstance(error, Refusal):
         return failure_of(error)
     if isinstance(error, AnswerLost):
-        return Failure(Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, str(error), "AnswerLost")
+        return Failure(
+            Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT, str(error), "AnswerLost"
+        )
     if isinstance(error, Unreachable):
         return Failure(Cause.TRANSIENT, str(error), "Unreachable")
-    from .daemon.market import MarketError  # the daemon's; the adapter's own calls end above, without the market's reader
+    from .daemon.market import (
+        MarketError,  # the daemon's; the adapter's own calls end above, without the market's reader
+    )
 
     if isinstance(error, MarketError):
         return Failure(Cause.BAD_REQUEST, str(error), "InvalidMarket")

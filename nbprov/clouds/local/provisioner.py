@@ -11,7 +11,18 @@ from typing import Any
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+    Quote,
+    Refused,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Place
 
@@ -81,7 +92,9 @@ class LocalCloud(Cloud):
         problem_words = told["problem"]
         failure = None
         if not told["server"]:
-            failure = Failure(Cause.PERMISSION, "there is no ssh server on this computer: install openssh-server")
+            failure = Failure(
+                Cause.PERMISSION, "there is no ssh server on this computer: install openssh-server"
+            )
         elif problem_words:
             failure = Failure(Cause.BAD_REQUEST, problem_words, "InvalidMarket")
         details = (
@@ -91,10 +104,19 @@ class LocalCloud(Cloud):
             f"machines are entered as {told['login']}",
             f"market: {told['market']}",
         )
-        return CheckResult(self.name, failure is None, told["account"], "none needed", failure, tuple(d for d in details if d))
+        return CheckResult(
+            self.name,
+            failure is None,
+            told["account"],
+            "none needed",
+            failure,
+            tuple(d for d in details if d),
+        )
 
     def offers(self) -> Sequence[Offer]:
-        return [market_offers.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)]
+        return [
+            market_offers.offer(row, self.name) for row in self._call("offers", {}, CHECK_SECONDS)
+        ]
 
     def quote(self, candidate: Candidate) -> Quote | None:
         hourly = self._call("quote", _row(candidate), CHECK_SECONDS)
@@ -123,11 +145,15 @@ class LocalCloud(Cloud):
         return Operation(self.name, launch.token, answer["id"], {"key": launch.key})
 
     def poll(self, operation: Operation) -> PollResult:
-        answer = self._call("poll", {"token": operation.data.get("key", operation.token)}, LIST_SECONDS)
+        answer = self._call(
+            "poll", {"token": operation.data.get("key", operation.token)}, LIST_SECONDS
+        )
         if answer["state"] == "accepted":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "refused":
-            return Refused(errors.failure_of(rpc.Refusal(answer["code"], answer["message"], answer["details"])))
+            return Refused(
+                errors.failure_of(rpc.Refusal(answer["code"], answer["message"], answer["details"]))
+            )
         return Pending()
 
     def list(self, owner: str) -> builtins.list[Instance]:
@@ -154,7 +180,9 @@ class LocalCloud(Cloud):
     def classify(self, error: BaseException) -> Failure:
         return errors.failure_of_exception(error) or super().classify(error)
 
-    def _call(self, name: str, arguments: Mapping[str, Any], timeout: Seconds, *, creates: bool = False) -> Any:
+    def _call(
+        self, name: str, arguments: Mapping[str, Any], timeout: Seconds, *, creates: bool = False
+    ) -> Any:
         try:
             return Client(self.folder).call(name, arguments, timeout=timeout)
         except (rpc.Refusal, rpc.Unreachable, rpc.AnswerLost) as error:
@@ -185,4 +213,9 @@ class LocalCloud(Cloud):
 
 def _row(candidate: Candidate) -> dict[str, str]:
     offer = candidate.offer
-    return {"region": offer.region, "zone": offer.zone, "type": offer.instance_type, "market": offer.market.value}
+    return {
+        "region": offer.region,
+        "zone": offer.zone,
+        "type": offer.instance_type,
+        "market": offer.market.value,
+    }

@@ -177,7 +177,9 @@ def connect(endpoint: Endpoint, timeout: Seconds) -> socket.socket:
         raise Unreachable(f"no daemon answers: {error}") from error
 
 
-def exchange(link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapping[str, Any]) -> Any:
+def exchange(
+    link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapping[str, Any]
+) -> Any:
     """Send one request over an open connection and return what the daemon answered.
 
     Raises
@@ -187,7 +189,12 @@ def exchange(link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapp
     AnswerLost
         If the connection ended, or stayed silent too long, after the request went out.
     """
-    request = {"protocol": PROTOCOL, "cookie": endpoint.cookie, "call": call, "arguments": arguments}
+    request = {
+        "protocol": PROTOCOL,
+        "cookie": endpoint.cookie,
+        "call": call,
+        "arguments": arguments,
+    }
     try:
         link.sendall(json.dumps(request).encode() + b"\n")
         received = bytearray()
@@ -199,7 +206,9 @@ def exchange(link: socket.socket, endpoint: Endpoint, call: str, arguments: Mapp
     except TimeoutError as error:
         raise NoAnswer("no answer in time") from error
     except OSError as error:
-        raise error if isinstance(error, AnswerLost) else AnswerLost(f"the connection broke: {error}") from error
+        raise (
+            error if isinstance(error, AnswerLost) else AnswerLost(f"the connection broke: {error}")
+        ) from error
     answer = json.loads(received)
     if "error" in answer:
         error_body = answer["error"]

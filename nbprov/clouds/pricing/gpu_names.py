@@ -105,12 +105,16 @@ def _tidied(text: str) -> str:
     line = " ".join(text.split()).strip(" -")
     line = re.sub(r"\bRTX PRO (\d)", r"RTXPRO\1", line, flags=re.IGNORECASE)
     line = re.sub(r"\b(Q ?)?(RTX|GTX) (A?\d)", r"\2\3", line, flags=re.IGNORECASE)
-    line = re.sub(r"\b((?:RTX|GTX)\w*?\d{3,4}S?) ?(Ti|Ada|SUPER)\b", r"\1-\2", line, flags=re.IGNORECASE)
+    line = re.sub(
+        r"\b((?:RTX|GTX)\w*?\d{3,4}S?) ?(Ti|Ada|SUPER)\b", r"\1-\2", line, flags=re.IGNORECASE
+    )
     name = re.sub(r"[^A-Za-z0-9.+-]+", "-", line).strip("-")
     for word, right in (("TI", "Ti"), ("ADA", "Ada"), ("SUPER", "SUPER")):
         name = re.sub(rf"-{word}\b", f"-{right}", name, flags=re.IGNORECASE)
     plain = name.upper()
-    return _OTHER_WORDS.get(plain.replace("PRO-V", "PROV")) or next((known for known in _DEVICE_GIB if known.upper() == plain), name)
+    return _OTHER_WORDS.get(plain.replace("PRO-V", "PROV")) or next(
+        (known for known in _DEVICE_GIB if known.upper() == plain), name
+    )
 
 
 def maker_of(name: str) -> str:

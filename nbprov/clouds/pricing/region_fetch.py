@@ -72,7 +72,12 @@ class Steps:
 
 
 def each(
-    parts: Iterable[str], read: Callable[[str], T], context: FetchContext, *, at_once: int = AT_ONCE, steps: Steps | None = None
+    parts: Iterable[str],
+    read: Callable[[str], T],
+    context: FetchContext,
+    *,
+    at_once: int = AT_ONCE,
+    steps: Steps | None = None,
 ) -> Read[T]:
     """Read every part in threads of their own.
 
@@ -107,7 +112,9 @@ def each(
                 errors[name] = error
                 result.failed[name] = str(error)
             steps.end(name)
-        passing = sum(error.failure.cause in (Cause.TRANSIENT, Cause.RATE_LIMIT) for error in errors.values())
+        passing = sum(
+            error.failure.cause in (Cause.TRANSIENT, Cause.RATE_LIMIT) for error in errors.values()
+        )
         if passing >= MOST_IN_VAIN and not result.good:
             break
     if errors and not result.good:
@@ -135,11 +142,18 @@ def endpoint(context: FetchContext, name: str, usual: str) -> str:
     return context.endpoints.get(name, usual).rstrip("/")
 
 
-def find_key(context: FetchContext, *variables: str, file: Path | None = None, inside: Callable[[str], str] | None = None) -> str:
+def find_key(
+    context: FetchContext,
+    *variables: str,
+    file: Path | None = None,
+    inside: Callable[[str], str] | None = None,
+) -> str:
     """An API key: given with the context (`api_key`), or from the environment, or out of the provider's own file; empty where there is none."""
     import os
 
-    key = context.keys.get("api_key", "") or next((os.environ[name] for name in variables if os.environ.get(name)), "")
+    key = context.keys.get("api_key", "") or next(
+        (os.environ[name] for name in variables if os.environ.get(name)), ""
+    )
     if key or file is None:
         return key.strip()
     try:
@@ -171,5 +185,11 @@ def number(value: object) -> float | None:
 def expect(value: Any, kind: type[T], what: str) -> T:
     """The value, if it has the shape that the provider's documents promise; else an error that says whose answer is odd."""
     if not isinstance(value, kind):
-        raise CloudError(Failure(Cause.TRANSIENT, f"{what} is not as documented: {str(value)[:80]!r}", code="odd-answer"))
+        raise CloudError(
+            Failure(
+                Cause.TRANSIENT,
+                f"{what} is not as documented: {str(value)[:80]!r}",
+                code="odd-answer",
+            )
+        )
     return value

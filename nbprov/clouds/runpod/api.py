@@ -13,7 +13,15 @@ from http import HTTPStatus
 from typing import Any
 
 from nbprov.clouds.api_keys import Access
-from nbprov.clouds.web.error_text import NOBODY, blotted, broken, host_of, is_page, retry_after, web_page
+from nbprov.clouds.web.error_text import (
+    NOBODY,
+    blotted,
+    broken,
+    host_of,
+    is_page,
+    retry_after,
+    web_page,
+)
 from nbprov.clouds.web.response import CONNECT_SECONDS, Answer, Ask, Broken, Stopped
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
@@ -69,7 +77,9 @@ class Api:
         """Ask for a document; see `call` for what it raises."""
         return self.call("GET", path, params=params, seconds=seconds)
 
-    def listed(self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds) -> list[dict[str, Any]]:
+    def listed(
+        self, path: str, name: str, params: Mapping[str, Any] | None = None, *, seconds: Seconds
+    ) -> list[dict[str, Any]]:
         """All entries of a list, every page of it, within so many seconds together."""
         deadline, found, cursor = Deadline(seconds), [], ""
         for _ in range(MOST_PAGES):
@@ -118,14 +128,24 @@ class Api:
         headers = {"Authorization": f"Bearer {self.access.key}", "Accept": "application/json"}
         ask = Ask(method, f"{self.access.base}{path}", headers, params, body)
         if body is not None and len(json.dumps(body)) > MOST_REQUEST:
-            raise CloudError(Failure(Cause.BAD_REQUEST, f"the request is larger than the {MOST_REQUEST:,} bytes that RunPod takes", "413"))
+            raise CloudError(
+                Failure(
+                    Cause.BAD_REQUEST,
+                    f"the request is larger than the {MOST_REQUEST:,} bytes that RunPod takes",
+                    "413",
+                )
+            )
         lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
         try:
             status, pause, raw = _exchange(ask, Deadline(seconds))
         except (Broken, CloudError) as broke:
             raise _unanswered(broke, lost) from None
         except Stopped:
-            raise CloudError(Failure(lost, f"{host_of(ask.url)} did not answer within {seconds:g} s", "no-answer")) from None
+            raise CloudError(
+                Failure(
+                    lost, f"{host_of(ask.url)} did not answer within {seconds:g} s", "no-answer"
+                )
+            ) from None
         if status >= HTTPStatus.BAD_REQUEST:
             text = blotted(raw.decode("utf-8", "replace"), (self.access.key, *secrets))
             raise CloudError(errors.failure_of(status, text, pause, path=path, creates=creates))
@@ -135,10 +155,14 @@ class Api:
             return json.loads(raw)
         except (ValueError, RecursionError):
             if is_page(raw[:200]):
-                raise CloudError(Failure(lost, web_page(ask.url).failure.message, "web-page")) from None
+                raise CloudError(
+                    Failure(lost, web_page(ask.url).failure.message, "web-page")
+                ) from None
             raise self._odd("something that is not JSON", creates=creates) from None
 
-    def events(self, path: str, params: Mapping[str, Any], *, seconds: Seconds, quiet: Seconds) -> Iterator[dict[str, Any]]:
+    def events(
+        self, path: str, params: Mapping[str, Any], *, seconds: Seconds, quiet: Seconds
+    ) -> Iterator[dict[str, Any]]:
         """The entries of a stream of server-sent events until it ends, pauses for `quiet` seconds, or `seconds` are over.
 
         Raises
@@ -148,17 +172,33 @@ class Api:
         """
         import requests
 
-        headers = {"Authorization": f"Bearer {self.access.key}", "Accept": "text/event-stream", "User-Agent": "nbprov"}
+        headers = {
+            "Authorization": f"Bearer {self.access.key}",
+            "Accept": "text/event-stream",
+            "User-Agent": "nbprov",
+        }
         url, deadline, began = f"{self.access.base}{path}", Deadline(seconds), False
         try:
             # Without an `auth`, a .netrc entry would take the place of our own Authorization.
             with requests.get(
-                url, params=params, headers=headers, auth=lambda ask: ask, stream=True, timeout=(CONNECT_SECONDS, quiet)
+                url,
+                params=params,
+                headers=headers,
+                auth=lambda ask: ask,
+                stream=True,
+                timeout=(CONNECT_SECONDS, quiet),
             ) as answer:
                 began = True
                 if answer.status_code >= HTTPStatus.BAD_REQUEST:
                     text = blotted(answer.text, (self.access.key,))
-                    raise CloudError(errors.failure_of(answer.status_code, text, retry_after(answer.headers.get("Retry-After")), path=path))
+                    raise CloudError(
+                        errors.failure_of(
+                            answer.status_code,
+                            text,
+                            retry_after(answer.headers.get("Retry-After")),
+                            path=path,
+                        )
+                    )
                 # Line by line: a larger piece would be waited for until it is full.
                 for line in answer.iter_lines(chunk_size=1):
                     if (event := _event(line)) is not None:
@@ -171,7 +211,9 @@ class Api:
 
     def _odd(self, what: str, *, creates: bool) -> CloudError:
         cause = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
-        return CloudError(Failure(cause, f"{host_of(self.access.base)} answered {what}", "odd-answer"))
+        return CloudError(
+            Failure(cause, f"{host_of(self.access.base)} answered {what}", "odd-answer")
+        )
 
 
 def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]:
@@ -188,14 +230,22 @@ def _exchange(ask: Ask, deadline: Deadline) -> tuple[int, Seconds | None, bytes]
             for chunk in answer.chunks():
                 body += chunk
                 if len(body) > MOST_BODY:
-                    raise CloudError(Failure(Cause.TRANSIENT, f"the answer of {host_of(ask.url)} is too large", "too-large"))
+                    raise CloudError(
+                        Failure(
+                            Cause.TRANSIENT,
+                            f"the answer of {host_of(ask.url)} is too large",
+                            "too-large",
+                        )
+                    )
             return answer.status, retry_after(answer.header("Retry-After")), bytes(body)
 
 
 def _unanswered(broke: Broken | CloudError, lost: Cause) -> CloudError:
     """The error for an exchange that broke. What never reached the service made nothing there."""
     failure = broke.error.failure if isinstance(broke, Broken) else broke.failure
-    if failure.code in (*NOBODY, "bad-address") or any(words in failure.message for words in _UNSENT):
+    if failure.code in (*NOBODY, "bad-address") or any(
+        words in failure.message for words in _UNSENT
+    ):
         return CloudError(failure)
     return CloudError(Failure(lost, failure.message, failure.code))
 

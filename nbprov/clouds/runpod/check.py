@@ -36,8 +36,18 @@ def check(seconds: Seconds) -> CheckResult:
     balance = _amount(told.get("clientBalance"))
     problem = None
     if balance is not None and balance <= 0:
-        problem = Failure(Cause.BALANCE, f"the account's balance is ${balance:.2f}; RunPod wants an hour's price in advance")
-    return CheckResult(NAME, problem is None, access.account, access.masked, problem, _details(told, access.is_usual, access.base))
+        problem = Failure(
+            Cause.BALANCE,
+            f"the account's balance is ${balance:.2f}; RunPod wants an hour's price in advance",
+        )
+    return CheckResult(
+        NAME,
+        problem is None,
+        access.account,
+        access.masked,
+        problem,
+        _details(told, access.is_usual, access.base),
+    )
 
 
 def _account(api: Api, seconds: Seconds) -> Mapping[str, Any]:
@@ -51,7 +61,9 @@ def _account(api: Api, seconds: Seconds) -> Mapping[str, Any]:
 
 
 def _details(told: Mapping[str, Any], is_usual: bool, base: str) -> tuple[str, ...]:
-    balance, spend, limit = (_amount(told.get(name)) for name in ("clientBalance", "currentSpendPerHr", "spendLimit"))
+    balance, spend, limit = (
+        _amount(told.get(name)) for name in ("clientBalance", "currentSpendPerHr", "spendLimit")
+    )
     lines = [
         f"balance ${balance:,.2f}" if balance is not None else "the balance is not told",
         f"spending ${spend:,.2f} an hour now" if spend is not None else "",

@@ -72,10 +72,14 @@ _SURE = frozenset({401, 402, 413, 422, 429})
 """Statuses that mean one thing whatever the words."""
 _SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """RunPod's limits (spend an hour, pods) are the account's, wherever the pods stand."""
-_REFUSALS = frozenset({Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.BAD_REQUEST})
+_REFUSALS = frozenset(
+    {Cause.CAPACITY, Cause.NOT_OFFERED, Cause.QUOTA, Cause.BALANCE, Cause.BAD_REQUEST}
+)
 
 
-def failure_of(status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False) -> Failure:
+def failure_of(
+    status: int, body: str, pause: Seconds | None = None, *, path: str = "", creates: bool = False
+) -> Failure:
     """The failure that an answer of RunPod's means.
 
     Parameters
@@ -139,8 +143,16 @@ def words(body: str) -> str:
         return words_of(body)
     listed = document.get("errors")
     each = [_message(item) for item in listed[:5]] if isinstance(listed, list) else []
-    said = [str(document.get(name) or "") for name in ("detail", "message", "error") if isinstance(document.get(name), str)]
-    line = " ".join(" ".join(part.split()) for part in (*said[:1], "; ".join(filter(None, each))) if part.strip())
+    said = [
+        str(document.get(name) or "")
+        for name in ("detail", "message", "error")
+        if isinstance(document.get(name), str)
+    ]
+    line = " ".join(
+        " ".join(part.split())
+        for part in (*said[:1], "; ".join(filter(None, each)))
+        if part.strip()
+    )
     return (line or words_of(body))[:MOST_WORDS]
 
 
@@ -153,4 +165,8 @@ def _message(item: Any) -> str:
     inside = item.get("extensions")
     code = str(inside.get("code") or "") if isinstance(inside, dict) else ""
     message = str(item.get("message") or "")
-    return f"{message} ({code})" if code and code not in ("RUNPOD", "INTERNAL_SERVER_ERROR") else message
+    return (
+        f"{message} ({code})"
+        if code and code not in ("RUNPOD", "INTERNAL_SERVER_ERROR")
+        else message
+    )

@@ -19,7 +19,11 @@ QUERY = (
     "query Prices { gpuTypes { id displayName manufacturer memoryInGb secureCloud securePrice secureSpotPrice maxGpuCount maxGpuCountSecureCloud }"
     " dataCenters { id listed gpuAvailability { gpuTypeId } } }"
 )
-_CAUSES = {"UNAUTHENTICATED": Cause.CREDENTIALS, "FORBIDDEN": Cause.PERMISSION, "RATE_LIMITED": Cause.RATE_LIMIT}
+_CAUSES = {
+    "UNAUTHENTICATED": Cause.CREDENTIALS,
+    "FORBIDDEN": Cause.PERMISSION,
+    "RATE_LIMITED": Cause.RATE_LIMIT,
+}
 
 
 def read(http: Http, base: str) -> Offered:
@@ -33,8 +37,14 @@ def read(http: Http, base: str) -> Offered:
     answer = expect(http.post(f"{base}/graphql", {"query": QUERY}), dict, "RunPod's answer")
     data, refused = answer.get("data"), _refusal(answer.get("errors"))
     if not isinstance(data, Mapping) or not data.get("gpuTypes"):
-        raise CloudError(refused or Failure(Cause.TRANSIENT, "RunPod's list holds no GPUs", code="odd-answer"))
-    said = [item for item in expect(data["gpuTypes"], list, "RunPod's list of GPUs") if isinstance(item, Mapping)]
+        raise CloudError(
+            refused or Failure(Cause.TRANSIENT, "RunPod's list holds no GPUs", code="odd-answer")
+        )
+    said = [
+        item
+        for item in expect(data["gpuTypes"], list, "RunPod's list of GPUs")
+        if isinstance(item, Mapping)
+    ]
     sold = [item for item in said if item.get("secureCloud") is True]
     kinds = tuple(kind for item in sold if (kind := _gpu(item)) is not None)
     notes = (f"RunPod's answer is partial: {refused.message}",) if refused else ()
@@ -57,18 +67,36 @@ def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
     most = number(said.get("maxGpuCountSecureCloud")) or number(said.get("maxGpuCount"))
     if not said.get("id") or most is None or (on_demand is None and spot is None):
         return None
-    name, maker = str(said.get("displayName") or said["id"]), str(said.get("manufacturer") or "").upper()
-    return GpuKind(str(said["id"]), name, number(said.get("memoryInGb")), maker, int(most), on_demand, spot)
+    name, maker = (
+        str(said.get("displayName") or said["id"]),
+        str(said.get("manufacturer") or "").upper(),
+    )
+    return GpuKind(
+        str(said["id"]), name, number(said.get("memoryInGb")), maker, int(most), on_demand, spot
+    )
 
 
-def _centres(said: object, kinds: tuple[GpuKind, ...]) -> tuple[tuple[Centre, ...], tuple[str, ...]]:
-    listed = [item for item in said or () if isinstance(item, Mapping) and item.get("id")] if isinstance(said, list) else []
+def _centres(
+    said: object, kinds: tuple[GpuKind, ...]
+) -> tuple[tuple[Centre, ...], tuple[str, ...]]:
+    listed = (
+        [item for item in said or () if isinstance(item, Mapping) and item.get("id")]
+        if isinstance(said, list)
+        else []
+    )
     listed = [item for item in listed if item.get("listed") is not False]
     if not listed:
-        raise CloudError(Failure(Cause.TRANSIENT, "RunPod's list holds no data centres", code="odd-answer"))
+        raise CloudError(
+            Failure(Cause.TRANSIENT, "RunPod's list holds no data centres", code="odd-answer")
+        )
     centres = tuple(
         Centre(
-            str(item["id"]), frozenset(str(one.get("gpuTypeId")) for one in item.get("gpuAvailability") or () if isinstance(one, Mapping))
+            str(item["id"]),
+            frozenset(
+                str(one.get("gpuTypeId"))
+                for one in item.get("gpuAvailability") or ()
+                if isinstance(one, Mapping)
+            ),
         )
         for item in listed
     )

@@ -59,7 +59,16 @@ def container_for(offer: Offer, asked: str = "") -> Container:
             raise CloudError(Failure(Cause.BAD_REQUEST, f"image_id {asked!r} names no container"))
         return Container(named)
     if named:
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"RunPod runs containers: image_id must be `docker:IMAGE`, not {asked!r}"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"RunPod runs containers: image_id must be `docker:IMAGE`, not {asked!r}",
+            )
+        )
     if not offer.accelerator:
         return Container(PLAIN)
-    return Container(ROCM) if gpu_names.maker_of(offer.accelerator) == "AMD" else Container(CUDA, CUDA_VERSION)
+    return (
+        Container(ROCM)
+        if gpu_names.maker_of(offer.accelerator) == "AMD"
+        else Container(CUDA, CUDA_VERSION)
+    )

@@ -129,6 +129,12 @@ def _cpu_rows(centre: Centre, cpu: CpuKind) -> Iterator[PriceRow]:
     while vcpus <= cpu.most:
         gib = vcpus * cpu.gib_a_vcpu
         yield PriceRow(
-            centre.region, f"{cpu.id}-{vcpus}-{gib:g}", centre.id, vcpus=vcpus, memory_gib=gib, arch=ARCH, on_demand=cpu.each * vcpus
+            centre.region,
+            f"{cpu.id}-{vcpus}-{gib:g}",
+            centre.id,
+            vcpus=vcpus,
+            memory_gib=gib,
+            arch=ARCH,
+            on_demand=cpu.each * vcpus,
         )
         vcpus *= 2

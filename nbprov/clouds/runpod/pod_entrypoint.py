@@ -154,7 +154,9 @@ done
 
 def command(api: str) -> str:
     """The text of a pod's first process; nothing in it is secret."""
-    text = COMMAND.replace("@@volume@@", VOLUME).replace("@@passed@@", PASSED).replace("@@api@@", api)
+    text = (
+        COMMAND.replace("@@volume@@", VOLUME).replace("@@passed@@", PASSED).replace("@@api@@", api)
+    )
     return text.replace("@@poweroff@@", base64.b64encode(POWEROFF.encode()).decode())
 
 

@@ -101,7 +101,13 @@ def asked_image(launch: Launch) -> str:
 
 
 def body(
-    launch: Launch, kind: GpuType | CpuType, gpu_id: str, centres: list[str], container: Container, access: Access, start_value: str
+    launch: Launch,
+    kind: GpuType | CpuType,
+    gpu_id: str,
+    centres: list[str],
+    container: Container,
+    access: Access,
+    start_value: str,
 ) -> dict[str, Any]:
     """The body of a create.
 
@@ -123,9 +129,18 @@ def body(
     if centres:
         made["dataCenterIds"] = centres
     if isinstance(kind, GpuType):
-        made["gpu"] = {"id": gpu_id, "count": kind.count, **({"minCudaVersion": container.min_cuda} if container.min_cuda else {})}
+        made["gpu"] = {
+            "id": gpu_id,
+            "count": kind.count,
+            **({"minCudaVersion": container.min_cuda} if container.min_cuda else {}),
+        }
         made["disk"] = CONTAINER_GB
-        made["mounts"] = {"persistent": {"size": max(LEAST_VOLUME_GB, launch.disk_gb), "path": pod_entrypoint.VOLUME}}
+        made["mounts"] = {
+            "persistent": {
+                "size": max(LEAST_VOLUME_GB, launch.disk_gb),
+                "path": pod_entrypoint.VOLUME,
+            }
+        }
     else:
         made["cpu"] = {"id": kind.id, "vcpuCount": kind.vcpus}
         # Nobody who names no size means 256 GB of a machine that has 20.
@@ -152,7 +167,11 @@ def environment(launch: Launch, kind: GpuType | CpuType, access: Access) -> dict
         "NBPROV_API": "" if access.is_usual else access.base,
         "PUBLIC_KEY": launch.public_key.strip(),
     }
-    labels = {label_variable(name): value for name, value in launch.tags.items() if not name.startswith("nbprov-")}
+    labels = {
+        label_variable(name): value
+        for name, value in launch.tags.items()
+        if not name.startswith("nbprov-")
+    }
     return {name: _plain(value) for name, value in {**labels, **told}.items() if value}
 
 
@@ -174,9 +193,23 @@ def _plain(value: str) -> str:
 
 def _ports(launch: Launch) -> list[str]:
     own = ssh_port(launch.tags.get(SSH_PORT_LABEL, ""))
-    wanted = dict.fromkeys((own, *(port for low, high in launch.ports for port in range(low, min(high, low + MOST_PORTS) + 1))))
+    wanted = dict.fromkeys(
+        (
+            own,
+            *(
+                port
+                for low, high in launch.ports
+                for port in range(low, min(high, low + MOST_PORTS) + 1)
+            ),
+        )
+    )
     if len(wanted) > MOST_PORTS:
-        raise CloudError(Failure(Cause.BAD_REQUEST, f"RunPod maps every port by itself: more than {MOST_PORTS} cannot be opened"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                f"RunPod maps every port by itself: more than {MOST_PORTS} cannot be opened",
+            )
+        )
     return [f"{port}/tcp" for port in wanted]
 
 
@@ -199,7 +232,9 @@ def is_over(pod: Mapping[str, Any]) -> bool:
 
 def is_cpu(pod: Mapping[str, Any]) -> bool:
     """Whether it is a pod without GPUs, which keeps no disk when it stops."""
-    return isinstance(pod.get("cpu"), Mapping) or (not isinstance(pod.get("gpu"), Mapping) and _env(pod).get("NBPROV_GPUS", "0") == "0")
+    return isinstance(pod.get("cpu"), Mapping) or (
+        not isinstance(pod.get("gpu"), Mapping) and _env(pod).get("NBPROV_GPUS", "0") == "0"
+    )
 
 
 def lacks_gpus(pod: Mapping[str, Any]) -> bool:
@@ -220,7 +255,11 @@ def instance(pod: Mapping[str, Any], kinds: Kinds) -> Instance:
     state, reason = _state(pod, reachable=bool(host))
     centre = str(pod.get("dataCenterId") or "") or env.get("NBPROV_ZONE", "")
     told_place = centre == env.get("NBPROV_ZONE") or not env.get("NBPROV_ZONE")
-    region = env.get("NBPROV_REGION", "") if told_place and env.get("NBPROV_REGION") else Centre(centre).region
+    region = (
+        env.get("NBPROV_REGION", "")
+        if told_place and env.get("NBPROV_REGION")
+        else Centre(centre).region
+    )
     return Instance(
         cloud=NAME,
         id=str(pod.get("id")),
@@ -244,7 +283,9 @@ def instance(pod: Mapping[str, Any], kinds: Kinds) -> Instance:
 
 def _env(pod: Mapping[str, Any]) -> dict[str, str]:
     said = pod.get("env")
-    return {str(name): str(value) for name, value in said.items()} if isinstance(said, Mapping) else {}
+    return (
+        {str(name): str(value) for name, value in said.items()} if isinstance(said, Mapping) else {}
+    )
 
 
 def _state(pod: Mapping[str, Any], *, reachable: bool) -> tuple[InstanceState, str]:
@@ -252,7 +293,10 @@ def _state(pod: Mapping[str, Any], *, reachable: bool) -> tuple[InstanceState, s
     if status == "ERROR":
         # Its compute is released (it may be started again), but that is said by its cost alone.
         paid = price(pod.get("cost")) is not None
-        return InstanceState.UNKNOWN if paid else InstanceState.STOPPED, "RunPod: the container is in an error that it cannot leave"
+        return (
+            InstanceState.UNKNOWN if paid else InstanceState.STOPPED,
+            "RunPod: the container is in an error that it cannot leave",
+        )
     state = STATES.get(status, InstanceState.UNKNOWN)
     if state is InstanceState.RUNNING:
         if lacks_gpus(pod):
@@ -268,18 +312,39 @@ def _address(pod: Mapping[str, Any], env: Mapping[str, str]) -> tuple[str, int, 
     wanted = ssh_port(env.get("NBPROV_SSH_PORT", ""))
     ssh = pod.get("ssh")
     direct = ssh.get("direct") if isinstance(ssh, Mapping) else None
-    if wanted == SSH_PORT and isinstance(direct, Mapping) and direct.get("host") and isinstance(direct.get("port"), int):
+    if (
+        wanted == SSH_PORT
+        and isinstance(direct, Mapping)
+        and direct.get("host")
+        and isinstance(direct.get("port"), int)
+    ):
         return str(direct["host"]), int(direct["port"]), str(direct.get("username") or "")
-    return next(((host, outside, "") for port, host, outside in _mapped(pod) if port == wanted), ("", 0, ""))
+    return next(
+        ((host, outside, "") for port, host, outside in _mapped(pod) if port == wanted), ("", 0, "")
+    )
 
 
 def _mapped(pod: Mapping[str, Any]) -> tuple[tuple[int, str, int], ...]:
     """The ports that are open to the internet, with host and number outside. Those of type http are reached by RunPod's proxy alone."""
     runtime = pod.get("runtime")
     said = runtime.get("ports") if isinstance(runtime, Mapping) else None
-    open_ones = [one for one in said if isinstance(one, Mapping) and one.get("type") == "tcp"] if isinstance(said, list) else []
-    numbered = [one for one in open_ones if isinstance(one.get("private"), int) and isinstance(one.get("public"), int)]
-    return tuple(sorted((one["private"], str(one["ip"]), one["public"]) for one in numbered if one.get("ip") and one["public"]))
+    open_ones = (
+        [one for one in said if isinstance(one, Mapping) and one.get("type") == "tcp"]
+        if isinstance(said, list)
+        else []
+    )
+    numbered = [
+        one
+        for one in open_ones
+        if isinstance(one.get("private"), int) and isinstance(one.get("public"), int)
+    ]
+    return tuple(
+        sorted(
+            (one["private"], str(one["ip"]), one["public"])
+            for one in numbered
+            if one.get("ip") and one["public"]
+        )
+    )
 
 
 def _private(pod: Mapping[str, Any]) -> str:
@@ -291,7 +356,11 @@ def _type(pod: Mapping[str, Any], kinds: Kinds) -> str:
     gpu, cpu = pod.get("gpu"), pod.get("cpu")
     if isinstance(gpu, Mapping):
         return f"{gpu.get('count', 0)}x_{kinds.name(str(gpu.get('id'))) or gpu.get('id')}_{pod.get('cloud') or 'SECURE'}"
-    return f"{cpu.get('id')}-{cpu.get('vcpuCount')}-{cpu.get('memory')}" if isinstance(cpu, Mapping) else ""
+    return (
+        f"{cpu.get('id')}-{cpu.get('vcpuCount')}-{cpu.get('memory')}"
+        if isinstance(cpu, Mapping)
+        else ""
+    )
 
 
 def _instant(said: object) -> float:

@@ -29,11 +29,19 @@ class RunPodPrices(Fetcher):
     def fetch(self, context: FetchContext) -> PriceList:
         listed, spot, reasons, failure = self._read(context)
         if listed is None:
-            raise CloudError(failure or Failure(Cause.TRANSIENT, "RunPod's catalogue could not be read"))
+            raise CloudError(
+                failure or Failure(Cause.TRANSIENT, "RunPod's catalogue could not be read")
+            )
         asked = frozenset(context.regions)
         made = [row for row in rows(listed) if not asked or row.region in asked]
         if not made and not asked:
-            raise CloudError(Failure(Cause.TRANSIENT, "RunPod's catalogue names no machine in any data centre", code="odd-answer"))
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    "RunPod's catalogue names no machine in any data centre",
+                    code="odd-answer",
+                )
+            )
         notes = [SECURE_ONLY, *reasons, *listed.notes]
         if listed.unread:
             notes.append(f"left out: {listed.unread} kinds without a price that can be read")
@@ -46,13 +54,17 @@ class RunPodPrices(Fetcher):
             REST_SOURCE if by_rest else GRAPHQL_SOURCE,
             context.today,
             spot_source=GRAPHQL_SOURCE if spot is not None and by_rest else "",
-            failed=dict.fromkeys(asked - {row.region for row in made}, "RunPod has no machine there"),
+            failed=dict.fromkeys(
+                asked - {row.region for row in made}, "RunPod has no machine there"
+            ),
             covered=asked or None,
             unseen=frozenset(unseen),
             notes=tuple(notes),
         )
 
-    def _read(self, context: FetchContext) -> tuple[Offered | None, Offered | None, list[str], Failure | None]:
+    def _read(
+        self, context: FetchContext
+    ) -> tuple[Offered | None, Offered | None, list[str], Failure | None]:
         """The catalogue, the one that has spot prices (both may be the same), what went wrong in words, and the first failure."""
         key = _key(context)
         parts = 2 if key else 1

@@ -21,10 +21,28 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import (
+    CALL_SECONDS,
+    CHECK_SECONDS,
+    LIST_SECONDS,
+    STOCK_SECONDS,
+    Capabilities,
+    Cloud,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
-from nbprov.model.launches import Accepted, CheckResult, Instance, Launch, OnShutdown, Operation, PollResult, Quote, Refused, SideObject
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    Launch,
+    OnShutdown,
+    Operation,
+    PollResult,
+    Quote,
+    Refused,
+    SideObject,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
@@ -110,20 +128,35 @@ class RunPodCloud(Cloud):
         if found:
             return self._operation(launch, str(found[0]["id"]))
         container = container_for(launch.candidate.offer, pods.asked_image(launch))
-        gpu_id = self._kinds.gpu_id(api, kind.name, seconds=deadline.left(LOOK_SECONDS)) if isinstance(kind, GpuType) else ""
+        gpu_id = (
+            self._kinds.gpu_id(api, kind.name, seconds=deadline.left(LOOK_SECONDS))
+            if isinstance(kind, GpuType)
+            else ""
+        )
         centres = self._centres(api, launch.candidate.offer, deadline)
         hidden = [*launch.fills.values(), pod_entrypoint.packed(launch.user_data())]
         kept = secrets.keep(api, launch, seconds=deadline.left(LOOK_SECONDS))
         try:
             _in_time(launch)
             asked = pods.body(launch, kind, gpu_id, centres, container, api.access, kept.value)
-            made = api.call("POST", PODS, asked, seconds=deadline.left(), creates=True, secrets=[s for s in hidden if len(s) >= 6])
+            made = api.call(
+                "POST",
+                PODS,
+                asked,
+                seconds=deadline.left(),
+                creates=True,
+                secrets=[s for s in hidden if len(s) >= 6],
+            )
         except CloudError as error:
             if error.failure.cause is not Cause.UNKNOWN_OUTCOME:
                 secrets.forget(api, [kept], seconds=deadline.left(3.0))
             raise
         if not isinstance(made, dict) or not made.get("id"):
-            raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "RunPod answered a create without a pod", "odd-answer"))
+            raise CloudError(
+                Failure(
+                    Cause.UNKNOWN_OUTCOME, "RunPod answered a create without a pod", "odd-answer"
+                )
+            )
         return self._operation(launch, str(made["id"]))
 
     def poll(self, operation: Operation) -> PollResult:
@@ -133,18 +166,29 @@ class RunPodCloud(Cloud):
         found = self._pods(self._api(), LIST_SECONDS - 1.0, token=operation.token)
         if found:
             return Accepted((str(found[0]["id"]),))
-        return Refused(Failure(Cause.UNKNOWN, "RunPod lists no pod of this launch", "not-listed", Scope.OFFER))
+        return Refused(
+            Failure(Cause.UNKNOWN, "RunPod lists no pod of this launch", "not-listed", Scope.OFFER)
+        )
 
     def list(self, owner: str) -> builtins.list[Instance]:
         listed = self._api().listed(PODS, "pods", seconds=LIST_SECONDS - 0.5)
-        return [pods.instance(pod, self._kinds) for pod in listed if pod.get("id") and owner and pods.owner_of(pod) == owner]
+        return [
+            pods.instance(pod, self._kinds)
+            for pod in listed
+            if pod.get("id") and owner and pods.owner_of(pod) == owner
+        ]
 
     def terminate(self, ids: Sequence[str]) -> None:
         if not ids:
             return
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
         tokens = self._tokens(api, ids, deadline)
-        self._each(ids, lambda i: _unless_gone(lambda: api.call("DELETE", _path(i), seconds=deadline.left(STEP_SECONDS))))
+        self._each(
+            ids,
+            lambda i: _unless_gone(
+                lambda: api.call("DELETE", _path(i), seconds=deadline.left(STEP_SECONDS))
+            ),
+        )
         # Their start scripts have served; one that cannot be removed now is told as a side object.
         secrets.forget_of(api, tokens - {""}, seconds=deadline.left(STEP_SECONDS))
 
@@ -156,7 +200,13 @@ class RunPodCloud(Cloud):
             if pod is None or pod.get("status") in ("EXITED", "TERMINATED"):
                 return
             if pods.is_cpu(pod):
-                raise CloudError(Failure(Cause.BAD_REQUEST, "a CPU pod of RunPod keeps nothing when it stops; down ends it", "no-volume"))
+                raise CloudError(
+                    Failure(
+                        Cause.BAD_REQUEST,
+                        "a CPU pod of RunPod keeps nothing when it stops; down ends it",
+                        "no-volume",
+                    )
+                )
             self._act(api, pod_id, "stop", deadline)
 
         self._each(ids, stop_one)
@@ -167,7 +217,9 @@ class RunPodCloud(Cloud):
         def start_one(pod_id: str) -> None:
             pod = self._pod(api, pod_id, deadline)
             if pod is None or pods.is_over(pod):
-                raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone"))
+                raise CloudError(
+                    Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone")
+                )
             if pod.get("status") in ("RUNNING", "STARTING", "PROVISIONING"):
                 return
             started = self._act(api, pod_id, "start", deadline)
@@ -185,10 +237,16 @@ class RunPodCloud(Cloud):
         for pod_id in ids:
             pod = self._pod(api, pod_id, deadline)
             said = pod.get("ports") if pod is not None else None
-            open_now = {str(one).partition("/")[0] for one in said} if isinstance(said, list) else set()
+            open_now = (
+                {str(one).partition("/")[0] for one in said} if isinstance(said, list) else set()
+            )
             if missing := sorted(port for port in wanted if str(port) not in open_now):
                 raise CloudError(
-                    Failure(Cause.BAD_REQUEST, f"RunPod opens ports when a pod is made; to open {missing[0]} now would restart it", "ports")
+                    Failure(
+                        Cause.BAD_REQUEST,
+                        f"RunPod opens ports when a pod is made; to open {missing[0]} now would restart it",
+                        "ports",
+                    )
                 )
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
@@ -207,14 +265,23 @@ class RunPodCloud(Cloud):
         used = [one for one in objects if one.token in alive]
         for one in objects:
             if one not in used:
-                _unless_gone(partial(secrets.delete, api, one.id, seconds=deadline.left(STEP_SECONDS)))
+                _unless_gone(
+                    partial(secrets.delete, api, one.id, seconds=deadline.left(STEP_SECONDS))
+                )
         return used
 
     def console(self, instance_id: str) -> str:
-        lines = self._api().events(f"{_path(instance_id)}/logs", {"tail": LOG_LINES}, seconds=LOG_SECONDS, quiet=QUIET_SECONDS)
+        lines = self._api().events(
+            f"{_path(instance_id)}/logs",
+            {"tail": LOG_LINES},
+            seconds=LOG_SECONDS,
+            quiet=QUIET_SECONDS,
+        )
         text = ""
         for said in lines:
-            text = (text + f"{said.get('ts') or ''} {said.get('line') or ''}".strip() + "\n")[-MOST_LOG:]
+            text = (text + f"{said.get('ts') or ''} {said.get('line') or ''}".strip() + "\n")[
+                -MOST_LOG:
+            ]
         return text
 
     def _api(self) -> Api:
@@ -225,8 +292,15 @@ class RunPodCloud(Cloud):
 
     def _pods(self, api: Api, seconds: Seconds, *, token: str) -> builtins.list[dict[str, Any]]:
         """The pods of a launch that are not deleted, the first made first."""
-        listed = [pod for pod in api.listed(PODS, "pods", seconds=seconds) if pods.token_of(pod) == token and pod.get("id")]
-        return sorted((pod for pod in listed if not pods.is_over(pod)), key=lambda pod: str(pod.get("createdAt")))
+        listed = [
+            pod
+            for pod in api.listed(PODS, "pods", seconds=seconds)
+            if pods.token_of(pod) == token and pod.get("id")
+        ]
+        return sorted(
+            (pod for pod in listed if not pods.is_over(pod)),
+            key=lambda pod: str(pod.get("createdAt")),
+        )
 
     def _pod(self, api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
         found = _unless_gone(lambda: api.get(_path(pod_id), seconds=deadline.left(STEP_SECONDS)))
@@ -239,13 +313,20 @@ class RunPodCloud(Cloud):
             if len(ids) == 1:
                 found = [_unless_gone(lambda: api.get(_path(ids[0]), seconds=seconds)) or {}]
             else:
-                found = [pod for pod in api.listed(PODS, "pods", seconds=seconds) if pod.get("id") in ids]
+                found = [
+                    pod for pod in api.listed(PODS, "pods", seconds=seconds) if pod.get("id") in ids
+                ]
         except CloudError:
             return set()
         return {pods.token_of(pod) for pod in found if isinstance(pod, dict)}
 
     def _act(self, api: Api, pod_id: str, action: str, deadline: Deadline) -> Any:
-        return api.call("POST", f"{_path(pod_id)}/action", {"action": action}, seconds=deadline.left(STEP_SECONDS))
+        return api.call(
+            "POST",
+            f"{_path(pod_id)}/action",
+            {"action": action},
+            seconds=deadline.left(STEP_SECONDS),
+        )
 
     def _centres(self, api: Api, offer: Offer, deadline: Deadline) -> builtins.list[str]:
         if offer.zone:
@@ -254,7 +335,14 @@ class RunPodCloud(Cloud):
             return []
         found = centres_of(api, offer.region, seconds=deadline.left(LOOK_SECONDS))
         if not found:
-            raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod has no data centre in {offer.region}", "no-centre", Scope.REGION))
+            raise CloudError(
+                Failure(
+                    Cause.NOT_OFFERED,
+                    f"RunPod has no data centre in {offer.region}",
+                    "no-centre",
+                    Scope.REGION,
+                )
+            )
         return found
 
     @staticmethod
@@ -274,7 +362,13 @@ def _checked(launch: Launch) -> GpuType | CpuType:
     """The launch's type, if RunPod can make it at all."""
     offer = launch.candidate.offer
     if launch.count != 1:
-        raise CloudError(Failure(Cause.BAD_REQUEST, "RunPod makes one pod at a time: several nodes cannot be made all or none", "count"))
+        raise CloudError(
+            Failure(
+                Cause.BAD_REQUEST,
+                "RunPod makes one pod at a time: several nodes cannot be made all or none",
+                "count",
+            )
+        )
     if offer.market is Market.SPOT:
         raise CloudError(Failure(Cause.BAD_REQUEST, "RunPod's API v2 sells no spot", "spot"))
     kind = read_type(offer.instance_type)
@@ -293,7 +387,9 @@ def _checked(launch: Launch) -> GpuType | CpuType:
 
 def _in_time(launch: Launch) -> None:
     if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late"))
+        raise CloudError(
+            Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late")
+        )
 
 
 def _path(pod_id: str) -> str:

@@ -25,23 +25,35 @@ def read(http: Http, base: str, key: str) -> Offered:
     headers = {"Authorization": f"Bearer {key}"}
     gpus = _listed(http.json(f"{base}/v2/catalog/gpus", headers=headers), "gpus")
     wanted = {"include": "GPU_AVAILABILITY,CPU_AVAILABILITY"}
-    centres = _listed(http.json(f"{base}/v2/catalog/datacenters", params=wanted, headers=headers), "dataCenters")
+    centres = _listed(
+        http.json(f"{base}/v2/catalog/datacenters", params=wanted, headers=headers), "dataCenters"
+    )
     cpus = _listed(http.json(f"{base}/v2/catalog/cpus", headers=headers), "cpus")
     sold = [gpu for gpu in gpus if gpu.get("secure") is True]
     kinds = [kind for gpu in sold if (kind := _gpu(gpu)) is not None]
     flavours = [flavour for cpu in cpus if (flavour := _cpu(cpu)) is not None]
     unread = len(sold) - len(kinds) + len(cpus) - len(flavours)
-    return Offered(tuple(kinds), tuple(_centre(centre) for centre in centres if centre.get("id")), tuple(flavours), unread)
+    return Offered(
+        tuple(kinds),
+        tuple(_centre(centre) for centre in centres if centre.get("id")),
+        tuple(flavours),
+        unread,
+    )
 
 
 def _listed(answer: Any, name: str) -> list[Mapping[str, Any]]:
-    items = expect(expect(answer, dict, "RunPod's answer").get(name), list, f"RunPod's list of {name}")
+    items = expect(
+        expect(answer, dict, "RunPod's answer").get(name), list, f"RunPod's list of {name}"
+    )
     return [item for item in items if isinstance(item, Mapping)]
 
 
 def _gpu(said: Mapping[str, Any]) -> GpuKind | None:
     # The price of a cloud that does not sell the kind is a placeholder; only the secure cloud is read, and only what it sells.
-    each, most = price(_of(said, "price").get("secure")), number(_of(said, "maxCount").get("secure"))
+    each, most = (
+        price(_of(said, "price").get("secure")),
+        number(_of(said, "maxCount").get("secure")),
+    )
     if not said.get("id") or each is None or most is None:
         return None
     return GpuKind(
@@ -64,7 +76,9 @@ def _cpu(said: Mapping[str, Any]) -> CpuKind | None:
 
 def _centre(said: Mapping[str, Any]) -> Centre:
     def ids(name: str) -> frozenset[str]:
-        return frozenset(str(item.get("id")) for item in said.get(name) or () if isinstance(item, Mapping))
+        return frozenset(
+            str(item.get("id")) for item in said.get(name) or () if isinstance(item, Mapping)
+        )
 
     return Centre(str(said["id"]), ids("gpuAvailability"), ids("cpuAvailability"))
 

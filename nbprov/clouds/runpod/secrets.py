@@ -55,7 +55,11 @@ def keep(api: Api, launch: Launch, *, seconds: Seconds) -> Kept:
     """
     script = packed(launch.user_data())
     name = secret_name(launch.owner, launch.token)
-    body = {"name": name, "value": script, "description": f"start script of the nbprov cluster {launch.name}"[:200]}
+    body = {
+        "name": name,
+        "value": script,
+        "description": f"start script of the nbprov cluster {launch.name}"[:200],
+    }
     hidden = [value for value in (*launch.fills.values(), script) if len(value) >= 6]
     try:
         made = api.call("POST", SECRETS, body, seconds=seconds, secrets=hidden)
@@ -88,7 +92,9 @@ def forget_of(api: Api, tokens: Collection[str], *, seconds: Seconds) -> None:
         found = _all(api, seconds=deadline.left())
     except CloudError:
         return
-    forget(api, [Kept("", one.id) for _, one in found if one.token in tokens], seconds=deadline.left())
+    forget(
+        api, [Kept("", one.id) for _, one in found if one.token in tokens], seconds=deadline.left()
+    )
 
 
 def listed(api: Api, owner: str, *, seconds: Seconds) -> list[SideObject]:
@@ -116,5 +122,12 @@ def delete(api: Api, secret_id: str, *, seconds: Seconds) -> None:
 
 def _all(api: Api, *, seconds: Seconds) -> list[tuple[str, SideObject]]:
     """The secrets that bear our kind of name, each with its owner's mark."""
-    named = [(one, _OURS.fullmatch(str(one.get("name") or ""))) for one in api.listed(SECRETS, "secrets", seconds=seconds)]
-    return [(name[1], SideObject(NAME, "", KIND, str(one["id"]), name[2])) for one, name in named if name is not None and one.get("id")]
+    named = [
+        (one, _OURS.fullmatch(str(one.get("name") or "")))
+        for one in api.listed(SECRETS, "secrets", seconds=seconds)
+    ]
+    return [
+        (name[1], SideObject(NAME, "", KIND, str(one["id"]), name[2]))
+        for one, name in named
+        if name is not None and one.get("id")
+    ]

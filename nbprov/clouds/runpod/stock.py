@@ -40,10 +40,16 @@ def look(api: Api, kinds: Kinds, offers: Sequence[Offer], *, seconds: Seconds) -
     CloudError
         Where no question at all was answered: the first failure.
     """
-    wanted = [(offer, kind) for offer in offers if offer.market is Market.ON_DEMAND and (kind := _kind(offer)) is not None]
+    wanted = [
+        (offer, kind)
+        for offer in offers
+        if offer.market is Market.ON_DEMAND and (kind := _kind(offer)) is not None
+    ]
     questions = Counter(_question(kind) for _, kind in wanted)
     asked = [question for question, _ in questions.most_common(MOST_QUESTIONS)]
-    answers, failures = _together({question: _asking(api, question, seconds) for question in asked}, seconds)
+    answers, failures = _together(
+        {question: _asking(api, question, seconds) for question in asked}, seconds
+    )
     if failures and not answers:
         raise failures[0]
     at = time.time()
@@ -53,7 +59,9 @@ def look(api: Api, kinds: Kinds, offers: Sequence[Offer], *, seconds: Seconds) -
             kinds.learn(listed)
     found: dict[Pool, Stock] = {}
     for offer, wants in wanted:
-        entry = entries.get(_question(wants), {}).get(wants.name if isinstance(wants, GpuType) else wants.id)
+        entry = entries.get(_question(wants), {}).get(
+            wants.name if isinstance(wants, GpuType) else wants.id
+        )
         level = _level(entry, offer) if entry is not None else None
         if level is not None:
             found[Pool.of(offer)] = Stock(at, Pool.of(offer), level)
@@ -68,14 +76,20 @@ def _kind(offer: Offer) -> GpuType | CpuType | None:
 
 
 def _question(kind: GpuType | CpuType) -> Question:
-    return ("gpu", kind.cloud, kind.count) if isinstance(kind, GpuType) else ("cpu", "SECURE", kind.vcpus)
+    return (
+        ("gpu", kind.cloud, kind.count)
+        if isinstance(kind, GpuType)
+        else ("cpu", "SECURE", kind.vcpus)
+    )
 
 
 def _asking(api: Api, question: Question, seconds: Seconds) -> Callable[[], list[dict[str, Any]]]:
     kind, cloud, size = question
     wanted: dict[str, Any] = {"include": "AVAILABILITY", "product": "POD"}
     if kind == "gpu":
-        return lambda: api.listed(GPUS, "gpus", {**wanted, "count": size, "cloud": cloud}, seconds=seconds)
+        return lambda: api.listed(
+            GPUS, "gpus", {**wanted, "count": size, "cloud": cloud}, seconds=seconds
+        )
     return lambda: api.listed(CPUS, "cpus", {**wanted, "vcpuCount": size}, seconds=seconds)
 
 
@@ -93,7 +107,10 @@ def _together(
             failures.append(error)
 
     deadline = Deadline(seconds)
-    threads = [threading.Thread(target=run, args=each, name="nbprov-stock", daemon=True) for each in calls.items()]
+    threads = [
+        threading.Thread(target=run, args=each, name="nbprov-stock", daemon=True)
+        for each in calls.items()
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -119,10 +136,15 @@ def _level(entry: Mapping[str, Any], offer: Offer) -> Level | None:
     levels = {
         str(one.get("id")): level
         for one in listed
-        if isinstance(one, Mapping) and (level := _LEVELS.get(str(one.get("availability")))) is not None
+        if isinstance(one, Mapping)
+        and (level := _LEVELS.get(str(one.get("availability")))) is not None
     }
     unread = len(listed) - len(levels)
     if offer.zone:
         return levels.get(offer.zone, None if unread else Level.NONE)
-    here = [level for name, level in levels.items() if not offer.region or Centre(name).region == offer.region]
+    here = [
+        level
+        for name, level in levels.items()
+        if not offer.region or Centre(name).region == offer.region
+    ]
     return min(here, key=_BEST_FIRST.index) if here else (None if unread else Level.NONE)

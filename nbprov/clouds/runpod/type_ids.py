@@ -64,12 +64,16 @@ def read_type(offer_type: str) -> GpuType | CpuType:
         return GpuType(int(gpu["count"]), gpu["name"], gpu["cloud"])
     if cpu := _CPU.fullmatch(offer_type):
         return CpuType(cpu["id"], int(cpu["vcpus"]))
-    raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod has no type {offer_type!r}", "unknown-type", Scope.ZONE))
+    raise CloudError(
+        Failure(Cause.NOT_OFFERED, f"RunPod has no type {offer_type!r}", "unknown-type", Scope.ZONE)
+    )
 
 
 def name_of(said: Mapping[str, Any]) -> str:
     """A GPU of the catalogue as the price list names it, form factor included."""
-    return gpu_names.read(str(said.get("name") or said.get("id")), number(said.get("memory"))).formed
+    return gpu_names.read(
+        str(said.get("name") or said.get("id")), number(said.get("memory"))
+    ).formed
 
 
 class Kinds:
@@ -109,14 +113,25 @@ class Kinds:
             self.learn(api.listed(GPUS, "gpus", seconds=seconds))
             found = self._ids.get(name)
         if found is None:
-            raise CloudError(Failure(Cause.NOT_OFFERED, f"RunPod's catalogue has no GPU called {name}", "unknown-gpu", Scope.REGION))
+            raise CloudError(
+                Failure(
+                    Cause.NOT_OFFERED,
+                    f"RunPod's catalogue has no GPU called {name}",
+                    "unknown-gpu",
+                    Scope.REGION,
+                )
+            )
         return found
 
 
 def centres_of(api: Api, region: str, *, seconds: Seconds) -> list[str]:
     """The data centres of a country."""
     listed = api.listed(CENTRES, "dataCenters", seconds=seconds)
-    return sorted(str(one["id"]) for one in listed if one.get("id") and Centre(str(one["id"])).region == region)
+    return sorted(
+        str(one["id"])
+        for one in listed
+        if one.get("id") and Centre(str(one["id"])).region == region
+    )
 
 
 def price_now(api: Api, kinds: Kinds, offer: Offer, *, seconds: Seconds) -> Micros | None:
@@ -129,7 +144,14 @@ def price_now(api: Api, kinds: Kinds, offer: Offer, *, seconds: Seconds) -> Micr
     else:
         gpus = api.listed(GPUS, "gpus", seconds=seconds)
         kinds.learn(gpus)
-        one = next((gpu for gpu in gpus if name_of(gpu) == wanted.name and gpu.get(wanted.cloud.lower()) is True), {})
+        one = next(
+            (
+                gpu
+                for gpu in gpus
+                if name_of(gpu) == wanted.name and gpu.get(wanted.cloud.lower()) is True
+            ),
+            {},
+        )
         each, units = price(_inside(one, "price").get(wanted.cloud.lower())), wanted.count
     return None if each is None else each * units
 

@@ -31,7 +31,11 @@ _CONTINENTS = {
     "NA": "BM CA GL US",
     "OC": "AS AU CK FJ FM GU KI MH NC NR NZ PF PG PW SB TO TV VU WS",
 }
-CONTINENT_OF = {country: continent for continent, countries in _CONTINENTS.items() for country in countries.split()}
+CONTINENT_OF = {
+    country: continent
+    for continent, countries in _CONTINENTS.items()
+    for country in countries.split()
+}
 _COUNTRY = re.compile(r"(?:^|,\s*)([A-Z]{2})$")
 
 
@@ -102,7 +106,11 @@ def _size(offer: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _row(offer: Mapping[str, Any], size: tuple[int, int]) -> PriceRow | None:
-    said, count, device_mib = str(offer.get("gpu_name") or ""), number(offer.get("num_gpus")), number(offer.get("gpu_ram"))
+    said, count, device_mib = (
+        str(offer.get("gpu_name") or ""),
+        number(offer.get("num_gpus")),
+        number(offer.get("gpu_ram")),
+    )
     on_demand, bid = price(offer.get("dph_total")), price(offer.get("min_bid"))
     region = region_of(offer.get("geolocation"))
     if not said or count is None or not count.is_integer() or on_demand is None or not region:
@@ -131,6 +139,8 @@ def _row(offer: Mapping[str, Any], size: tuple[int, int]) -> PriceRow | None:
 def _cheaper(one: PriceRow, other: PriceRow) -> PriceRow:
     """Of two rows of one type and place: the cheaper on demand, with the lower of their bids."""
 
-    first, second = sorted((one, other), key=lambda row: (row.on_demand or 0, row.device_gib or 0, row.arch))
+    first, second = sorted(
+        (one, other), key=lambda row: (row.on_demand or 0, row.device_gib or 0, row.arch)
+    )
     bids = [row.spot for row in (first, second) if row.spot is not None]
     return replace(first, spot=min(bids) if bids else None)

@@ -44,15 +44,21 @@ class VastPrices(Fetcher):
         notes = [SNAPSHOT]
         market = aggregate(_offers(context, notes))
         if not market.rows:
-            raise CloudError(Failure(Cause.TRANSIENT, "Vast listed no offer that can be used", code="odd-answer"))
+            raise CloudError(
+                Failure(Cause.TRANSIENT, "Vast listed no offer that can be used", code="odd-answer")
+            )
         asked = frozenset(context.regions)
         made = tuple(row for row in market.rows if not asked or row.region in asked)
         if market.small:
             notes.append(f"left out: {market.small} offers of machines with under 4 vCPUs or 8 GiB")
         if market.unread:
-            notes.append(f"left out: {market.unread} offers whose price, GPU or place could not be read")
+            notes.append(
+                f"left out: {market.unread} offers whose price, GPU or place could not be read"
+            )
         unseen = frozenset() if any(row.spot for row in made) else frozenset({"spot"})
-        return PriceList(made, SOURCE, context.today, covered=asked or None, unseen=unseen, notes=tuple(notes))
+        return PriceList(
+            made, SOURCE, context.today, covered=asked or None, unseen=unseen, notes=tuple(notes)
+        )
 
 
 def fetcher() -> Fetcher:
@@ -71,8 +77,17 @@ def _offers(context: FetchContext, notes: list[str]) -> Iterator[Mapping[str, An
         question = {**WANTED, **({"dph_total": {"gte": least}} if least is not None else {})}
         answer = expect(context.http.post(url, question, headers=headers), dict, "Vast's answer")
         if answer.get("success") is False:
-            raise CloudError(Failure(Cause.TRANSIENT, f"Vast refused the question: {answer.get('msg') or answer.get('error')}"))
-        offers = [offer for offer in expect(answer.get("offers"), list, "Vast's list of offers") if isinstance(offer, Mapping)]
+            raise CloudError(
+                Failure(
+                    Cause.TRANSIENT,
+                    f"Vast refused the question: {answer.get('msg') or answer.get('error')}",
+                )
+            )
+        offers = [
+            offer
+            for offer in expect(answer.get("offers"), list, "Vast's list of offers")
+            if isinstance(offer, Mapping)
+        ]
         fresh = [offer for offer in offers if offer.get("id") not in seen]
         seen.update(offer.get("id") for offer in fresh)
         context.progress(Progress(page + 1, 0, f"{len(seen)} offers"))

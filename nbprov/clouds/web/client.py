@@ -23,7 +23,16 @@ from .response import CONNECT_SECONDS, READ_SECONDS, Answer, Ask, Broken, Given,
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["CONNECT_SECONDS", "MOST_PAUSE", "READ_SECONDS", "TRIES", "Broken", "Downloaded", "Http", "Stopped"]
+__all__ = [
+    "CONNECT_SECONDS",
+    "MOST_PAUSE",
+    "READ_SECONDS",
+    "TRIES",
+    "Broken",
+    "Downloaded",
+    "Http",
+    "Stopped",
+]
 
 TRIES = 5
 UNREACHED_TRIES = 2
@@ -66,7 +75,12 @@ class Http:
     A host that never answered is tried `UNREACHED_TRIES` times, and then no more by this object.
     """
 
-    def __init__(self, *, stop: threading.Event | None = None, pause: Callable[[Seconds], object] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        stop: threading.Event | None = None,
+        pause: Callable[[Seconds], object] | None = None,
+    ) -> None:
         self._stop = stop or threading.Event()
         self._pause = pause or self._stop.wait
         self._lock = threading.Lock()
@@ -83,20 +97,37 @@ class Http:
         auth: tuple[str, str] | None = None,
     ) -> Any:
         """GET, as JSON. An answer that is not JSON is `transient`."""
-        return self.retried(lambda: self._document(Ask("GET", url, headers or {}, params, auth=auth)))
+        return self.retried(
+            lambda: self._document(Ask("GET", url, headers or {}, params, auth=auth))
+        )
 
-    def post(self, url: str, body: Any, *, headers: Mapping[str, str] | None = None, params: Mapping[str, Any] | None = None) -> Any:
+    def post(
+        self,
+        url: str,
+        body: Any,
+        *,
+        headers: Mapping[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> Any:
         """POST JSON, answered by JSON. For questions only: it is tried again like a GET."""
         return self.retried(lambda: self._document(Ask("POST", url, headers or {}, params, body)))
 
-    def lines(self, url: str, *, headers: Mapping[str, str] | None = None, seen: Callable[[int], object] | None = None) -> Iterator[str]:
+    def lines(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seen: Callable[[int], object] | None = None,
+    ) -> Iterator[str]:
         """The lines of a large text answer as they come, never held as a whole; `seen` is told the bytes received so far.
 
         A body that breaks off is asked for again from there (`Range`) where the service can, else from the start, skipping what was given out.
         """
         decode = codecs.getincrementaldecoder("utf-8-sig")("replace").decode
         rest = ""
-        with closing(self._resumed(Ask("GET", url, {**(headers or {}), "Accept-Encoding": "identity"}), seen)) as chunks:
+        with closing(
+            self._resumed(Ask("GET", url, {**(headers or {}), "Accept-Encoding": "identity"}), seen)
+        ) as chunks:
             for chunk in chunks:
                 *whole, rest = (rest + decode(chunk)).split("\n")
                 if len(rest) > MOST_LINE:
@@ -117,10 +148,16 @@ class Http:
         seen: Callable[[int], object] | None = None,
     ) -> Downloaded:
         """Fetch a file to `target`, which is there only once it is whole; `unchanged` and no file where the validators still hold (304)."""
-        headers = {name: value for name, value in (("If-None-Match", etag), ("If-Modified-Since", last_modified)) if value}
+        headers = {
+            name: value
+            for name, value in (("If-None-Match", etag), ("If-Modified-Since", last_modified))
+            if value
+        }
         part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
         try:
-            return self.retried(lambda: self._saved(Ask("GET", url, headers), target, part, most, seen))
+            return self.retried(
+                lambda: self._saved(Ask("GET", url, headers), target, part, most, seen)
+            )
         finally:
             part.unlink(missing_ok=True)
 
@@ -145,7 +182,10 @@ class Http:
         """Sleep before the next try, or raise what remains of the last one."""
         seconds = broke.pause if broke.pause is not None else float(2**number)
         first_contact = broke.unreached and broke.unreached not in self._reached
-        if number + 1 >= (min(UNREACHED_TRIES, TRIES) if first_contact else TRIES) or seconds > MOST_PAUSE:
+        if (
+            number + 1 >= (min(UNREACHED_TRIES, TRIES) if first_contact else TRIES)
+            or seconds > MOST_PAUSE
+        ):
             if first_contact:
                 self._unreached[broke.unreached] = broke.error.failure
             raise broke.error from None
@@ -168,11 +208,15 @@ class Http:
             message = f"{host_of(ask.url)} answered something that is not JSON: {' '.join(start.split())!r}"
             raise Broken(CloudError(Failure(Cause.TRANSIENT, message, code="not-json"))) from None
 
-    def _saved(self, ask: Ask, target: Path, part: Path, most: int, seen: Callable[[int], object] | None) -> Downloaded:
+    def _saved(
+        self, ask: Ask, target: Path, part: Path, most: int, seen: Callable[[int], object] | None
+    ) -> Downloaded:
         with self._open(ask) as answer:
             etag, modified = answer.header("ETag"), answer.header("Last-Modified")
             if answer.status == 304:
-                return Downloaded(0, "", etag or ask.headers.get("If-None-Match", ""), modified, unchanged=True)
+                return Downloaded(
+                    0, "", etag or ask.headers.get("If-None-Match", ""), modified, unchanged=True
+                )
             size, digest = 0, hashlib.md5(usedforsecurity=False)
             with part.open("wb") as file:
                 for chunk in answer.chunks():
@@ -256,4 +300,10 @@ def _no_cookies() -> Any:
 
 
 def _too_large(url: str, most: int) -> CloudError:
-    return CloudError(Failure(Cause.TRANSIENT, f"the answer of {host_of(url)} is larger than {most:,} bytes", code="too-large"))
+    return CloudError(
+        Failure(
+            Cause.TRANSIENT,
+            f"the answer of {host_of(url)} is larger than {most:,} bytes",
+            code="too-large",
+        )
+    )

@@ -19,7 +19,16 @@ from nbprov.model.failures import Cause, CloudError, Failure
 CAUSES = {401: Cause.CREDENTIALS, 403: Cause.PERMISSION, 429: Cause.RATE_LIMIT}
 MOST_WORDS = 300
 SECRET_NAMES = ("key", "token", "secret", "authorization", "password", "signature")
-SPOKEN = ("message", "Message", "error_description", "detail", "title", "msg", "reason", "suggestion")
+SPOKEN = (
+    "message",
+    "Message",
+    "error_description",
+    "detail",
+    "title",
+    "msg",
+    "reason",
+    "suggestion",
+)
 NESTED = ("error", "Error", "errors", "Errors", "fault", "details")
 
 UNREACHABLE = "unreachable"
@@ -106,7 +115,11 @@ def secrets_in(*given: Mapping[str, Any] | None) -> tuple[str, ...]:
     for mapping in given:
         for name, value in (mapping or {}).items():
             if any(word in name.lower() for word in SECRET_NAMES):
-                found += [part for part in str(value).split() if len(part) >= 6 and part.lower() not in ("bearer", "basic")]
+                found += [
+                    part
+                    for part in str(value).split()
+                    if len(part) >= 6 and part.lower() not in ("bearer", "basic")
+                ]
     return tuple(found)
 
 
@@ -122,7 +135,9 @@ def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2] or url.partition("?")[0]
 
 
-def refusal(url: str, status: int, body: str, *, retry: Seconds | None = None, secrets: Iterable[str] = ()) -> CloudError:
+def refusal(
+    url: str, status: int, body: str, *, retry: Seconds | None = None, secrets: Iterable[str] = ()
+) -> CloudError:
     """The error for an answer that is no success."""
     if status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
         return proxy_login(url)
@@ -132,7 +147,9 @@ def refusal(url: str, status: int, body: str, *, retry: Seconds | None = None, s
         phrase = str(status)
     said = words_of(blotted(body, secrets))
     message = f"{host_of(url)} answered {phrase}" + (f": {said}" if said else "")
-    return CloudError(Failure(CAUSES.get(status, Cause.TRANSIENT), message, code=str(status), retry_after=retry))
+    return CloudError(
+        Failure(CAUSES.get(status, Cause.TRANSIENT), message, code=str(status), retry_after=retry)
+    )
 
 
 def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> CloudError:
@@ -159,17 +176,31 @@ def broken(url: str, error: BaseException, *, secrets: Iterable[str] = ()) -> Cl
     ):
         if sign in inside:
             return CloudError(Failure(Cause.TRANSIENT, words, code=code))
-    return CloudError(Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code))
+    return CloudError(
+        Failure(Cause.TRANSIENT, f"{host}: {_one_line(blotted(inside, secrets))}", code=code)
+    )
 
 
 def proxy_login(url: str) -> CloudError:
     """The error for a proxy that lets nobody through without a login."""
-    return CloudError(Failure(Cause.PERMISSION, f"the proxy on the way to {host_of(url)} wants a login", code=PROXY_LOGIN))
+    return CloudError(
+        Failure(
+            Cause.PERMISSION,
+            f"the proxy on the way to {host_of(url)} wants a login",
+            code=PROXY_LOGIN,
+        )
+    )
 
 
 def web_page(url: str) -> CloudError:
     """The error for a web page in the place of data."""
-    return CloudError(Failure(Cause.TRANSIENT, f"a web page came from {host_of(url)}: does this network ask for a login?", code=WEB_PAGE))
+    return CloudError(
+        Failure(
+            Cause.TRANSIENT,
+            f"a web page came from {host_of(url)}: does this network ask for a login?",
+            code=WEB_PAGE,
+        )
+    )
 
 
 def is_page(start: bytes) -> bool:

@@ -117,9 +117,15 @@ def _asked(services: tuple[str, ...]) -> Network:
                 problems.append(f"no answer within {ADDRESS_SECONDS:g} s")
                 break
             address = network_of(text)
-            if address is not None and address.num_addresses == 1 and not (address.is_unspecified or address.is_multicast):
+            if (
+                address is not None
+                and address.num_addresses == 1
+                and not (address.is_unspecified or address.is_multicast)
+            ):
                 return address
-            problems.append(f"{' '.join(text.split())[:_MOST_WORDS]!r} came in the place of an address")
+            problems.append(
+                f"{' '.join(text.split())[:_MOST_WORDS]!r} came in the place of an address"
+            )
     finally:
         alarm.cancel()
     message = f"this computer's public address could not be found ({'; '.join(problems)}): set {VARIABLE} to it"

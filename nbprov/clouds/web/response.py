@@ -46,7 +46,9 @@ class Ask:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no message may repeat."""
-        return secrets_in(self.headers, self.params) + tuple(word for word in self.auth or () if len(word) >= 6)
+        return secrets_in(self.headers, self.params) + tuple(
+            word for word in self.auth or () if len(word) >= 6
+        )
 
 
 class Broken(Exception):
@@ -55,7 +57,9 @@ class Broken(Exception):
     `unreached` is the host that was not spoken to: no connection opened, or a page of something on the way came. Empty where it was.
     """
 
-    def __init__(self, error: CloudError, pause: Seconds | None = None, *, unreached: str = "") -> None:
+    def __init__(
+        self, error: CloudError, pause: Seconds | None = None, *, unreached: str = ""
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.pause = pause
@@ -77,7 +81,9 @@ class Answer:
         self._box: queue.Queue[Any] = queue.Queue(_AHEAD)
         self._left = threading.Event()
         self._headers: Mapping[str, str] = {}
-        threading.Thread(target=self._read, args=(session,), name="nbprov-http", daemon=True).start()
+        threading.Thread(
+            target=self._read, args=(session,), name="nbprov-http", daemon=True
+        ).start()
 
     def __enter__(self) -> Answer:
         return self
@@ -115,7 +121,13 @@ class Answer:
             # The status counts; of the words what came.
             pass
         pause = retry_after(self.header("Retry-After"))
-        return refusal(self._ask.url, self.status, body.decode("utf-8", "replace"), retry=pause, secrets=self._ask.secrets), pause
+        return refusal(
+            self._ask.url,
+            self.status,
+            body.decode("utf-8", "replace"),
+            retry=pause,
+            secrets=self._ask.secrets,
+        ), pause
 
     def _next(self) -> Any:
         while not self._stop.is_set():
@@ -134,12 +146,29 @@ class Answer:
         import urllib3
 
         url = self._ask.url
-        if isinstance(error, (requests.exceptions.InvalidURL, requests.exceptions.MissingSchema, requests.exceptions.InvalidSchema)):
-            return CloudError(Failure(Cause.BAD_REQUEST, f"{url.partition('?')[0]!r} is not an address", code="bad-address"))
-        if not isinstance(error, (requests.RequestException, urllib3.exceptions.HTTPError, OSError)):
+        if isinstance(
+            error,
+            (
+                requests.exceptions.InvalidURL,
+                requests.exceptions.MissingSchema,
+                requests.exceptions.InvalidSchema,
+            ),
+        ):
+            return CloudError(
+                Failure(
+                    Cause.BAD_REQUEST,
+                    f"{url.partition('?')[0]!r} is not an address",
+                    code="bad-address",
+                )
+            )
+        if not isinstance(
+            error, (requests.RequestException, urllib3.exceptions.HTTPError, OSError)
+        ):
             return error
         final = broken(url, error, secrets=self._ask.secrets)
-        lasting = any(word in str(error) for word in ("NameResolutionError", "CERTIFICATE_VERIFY_FAILED"))
+        lasting = any(
+            word in str(error) for word in ("NameResolutionError", "CERTIFICATE_VERIFY_FAILED")
+        )
         if lasting or final.failure.code == PROXY_LOGIN:
             return final
         return Broken(final, unreached=host_of(url) if final.failure.code == UNREACHABLE else "")
@@ -198,7 +227,10 @@ class Given:
         """The request for what is missing."""
         if not self.size or not self._plain:
             return ask
-        again = {"Range": f"bytes={self.size}-", **({"If-Range": self._validator} if self._validator else {})}
+        again = {
+            "Range": f"bytes={self.size}-",
+            **({"If-Range": self._validator} if self._validator else {}),
+        }
         return Ask(ask.method, ask.url, {**ask.headers, **again})
 
     def from_the_start(self) -> bool:
@@ -210,9 +242,15 @@ class Given:
         """The bytes of an answer that were not given out yet; an error where the document changed meanwhile."""
         etag = answer.header("ETag")
         if not self.size:
-            self._validator = etag if etag and not etag.startswith("W/") else answer.header("Last-Modified")
+            self._validator = (
+                etag if etag and not etag.startswith("W/") else answer.header("Last-Modified")
+            )
             self._plain = answer.header("Content-Encoding") in ("", "identity")
-        start = re.match(r"bytes (\d+)-", answer.header("Content-Range")) if answer.status == 206 else None
+        start = (
+            re.match(r"bytes (\d+)-", answer.header("Content-Range"))
+            if answer.status == 206
+            else None
+        )
         skip = self.size - int(start[1]) if start else self.size
         if skip < 0 or (start and skip):
             raise _changed(url)
@@ -231,4 +269,10 @@ class Given:
 
 
 def _changed(url: str) -> CloudError:
-    return CloudError(Failure(Cause.TRANSIENT, f"the document at {host_of(url)} changed while it was read", code="changed"))
+    return CloudError(
+        Failure(
+            Cause.TRANSIENT,
+            f"the document at {host_of(url)} changed while it was read",
+            code="changed",
+        )
+    )

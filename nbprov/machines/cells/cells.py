@@ -120,7 +120,9 @@ async def bash_cell(
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         variables = {**node_environment(live, node), **(env or {})}
-        return await agent.shell(command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
+        return await agent.shell(
+            command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True
+        )
 
     return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
 
@@ -130,7 +132,15 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         variables = node_environment(live, node)
-        return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, silent=True, follow=True, verbatim=True)
+        return await agent.cell(
+            code,
+            env=variables,
+            id=id,
+            deadline=RECONNECT_SECONDS,
+            silent=True,
+            follow=True,
+            verbatim=True,
+        )
 
     return await _on_nodes(live, "head", start, on_output, Underway(OWN_PREFIX + "cell"))
 
@@ -138,11 +148,18 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
 Start = Callable[[AgentClient, Node, str], Any]
 
 
-async def _on_nodes(live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: Underway) -> CellResult:
+async def _on_nodes(
+    live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: Underway
+) -> CellResult:
     chosen = chosen_nodes(live, nodes)
     budget = Budget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
     is_many = len(chosen) > 1
-    gathered = [Gathered(budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else "") for n in chosen]
+    gathered = [
+        Gathered(
+            budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else ""
+        )
+        for n in chosen
+    ]
     try:
         async with others_awake(live, chosen):
             if not is_many:
@@ -154,7 +171,12 @@ async def _on_nodes(live: LiveCluster, nodes: str, start: Start, on_output: OnOu
 
 
 async def _several(
-    live: LiveCluster, chosen: list[Node], start: Start, gathered: list[Gathered], budget: Budget, underway: Underway
+    live: LiveCluster,
+    chosen: list[Node],
+    start: Start,
+    gathered: list[Gathered],
+    budget: Budget,
+    underway: Underway,
 ) -> CellResult:
     """All nodes to their ends, whatever one of them does; then their displays in the order of the nodes, and one error that names them."""
 
@@ -163,7 +185,9 @@ async def _several(
         if mine.trouble:
             budget.note(f"{mine.trouble}")
 
-    tasks = [asyncio.create_task(one(node, mine)) for node, mine in zip(chosen, gathered, strict=True)]
+    tasks = [
+        asyncio.create_task(one(node, mine)) for node, mine in zip(chosen, gathered, strict=True)
+    ]
     try:
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
@@ -172,10 +196,20 @@ async def _several(
     finally:
         for mine in gathered:
             mine.flush()
-    failed = [node.instance.node for node, mine, end in zip(chosen, gathered, ends, strict=True) if mine.trouble or end is not None]
+    failed = [
+        node.instance.node
+        for node, mine, end in zip(chosen, gathered, ends, strict=True)
+        if mine.trouble or end is not None
+    ]
     if failed:
-        raise _error_of_several(failed, len(chosen), [end or _error_of(mine) for mine, end in zip(gathered, ends, strict=True)])
-    results = {node.instance.node: mine.result() for node, mine in zip(chosen, gathered, strict=True)}
+        raise _error_of_several(
+            failed,
+            len(chosen),
+            [end or _error_of(mine) for mine, end in zip(gathered, ends, strict=True)],
+        )
+    results = {
+        node.instance.node: mine.result() for node, mine in zip(chosen, gathered, strict=True)
+    }
     first = next(iter(results.values()))
     return CellResult(first.text, first.value, 0, results)
 
@@ -188,19 +222,32 @@ def _error_of(gathered: Gathered) -> BaseException | None:
     return None
 
 
-def _error_of_several(failed: list[int], count: int, ends: list[BaseException | None]) -> BaseException:
+def _error_of_several(
+    failed: list[int], count: int, ends: list[BaseException | None]
+) -> BaseException:
     first = next(error for error in ends if error is not None)
     if not isinstance(first, NbprovError):
         return first
     where = f"node {failed[0]}" if len(failed) == 1 else f"nodes {', '.join(map(str, failed))}"
     words = f"failed on {where} of {count}: {first.message}"
     if isinstance(first, RemoteError):
-        traceback = (f"failed on {where} of {count}; the first of them:", *first.traceback) if first.traceback else ()
+        traceback = (
+            (f"failed on {where} of {count}; the first of them:", *first.traceback)
+            if first.traceback
+            else ()
+        )
         return RemoteError(words, traceback=traceback, hint=first.hint, code=first.code)
     return NbprovError(words, hint=first.hint, code=first.code)
 
 
-async def _one(live: LiveCluster, node: Node, start: Start, gathered: Gathered, budget: Budget, underway: Underway) -> None:
+async def _one(
+    live: LiveCluster,
+    node: Node,
+    start: Start,
+    gathered: Gathered,
+    budget: Budget,
+    underway: Underway,
+) -> None:
     agent = agent_of(node)
     following: Following | None = None
     try:
@@ -217,18 +264,32 @@ async def _one(live: LiveCluster, node: Node, start: Start, gathered: Gathered, 
     except AgentError as error:
         if error.code not in ("agent.lost", "agent.timeout") or underway.id.startswith(OWN_PREFIX):
             raise
-        raise AgentError(error.message, hint=_where_the_rest_is(live, node, underway, following is not None), code=error.code) from error
+        raise AgentError(
+            error.message,
+            hint=_where_the_rest_is(live, node, underway, following is not None),
+            code=error.code,
+        ) from error
 
 
 def _where_the_rest_is(live: LiveCluster, node: Node, underway: Underway, is_taken: bool) -> str:
     """What to do about a cell whose machine was not found again."""
     which = f" --node {node.instance.node}" if node.instance.node else ""
     look = f"%nbprov cells {live.name} {underway.id}{which} -f"
-    goes_on = "the cell goes on there and its output is kept" if is_taken else "the cell may have begun there"
+    goes_on = (
+        "the cell goes on there and its output is kept"
+        if is_taken
+        else "the cell may have begun there"
+    )
     return f"{goes_on}: {look} reads the rest once the machine can be reached; %clusters shows whether it still runs"
 
 
-async def _interrupt(node: Node, agent: AgentClient, following: Following | None, gathered: Gathered, underway: Underway) -> None:
+async def _interrupt(
+    node: Node,
+    agent: AgentClient,
+    following: Following | None,
+    gathered: Gathered,
+    underway: Underway,
+) -> None:
     """Deliver an interrupt, and listen a moment for what it makes of the cell."""
     number = node.instance.node
     asking = asyncio.create_task(_deliver(agent, underway.id))

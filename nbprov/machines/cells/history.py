@@ -21,7 +21,13 @@ def _agent(live: LiveCluster, node: int) -> AgentClient:
 async def list_cells(live: LiveCluster, node: int = 0) -> list[TaskInfo]:
     """The cells and shell scripts of a node that people ran, oldest first; the machine keeps the last few hundred."""
     tasks = await _agent(live, node).tasks()
-    return [task for task in tasks if task.kind in ("cell", "shell") and not task.id.startswith(OWN_PREFIX) and task.name != TOUCH]
+    return [
+        task
+        for task in tasks
+        if task.kind in ("cell", "shell")
+        and not task.id.startswith(OWN_PREFIX)
+        and task.name != TOUCH
+    ]
 
 
 async def find_cell(live: LiveCluster, wanted: str, node: int = 0) -> TaskInfo:
@@ -34,15 +40,29 @@ async def find_cell(live: LiveCluster, wanted: str, node: int = 0) -> TaskInfo:
     """
     cells = await list_cells(live, node)
     fitting = (
-        cells[-1:] if wanted == "last" else [cell for cell in cells if cell.id == wanted] or [c for c in cells if c.id.startswith(wanted)]
+        cells[-1:]
+        if wanted == "last"
+        else [cell for cell in cells if cell.id == wanted]
+        or [c for c in cells if c.id.startswith(wanted)]
     )
     if len(fitting) != 1:
         what = "has no cell" if not fitting else "has several cells"
-        raise NotFound(f"{live.name} {what} {wanted!r}", hint=f"%nbprov cells {live.name} lists them", code="cell.not-found")
+        raise NotFound(
+            f"{live.name} {what} {wanted!r}",
+            hint=f"%nbprov cells {live.name} lists them",
+            code="cell.not-found",
+        )
     return fitting[0]
 
 
-async def replay(live: LiveCluster, id: str, node: int = 0, *, on_output: OnOutput = None, to_the_end: bool = True) -> CellResult | None:
+async def replay(
+    live: LiveCluster,
+    id: str,
+    node: int = 0,
+    *,
+    on_output: OnOutput = None,
+    to_the_end: bool = True,
+) -> CellResult | None:
     """Everything a cell has put out, from its beginning, and on to its end. Cancelling this does not touch the cell.
 
     Parameters

@@ -33,7 +33,15 @@ _born: dict[tuple[str, int], str] = {}
 class Watch:
     """Looks after one cell on one node."""
 
-    def __init__(self, live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> None:
+    def __init__(
+        self,
+        live: LiveCluster,
+        node: Node,
+        agent: AgentClient,
+        id: str,
+        gathered: Gathered,
+        budget: Budget,
+    ) -> None:
         self._live, self._node, self._agent, self._id = live, node, agent, id
         self._gathered, self._budget = gathered, budget
         self._is_started = False
@@ -47,11 +55,17 @@ class Watch:
         key = (self._live.run_id, self._node.instance.node)
         before, _born[key] = _born.get(key, ""), following.born
         if before and before != following.born and not following.kernel_ended:
-            self._budget.note(f"the kernel on {self._where} was started anew since the last cell; its variables are gone")
+            self._budget.note(
+                f"the kernel on {self._where} was started anew since the last cell; its variables are gone"
+            )
 
     @property
     def _where(self) -> str:
-        return self._live.name if len(self._live.nodes) == 1 else f"node {self._node.instance.node} of {self._live.name}"
+        return (
+            self._live.name
+            if len(self._live.nodes) == 1
+            else f"node {self._node.instance.node} of {self._live.name}"
+        )
 
     async def look(self) -> None:
         """Look now and then until cancelled."""
@@ -65,9 +79,15 @@ class Watch:
             if self._agent.is_linked == is_down:
                 is_down = not is_down
                 goes_on = (
-                    "the cell goes on there, and nothing of its output is lost" if self._is_started else "the cell begins once it is back"
+                    "the cell goes on there, and nothing of its output is lost"
+                    if self._is_started
+                    else "the cell begins once it is back"
                 )
-                self._budget.note(f"the line to {self._where} is down; {goes_on}" if is_down else f"the line to {self._where} is back")
+                self._budget.note(
+                    f"the line to {self._where} is down; {goes_on}"
+                    if is_down
+                    else f"the line to {self._where} is back"
+                )
             if self._is_started and not (is_down or is_waiting or self._gathered.has_begun):
                 is_waiting = await self._tell_of_queue()
 
@@ -78,8 +98,12 @@ class Watch:
         if told is None:
             return frozenset()
         limits = {"lifetime": told.max_lifetime_seconds, "budget": told.limit}
-        idle = told.idle_seconds if told.wait_for == "none" else None  # else a cell that runs is what it waits for
-        return frozenset(name for name, limit in (*limits.items(), ("idle", idle)) if limit is not None)
+        idle = (
+            told.idle_seconds if told.wait_for == "none" else None
+        )  # else a cell that runs is what it waits for
+        return frozenset(
+            name for name, limit in (*limits.items(), ("idle", idle)) if limit is not None
+        )
 
     async def _tell_of_guards(self) -> None:
         try:
@@ -88,10 +112,19 @@ class Watch:
         except (CloudError, NbprovError, TimeoutError):
             return  # asked again in a while
         for guard in guards:
-            if guard.guard in self._cuts_off - self._warned and guard.left is not None and guard.left <= NEAR_SECONDS:
+            if (
+                guard.guard in self._cuts_off - self._warned
+                and guard.left is not None
+                and guard.left <= NEAR_SECONDS
+            ):
                 self._warned.add(guard.guard)
-                verb, left = "stopped" if guard.mode == "stop" else "ended", short_duration(max(0.0, guard.left))
-                self._budget.note(f"{self._where} is to be {verb} in {left} ({guard.guard}), and a cell that still runs then is cut off")
+                verb, left = (
+                    "stopped" if guard.mode == "stop" else "ended",
+                    short_duration(max(0.0, guard.left)),
+                )
+                self._budget.note(
+                    f"{self._where} is to be {verb} in {left} ({guard.guard}), and a cell that still runs then is cut off"
+                )
 
     async def _tell_of_queue(self) -> bool:
         try:
@@ -99,12 +132,16 @@ class Watch:
                 return False
         except NbprovError:
             return False  # the cell's own wait says what is wrong
-        self._budget.note(f"{self._where} is busy with another cell; this one waits for it (%nbprov cells {self._live.name} lists them)")
+        self._budget.note(
+            f"{self._where} is busy with another cell; this one waits for it (%nbprov cells {self._live.name} lists them)"
+        )
         return True
 
 
 @asynccontextmanager
-async def watching(live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget) -> AsyncIterator[Watch]:
+async def watching(
+    live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget
+) -> AsyncIterator[Watch]:
     """Look after a cell for as long as it is waited for."""
     watch = Watch(live, node, agent, id, gathered, budget)
     task = asyncio.create_task(watch.look())

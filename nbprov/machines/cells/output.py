@@ -50,7 +50,14 @@ class RemoteError(NbprovError):
 
     code = "remote"
 
-    def __init__(self, message: str, *, traceback: Sequence[str] = (), hint: str = "", code: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        traceback: Sequence[str] = (),
+        hint: str = "",
+        code: str | None = None,
+    ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.traceback = tuple(traceback)
 
@@ -84,7 +91,10 @@ class CellResult:
 
 def size_of(content: Message) -> int:
     """What an output with forms counts for."""
-    return MESSAGE + sum(len(value) if isinstance(value, str) else len(json.dumps(value)) for value in content.get("data", {}).values())
+    return MESSAGE + sum(
+        len(value) if isinstance(value, str) else len(json.dumps(value))
+        for value in content.get("data", {}).values()
+    )
 
 
 class Budget:
@@ -132,7 +142,10 @@ class Budget:
             self._is_said = True
             self.send(
                 "stream",
-                {"name": "stderr", "text": f"\nnbprov: more output than a page can show; the rest is kept there: {self._read_on}\n"},
+                {
+                    "name": "stderr",
+                    "text": f"\nnbprov: more output than a page can show; the rest is kept there: {self._read_on}\n",
+                },
             )
 
 
@@ -174,12 +187,17 @@ class Gathered:
         elif kind == "error":
             self._error = output
         elif kind == "gap":
-            self._budget.text("stderr", f"nbprov: {self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell\n")
+            self._budget.text(
+                "stderr",
+                f"nbprov: {self._prefix}output was dropped here: the machine keeps the last 32 MB of a cell\n",
+            )
         elif kind == "end":
             self._end = output
 
     def _stream(self, output: Output) -> None:
-        name = str(output.content.get("name", "")) or ("stdout" if output.kind == "stdout" else "stderr")
+        name = str(output.content.get("name", "")) or (
+            "stdout" if output.kind == "stdout" else "stderr"
+        )
         name = "stderr" if name == "stderr" else "stdout"
         text = self._filters[name].feed(output.text)
         if output.kind != "note":
@@ -230,7 +248,12 @@ class Gathered:
         for kind, content in waiting:
             data = content.get("data", {})
             if set(data) == {"text/plain"}:
-                self._budget.text("stdout", "".join(f"{self._prefix}{line}\n" for line in str(data["text/plain"]).splitlines()))
+                self._budget.text(
+                    "stdout",
+                    "".join(
+                        f"{self._prefix}{line}\n" for line in str(data["text/plain"]).splitlines()
+                    ),
+                )
             else:
                 if kind != "update_display_data" and data:
                     self._budget.text("stdout", f"{self._prefix.rstrip()}:\n")
@@ -263,21 +286,38 @@ class Gathered:
             raise _raised(self._error.content, self._prefix)
         exit_code = end.get("exit_code")
         if isinstance(exit_code, int) and exit_code:
-            raise RemoteError(f"{self._prefix}the script ended with code {exit_code}", code="remote.exit-code")
+            raise RemoteError(
+                f"{self._prefix}the script ended with code {exit_code}", code="remote.exit-code"
+            )
         if end.get("status") not in ("ok", None):
-            why = {"aborted": "not run: one before it failed, or its kernel ended", "lost": "lost: the agent on the machine was restarted"}
+            why = {
+                "aborted": "not run: one before it failed, or its kernel ended",
+                "lost": "lost: the agent on the machine was restarted",
+            }
             status = clean_text(str(end.get("status")))[:100]
-            raise RemoteError(f"{self._prefix}the cell was {why.get(status, status)}", code="remote.not-run")
+            raise RemoteError(
+                f"{self._prefix}the cell was {why.get(status, status)}", code="remote.not-run"
+            )
         return CellResult(self.text, self._value, 0)
 
 
-_HINTS = {"StdinNotImplementedError": "a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer"}
+_HINTS = {
+    "StdinNotImplementedError": "a cell on a machine cannot ask; assign the answer here and send it with %%on NAME -i answer"
+}
 
 
 def _raised(content: Mapping[str, Any], prefix: str) -> RemoteError:
     name, value = clean_text(content.get("ename"))[:200], clean_text(content.get("evalue"))[:2000]
     told = content.get("traceback")
-    lines = [clean_text(line)[:TRACEBACK_CHARACTERS] for line in (told if isinstance(told, list) else [])[:TRACEBACK_LINES]]
+    lines = [
+        clean_text(line)[:TRACEBACK_CHARACTERS]
+        for line in (told if isinstance(told, list) else [])[:TRACEBACK_LINES]
+    ]
     if prefix:
         lines = [f"{prefix.strip()}", *lines]
-    return RemoteError(f"{prefix}{name or 'error'}: {value}", traceback=lines, hint=_HINTS.get(name, ""), code="remote.raised")
+    return RemoteError(
+        f"{prefix}{name or 'error'}: {value}",
+        traceback=lines,
+        hint=_HINTS.get(name, ""),
+        code="remote.raised",
+    )

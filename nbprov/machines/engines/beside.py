@@ -31,7 +31,11 @@ def plain(name: str) -> str:
 def present() -> dict[str, str]:
     """Name and version of all that the environment of `python` holds."""
     every = ((dist.metadata["Name"], dist.version) for dist in metadata.distributions())
-    return {plain(name): version for name, version in every if name and version and _VERSION.fullmatch(version)}
+    return {
+        plain(name): version
+        for name, version in every
+        if name and version and _VERSION.fullmatch(version)
+    }
 
 
 def lacking(wanted: list[str], held: dict[str, str]) -> list[str]:
@@ -64,8 +68,20 @@ def main(wanted: list[str]) -> int:
     with open(constraints, "w", encoding="ascii") as file:
         file.write("".join(name + "==" + version + "\n" for name, version in sorted(held.items())))
     # The pip is that of `python`, which has one always: it installs where the interpreter is, and counts what it sees as installed.
-    command = [python, "-m", "pip", "install", "--progress-bar", "off", "--disable-pip-version-check", "--constraint", constraints]
-    return subprocess.call([*command, *lacking(wanted, held)], stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    command = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--progress-bar",
+        "off",
+        "--disable-pip-version-check",
+        "--constraint",
+        constraints,
+    ]
+    return subprocess.call(
+        [*command, *lacking(wanted, held)], stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
 
 
 if __name__ == "__main__":

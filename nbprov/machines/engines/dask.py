@@ -83,7 +83,11 @@ def scheduler(live: LiveCluster) -> Role:
 
 def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
     """Those of every node; a worker a GPU is a job of its own, with that GPU alone."""
-    count, threads, memory = workers_of(live, engine), threads_of(live, engine), bytes_of(option(engine, "memory"))
+    count, threads, memory = (
+        workers_of(live, engine),
+        threads_of(live, engine),
+        bytes_of(option(engine, "memory")),
+    )
     of_gpu = gpus(live) > 0 and option(engine, "workers") in ("", "gpu")
     head = private_address(live, live.head)
     found = []
@@ -92,9 +96,29 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
         at, number = private_address(live, node), node.instance.node
         for index in range(count if of_gpu else 1):
             name = f"node{number}" + (f"-gpu{index}" if of_gpu and count > 1 else "")
-            command = ["-m", "distributed.cli.dask_worker", f"tls://{head}:{port}", "--host", at, "--name", name]
-            command += ["--nworkers", "1" if of_gpu else str(count), "--dashboard-address", f"{at}:0"]
-            command += ["--worker-port", WORKER_PORTS, "--nanny-port", NANNY_PORTS, "--death-timeout", str(DEATH_SECONDS)]
+            command = [
+                "-m",
+                "distributed.cli.dask_worker",
+                f"tls://{head}:{port}",
+                "--host",
+                at,
+                "--name",
+                name,
+            ]
+            command += [
+                "--nworkers",
+                "1" if of_gpu else str(count),
+                "--dashboard-address",
+                f"{at}:0",
+            ]
+            command += [
+                "--worker-port",
+                WORKER_PORTS,
+                "--nanny-port",
+                NANNY_PORTS,
+                "--death-timeout",
+                str(DEATH_SECONDS),
+            ]
             command += ["--local-directory", os.path.join("{home}", FOLDER[2:], "dask"), *_tls()]
             command += ["--nthreads", str(threads)] if threads else []
             command += ["--memory-limit", str(memory // count)] if memory else []
@@ -102,14 +126,28 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
             job = f"dask-worker-{number}" + (f"-{index}" if index else "")
             data = memory // count + BASE_BYTES if memory else 0
             rest = REST_CORES * (1 if of_gpu else count)
-            found.append(Role(job, node, command, says="Registered to", env=env, data=data, files=files, rest=rest))
+            found.append(
+                Role(
+                    job,
+                    node,
+                    command,
+                    says="Registered to",
+                    env=env,
+                    data=data,
+                    files=files,
+                    rest=rest,
+                )
+            )
     return found
 
 
 def config_text(live: LiveCluster, port: int) -> str:
     """What `~/.config/dask/nbprov.yaml` says on every node: with it `distributed.Client()` there needs no address."""
     place = f"{{home}}/{FOLDER[2:]}/engine.pem"
-    tls = "".join(f"      {role}:\n        cert: {place}\n        key: {place}\n" for role in ("client", "scheduler", "worker"))
+    tls = "".join(
+        f"      {role}:\n        cert: {place}\n        key: {place}\n"
+        for role in ("client", "scheduler", "worker")
+    )
     address = f"tls://{private_address(live, live.head)}:{port}"
     return f"scheduler-address: {address}\ndistributed:\n  comm:\n    tls:\n      ca-file: {place}\n{tls}"
 
@@ -123,7 +161,10 @@ def check_installed(name: str) -> None:
         If `distributed` is not installed here.
     """
     if "distributed" not in versions_here("dask"):
-        raise EngineMissing(f"{name}.dask() needs the package distributed in this kernel's environment", hint="%pip install distributed")
+        raise EngineMissing(
+            f"{name}.dask() needs the package distributed in this kernel's environment",
+            hint="%pip install distributed",
+        )
 
 
 def check_versions(name: str, running: Running) -> None:
@@ -170,15 +211,24 @@ def connect(name: str, local: int, certificate: Path, dashboard: str, seconds: S
             return dashboard
 
     place = str(certificate)
-    security = distributed.Security(tls_ca_file=place, tls_client_cert=place, tls_client_key=place, require_encryption=True)
+    security = distributed.Security(
+        tls_ca_file=place, tls_client_cert=place, tls_client_key=place, require_encryption=True
+    )
     try:
         # Workers' private addresses are not reached from here: all goes by the scheduler.
         client: Client = ClusterClient(
-            f"tls://127.0.0.1:{local}", security=security, direct_to_workers=False, timeout=seconds, name=f"nbprov-{name}"
+            f"tls://127.0.0.1:{local}",
+            security=security,
+            direct_to_workers=False,
+            timeout=seconds,
+            name=f"nbprov-{name}",
         )
         return client
     except (OSError, TimeoutError) as error:
-        raise EngineFailed(f"the Dask scheduler of {name} does not answer: {error}", hint=f"%nbprov logs {name} {SCHEDULER}") from error
+        raise EngineFailed(
+            f"the Dask scheduler of {name} does not answer: {error}",
+            hint=f"%nbprov logs {name} {SCHEDULER}",
+        ) from error
 
 
 def await_workers(client: Client, count: int, seconds: Seconds) -> None:

@@ -65,8 +65,14 @@ class Facts:
             If it is something else.
         """
         packages = said.get("packages") if isinstance(said, dict) else None
-        if not isinstance(packages, dict) or not _PATH.fullmatch(str(said.get("program"))) or not _is_version(said.get("python")):
-            raise EngineFailed("a machine says nothing sensible about its Python", code="engine.foul")
+        if (
+            not isinstance(packages, dict)
+            or not _PATH.fullmatch(str(said.get("program")))
+            or not _is_version(said.get("python"))
+        ):
+            raise EngineFailed(
+                "a machine says nothing sensible about its Python", code="engine.foul"
+            )
         named = {str(k): str(v) for k, v in packages.items() if _is_version(k) and _is_version(v)}
         return cls(str(said["program"]), str(said["python"]), named)
 
@@ -117,7 +123,9 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
         said = json.loads(text)
         ports = _ports_of(said["ports"], names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul") from error
+        raise EngineFailed(
+            "a machine says nothing sensible about its engine", code="engine.foul"
+        ) from error
     return ports, Facts.of(said)
 
 
@@ -137,7 +145,9 @@ def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
     try:
         return _ports_of(json.loads(text), names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul") from error
+        raise EngineFailed(
+            "a machine says nothing sensible about its engine", code="engine.foul"
+        ) from error
 
 
 def _ports_of(said: Any, names: Sequence[str]) -> dict[str, int]:

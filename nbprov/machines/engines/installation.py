@@ -21,12 +21,29 @@ PACKAGE = {"dask": "distributed", "ray": "ray"}
 INSTALLED = {"ray": "ray[client]"}
 """What is asked of pip where that is more than the package itself."""
 TRAVELLING = {
-    "dask": ("dask", "distributed", "cloudpickle", "msgpack", "toolz", "tornado", "numpy", "pandas", "pyarrow", "lz4", "bokeh"),
+    "dask": (
+        "dask",
+        "distributed",
+        "cloudpickle",
+        "msgpack",
+        "toolz",
+        "tornado",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "lz4",
+        "bokeh",
+    ),
     "ray": ("ray", "numpy", "pandas", "pyarrow"),
 }
 """Packages whose versions matter on both ends: the protocol, and the data that goes over it."""
 
-RAYS_DASHBOARD = ("aiohttp-cors", "opencensus", "opentelemetry-exporter-prometheus", "prometheus-client")
+RAYS_DASHBOARD = (
+    "aiohttp-cors",
+    "opencensus",
+    "opentelemetry-exporter-prometheus",
+    "prometheus-client",
+)
 """What Ray's dashboard stands on, besides what Ray itself does: `ray[default]` brings it. They matter on the machine alone."""
 LOOKED_FOR = {**TRAVELLING, "ray": TRAVELLING["ray"] + RAYS_DASHBOARD}
 
@@ -86,7 +103,10 @@ def requirements(kind: str) -> list[str]:
     here = versions_here(kind)
     if PACKAGE[kind] not in here:
         return [INSTALLED.get(kind, PACKAGE[kind])]
-    return [f"{INSTALLED.get(name, name)}=={version.partition('+')[0]}" for name, version in here.items()]
+    return [
+        f"{INSTALLED.get(name, name)}=={version.partition('+')[0]}"
+        for name, version in here.items()
+    ]
 
 
 async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:
@@ -109,7 +129,9 @@ async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> F
 
 def look_script(kind: str) -> str:
     """What a machine runs to say what its interpreters have of an engine, a line each."""
-    look = f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
+    look = (
+        f"-c {shlex.quote(_LOOK)} {shlex.quote(json.dumps(LOOKED_FOR[kind]))} {shlex.quote(MARK)}"
+    )
     own = f'"$HOME"{FOLDER[1:]}/venv/bin/python'
     # Where the spec has a `python`, what was installed without it is of another interpreter, and sees nothing of it.
     script = f"{PATH}\nif [ -x {OF_SPEC} ]; then own={BESIDE}; else own={own}; fi\n"
@@ -119,7 +141,9 @@ def look_script(kind: str) -> str:
 
 async def is_elsewhere(node: Node, ids: Sequence[str]) -> bool:
     """Whether one of these processes runs in another environment than that of the node's `python` now; not where that is not known."""
-    lines, _ = await _shell(node, whereabouts_script(ids), "engine-look", lambda line: None, verbatim=True)
+    lines, _ = await _shell(
+        node, whereabouts_script(ids), "engine-look", lambda line: None, verbatim=True
+    )
     return says_elsewhere(lines)
 
 
@@ -135,7 +159,9 @@ def says_elsewhere(lines: Sequence[str]) -> bool:
     """Read what it says."""
     place = lines[0] if lines else ""
     programs = [program for program in map(_program, lines[1:]) if program]
-    return bool(place) and (OLDER in lines[1:] or any(not program.startswith(f"{place}/") for program in programs))
+    return bool(place) and (
+        OLDER in lines[1:] or any(not program.startswith(f"{place}/") for program in programs)
+    )
 
 
 def _program(state: str) -> str:
@@ -146,7 +172,9 @@ def _program(state: str) -> str:
 
 
 async def _look(node: Node, kind: str) -> Facts:
-    lines, _ = await _shell(node, look_script(kind), "engine-look", lambda line: None, verbatim=True)
+    lines, _ = await _shell(
+        node, look_script(kind), "engine-look", lambda line: None, verbatim=True
+    )
     every = []
     for line in lines:
         if line.startswith(MARK):
@@ -155,7 +183,9 @@ async def _look(node: Node, kind: str) -> Facts:
             except (ValueError, RecursionError):
                 continue
     if not every:
-        raise EngineFailed(f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later")
+        raise EngineFailed(
+            f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later"
+        )
     return next((facts for facts in every if PACKAGE[kind] in facts.packages), every[0])
 
 
@@ -163,7 +193,13 @@ async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], 
     wanted = requirements(kind)
     report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once")
     script = install_script(found.program, wanted)
-    lines, code = await _shell(node, script, "engine-install", lambda line: report(f"{kind}: {line[:120]}"), INSTALL_SECONDS)
+    lines, code = await _shell(
+        node,
+        script,
+        "engine-install",
+        lambda line: report(f"{kind}: {line[:120]}"),
+        INSTALL_SECONDS,
+    )
     if code != 0:
         last = "".join(f"\n    {line[:200]}" for line in lines[-LAST_LINES:])
         hint = f"let setup install it, or name it in python: {{requirements: [{wanted[0]}]}}; the Python there is {found.python}"
@@ -187,7 +223,13 @@ def install_script(program: str, wanted: Sequence[str]) -> str:
 
 
 async def _shell(
-    node: Node, script: str, name: str, hear: Callable[[str], None], seconds: Seconds = PROBE_SECONDS, *, verbatim: bool = False
+    node: Node,
+    script: str,
+    name: str,
+    hear: Callable[[str], None],
+    seconds: Seconds = PROBE_SECONDS,
+    *,
+    verbatim: bool = False,
 ) -> tuple[list[str], int]:
     agent = agent_of(node)
     following = await agent.shell(script, name=name, verbatim=verbatim)
@@ -204,7 +246,9 @@ async def _shell(
                     end = output
     except TimeoutError:
         await agent.cancel_job(following.id)
-        raise EngineFailed(f"{name} on {_place(node)} took longer than {seconds:g} s", code="engine.timeout") from None
+        raise EngineFailed(
+            f"{name} on {_place(node)} took longer than {seconds:g} s", code="engine.timeout"
+        ) from None
     code = None if end is None else end.content.get("exit_code")
     return list(lines), code if isinstance(code, int) else -1
 

@@ -56,7 +56,10 @@ def free_port(address: str, first: int, taken: list[int]) -> int:
     """The first number from `first` on that can be listened on."""
     for number in range(first, min(first + TRIES, 65536)):
         if number not in taken:
-            with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
+            with (
+                contextlib.suppress(OSError),
+                socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial,
+            ):
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 trial.bind((address, number))
                 return number
@@ -138,7 +141,9 @@ class Keeper:
                 break
             failures = 1 if time.monotonic() - born > HEALTHY_SECONDS else failures + 1
             if failures >= (MOST_FAILURES if self.was_up else MOST_AT_FIRST):
-                say(f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up".encode())
+                say(
+                    f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up".encode()
+                )
                 return 1
             pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
             say(f"nbprov: it ended with code {code}; it is started again in {pause:g} s".encode())
@@ -149,8 +154,15 @@ class Keeper:
         """One life of the process."""
         for name, (address, first) in self.config["ports"].items():
             # The same number again where it can be had: others know it.
-            self.ports[name] = free_port(address, self.ports.get(name, first), [v for k, v in self.ports.items() if k != name])
-        command = [word.format(home=HOME, **self.ports) if "{" in word else word for word in self.config["command"]]
+            self.ports[name] = free_port(
+                address,
+                self.ports.get(name, first),
+                [v for k, v in self.ports.items() if k != name],
+            )
+        command = [
+            word.format(home=HOME, **self.ports) if "{" in word else word
+            for word in self.config["command"]
+        ]
         say((PORTS_MARK + json.dumps(self.ports)).encode())
         env = {**os.environ, **self.config.get("env", {}), MARKER: self.config["id"]}
         paths = [place.replace("{home}", HOME) for place in self.config.get("paths", [])]
@@ -158,7 +170,12 @@ class Keeper:
             env["PYTHONPATH"] = os.pathsep.join([*paths, *filter(None, [env.get("PYTHONPATH")])])
         self.up.clear()
         self.child = child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=env, preexec_fn=self.limit
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=env,
+            preexec_fn=self.limit,
         )
         threading.Thread(target=self.pump, args=(child,), daemon=True).start()
         if self.ending.is_set():
@@ -192,7 +209,9 @@ class Keeper:
         if self.config.get("says") and not self.up.is_set():
             return False
         name = self.config.get("up")
-        return not name or listens(self.config.get("at") or self.config["ports"][name][0], self.ports[name])
+        return not name or listens(
+            self.config.get("at") or self.config["ports"][name][0], self.ports[name]
+        )
 
     def tell(self, pid: int) -> None:
         text = json.dumps({"ports": self.ports, "pid": pid, **self.config.get("facts", {})})

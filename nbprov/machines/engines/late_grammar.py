@@ -16,7 +16,9 @@ from typing import Any as _Any
 
 _NAME = "rfc3987_syntax"
 _HERE = _os.path.dirname(_os.path.abspath(__file__))
-_found = _machinery.PathFinder.find_spec(_NAME, [place for place in _sys.path if _os.path.abspath(place or _os.curdir) != _HERE])
+_found = _machinery.PathFinder.find_spec(
+    _NAME, [place for place in _sys.path if _os.path.abspath(place or _os.curdir) != _HERE]
+)
 if _found is None or _found.loader is None:
     raise ModuleNotFoundError(f"No module named {_NAME!r}", name=_NAME)
 __path__ = list(_found.submodule_search_locations or ())

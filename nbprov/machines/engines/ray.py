@@ -69,7 +69,15 @@ def _place(live: LiveCluster, node: Node) -> str:
 
 def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
     place = _place(live, node)
-    found = ["-m", "ray.scripts.scripts", "start", "--block", "--disable-usage-stats", "--temp-dir", place]
+    found = [
+        "-m",
+        "ray.scripts.scripts",
+        "start",
+        "--block",
+        "--disable-usage-stats",
+        "--temp-dir",
+        place,
+    ]
     found += [f"--node-ip-address={private_address(live, node)}"]
     # Nodes of one computer would else take each other's numbers; 0 is any that is free.
     found += ["--min-worker-port=0", "--max-worker-port=0", "--dashboard-agent-listen-port={agent}"]
@@ -77,10 +85,21 @@ def _arguments(live: LiveCluster, engine: Engine, node: Node) -> list[str]:
     cpus = int(said) if said.isdecimal() else vcpus(live)
     found += [f"--num-cpus={cpus}"] if cpus else []
     found += [f"--num-gpus={gpus(live)}"] if said != "cpu" and gpus(live) else []
-    return found + ([f"--memory={memory}", f"--object-store-memory={max(memory, SMALLEST_STORE)}"] if memory else [])
+    return found + (
+        [f"--memory={memory}", f"--object-store-memory={max(memory, SMALLEST_STORE)}"]
+        if memory
+        else []
+    )
 
 
-def _role(live: LiveCluster, name: str, node: Node, command: list[str], ports: Mapping[str, int], up: str = "") -> Role:
+def _role(
+    live: LiveCluster,
+    name: str,
+    node: Node,
+    command: list[str],
+    ports: Mapping[str, int],
+    up: str = "",
+) -> Role:
     grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
     return Role(
         name,
@@ -104,7 +123,12 @@ def has_dashboard(facts: Facts) -> bool:
 
 def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
     """The first node's; its interpreter tells whether there is a dashboard, and matters where the role is started alone."""
-    command = [*_arguments(live, engine, live.head), "--head", "--port={gcs}", "--ray-client-server-port={client}"]
+    command = [
+        *_arguments(live, engine, live.head),
+        "--head",
+        "--port={gcs}",
+        "--ray-client-server-port={client}",
+    ]
     # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
     shown = "true" if facts is not None and has_dashboard(facts) else "false"
     command += [
@@ -113,7 +137,12 @@ def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
         "--dashboard-port={dashboard}",
         "--no-monitor",
     ]
-    ports = {"gcs": GCS_PORT, "client": CLIENT_PORT, "dashboard": DASHBOARD_PORT, "agent": AGENT_PORT}
+    ports = {
+        "gcs": GCS_PORT,
+        "client": CLIENT_PORT,
+        "dashboard": DASHBOARD_PORT,
+        "agent": AGENT_PORT,
+    }
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 
@@ -121,7 +150,14 @@ def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
     """Those of the others."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [
-        _role(live, f"{NODE}{n.instance.node}", n, [*_arguments(live, engine, n), address], {"agent": AGENT_PORT}) for n in live.present[1:]
+        _role(
+            live,
+            f"{NODE}{n.instance.node}",
+            n,
+            [*_arguments(live, engine, n), address],
+            {"agent": AGENT_PORT},
+        )
+        for n in live.present[1:]
     ]
 
 
@@ -139,7 +175,10 @@ def check_installed(name: str) -> None:
         If Ray is not installed here.
     """
     if "ray" not in versions_here("ray"):
-        raise EngineMissing(f"{name}.ray() needs the package ray in this kernel's environment", hint='%pip install "ray[client]"')
+        raise EngineMissing(
+            f"{name}.ray() needs the package ray in this kernel's environment",
+            hint='%pip install "ray[client]"',
+        )
 
 
 def check_protected(name: str, facts: Facts) -> None:
@@ -201,7 +240,9 @@ class Connection:
         if _worker() is not self.worker:
             return False
         try:
-            return bool(self.worker.is_connected() and self.worker.ping_server(timeout=PING_SECONDS))
+            return bool(
+                self.worker.is_connected() and self.worker.ping_server(timeout=PING_SECONDS)
+            )
         except Exception as error:  # gRPC's own, which is not imported for this
             log.info("Ray does not answer: %s", error)
             return False

@@ -23,7 +23,16 @@ from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import dask, ray
 from .certificates import certificate
-from .engine_state import FOLDER, PORTS_MARK, UP_MARK, EngineFailed, Facts, Running, ports_of, state_of
+from .engine_state import (
+    FOLDER,
+    PORTS_MARK,
+    UP_MARK,
+    EngineFailed,
+    Facts,
+    Running,
+    ports_of,
+    state_of,
+)
 from .installation import PATH, interpreter, is_elsewhere
 from .process_specs import Role, private_address
 
@@ -45,7 +54,9 @@ Values = Callable[[], Environment]
 _locks: dict[str, asyncio.Lock] = {}
 
 
-async def ensure_engine(live: LiveCluster, engine: Engine, values: Values, report: Report) -> Running:
+async def ensure_engine(
+    live: LiveCluster, engine: Engine, values: Values, report: Report
+) -> Running:
     """Start what of the engine does not run yet, and say where it listens. What runs is left alone.
 
     Parameters
@@ -80,7 +91,14 @@ async def variables_of(live: LiveCluster, engine: Engine) -> dict[str, str]:
     starter = _Starter(live, engine, dict, lambda text: None)
     head = ray.head(live, engine)
     async with asyncio.timeout(SEE_SECONDS):
-        begun = next((task for task in reversed(await agent_of(live.head).jobs()) if task.name == head.name and not task.is_over), None)
+        begun = next(
+            (
+                task
+                for task in reversed(await agent_of(live.head).jobs())
+                if task.name == head.name and not task.is_over
+            ),
+            None,
+        )
         text = await starter._state(live.head, begun.id) if begun is not None else ""
     return ray.variables(live, state_of(text, list(head.ports))[0]["gcs"]) if text else {}
 
@@ -94,8 +112,14 @@ def services(kind: str) -> dict[str, Service]:
     'the Dask dashboard'
     """
     if kind == "dask":
-        return {"scheduler": Service("the Dask scheduler", "tls"), "dashboard": Service("the Dask dashboard")}
-    return {"client": Service("Ray's client server", "ray"), "dashboard": Service("Ray's dashboard")}
+        return {
+            "scheduler": Service("the Dask scheduler", "tls"),
+            "dashboard": Service("the Dask dashboard"),
+        }
+    return {
+        "client": Service("Ray's client server", "ray"),
+        "dashboard": Service("Ray's dashboard"),
+    }
 
 
 class _Starter:
@@ -159,12 +183,23 @@ class _Starter:
         running = self._running(ports, facts, len(self.live.present))
         if ray.has_dashboard(facts):
             token = ray.token_file(self.live.keys.folder)
-            return replace(running, remarks=(*running.remarks, f"Ray's dashboard asks for a token: it is in {token}, on this computer"))
-        return replace(running, ports={name: port for name, port in ports.items() if name != "dashboard"})
+            return replace(
+                running,
+                remarks=(
+                    *running.remarks,
+                    f"Ray's dashboard asks for a token: it is in {token}, on this computer",
+                ),
+            )
+        return replace(
+            running, ports={name: port for name, port in ports.items() if name != "dashboard"}
+        )
 
     def _running(self, ports: dict[str, int], facts: Facts, workers: int) -> Running:
         """With a word where this kernel's own client would not do."""
-        running, kind = Running(self.engine.kind, ports, facts, workers), dask if self.engine.kind == "dask" else ray
+        running, kind = (
+            Running(self.engine.kind, ports, facts, workers),
+            dask if self.engine.kind == "dask" else ray,
+        )
         try:
             kind.check_installed(self.live.name)
             kind.check_versions(self.live.name, running)
@@ -186,7 +221,11 @@ class _Starter:
         older: list[Node] = []
 
         async def look(node: Node) -> None:
-            begun = [task.id for task in self.tasks[node.instance.node] if task.name.startswith(jobs) and not task.is_over]
+            begun = [
+                task.id
+                for task in self.tasks[node.instance.node]
+                if task.name.startswith(jobs) and not task.is_over
+            ]
             if begun and await is_elsewhere(node, begun):
                 older.append(node)
 
@@ -197,7 +236,14 @@ class _Starter:
 
     def _of(self, node: Node, name: str) -> TaskInfo | None:
         """The live job of this name."""
-        return next((task for task in reversed(self.tasks[node.instance.node]) if task.name == name and not task.is_over), None)
+        return next(
+            (
+                task
+                for task in reversed(self.tasks[node.instance.node])
+                if task.name == name and not task.is_over
+            ),
+            None,
+        )
 
     async def _prepare(self, nodes: Iterable[Node]) -> None:
         """The values, the interpreter, and the key, of machines where something is to be started."""
@@ -205,10 +251,14 @@ class _Starter:
         keys = self.live.keys.folder
         is_dask = self.engine.kind == "dask"
         place = f"{FOLDER}/engine.pem" if is_dask else ray.PLACE_ON_NODE
-        text = (certificate(keys) if is_dask else ray.token_file(keys)).read_text(encoding="ascii").strip() + "\n"
+        text = (certificate(keys) if is_dask else ray.token_file(keys)).read_text(
+            encoding="ascii"
+        ).strip() + "\n"
 
         async def one(node: Node) -> None:
-            facts = self.facts[node.instance.node] = await interpreter(node, self.engine.kind, self.report)
+            facts = self.facts[node.instance.node] = await interpreter(
+                node, self.engine.kind, self.report
+            )
             if not is_dask:
                 ray.check_protected(self.live.name, facts)
             await self._write(node, place, text)
@@ -218,12 +268,13 @@ class _Starter:
     async def _write(self, node: Node, place: str, text: str) -> None:
         """Put a small file in place, over the verified connection and through no command line."""
         path = f'"$HOME"{shlex.quote(place[1:])}'
-        script = (
-            f"umask 077; mkdir -p \"$(dirname {path})\" && cat >{path}.new <<'NBPROV_END' && mv -f {path}.new {path}\n{text}NBPROV_END\n"
-        )
+        script = f"umask 077; mkdir -p \"$(dirname {path})\" && cat >{path}.new <<'NBPROV_END' && mv -f {path}.new {path}\n{text}NBPROV_END\n"
         task = await (await agent_of(node).shell(script, name="engine-file")).wait()
         if task.exit_code != 0:
-            raise EngineFailed(f"{place} could not be written on node {node.instance.node}", hint="is its disk full?")
+            raise EngineFailed(
+                f"{place} could not be written on node {node.instance.node}",
+                hint="is its disk full?",
+            )
 
     async def _cancel(self, prefix: str) -> None:
         async def one(node: Node, task: TaskInfo) -> None:
@@ -232,7 +283,12 @@ class _Starter:
             async with asyncio.timeout(CANCEL_SECONDS):
                 await agent.job_output(task.id).wait()
 
-        old = [(n, t) for n in self.live.present for t in self.tasks[n.instance.node] if t.name.startswith(prefix) and not t.is_over]
+        old = [
+            (n, t)
+            for n in self.live.present
+            for t in self.tasks[n.instance.node]
+            if t.name.startswith(prefix) and not t.is_over
+        ]
         await all_of(*(one(node, task) for node, task in old))
         if old:
             await self._look()
@@ -253,7 +309,9 @@ class _Starter:
                 text = await self._state(role.node, found.id)
                 if not text:
                     told = await self._told(role, found.id, UP_MARK, tail)
-                    text = await self._state(role.node, found.id) or told  # of what is told, a secret `python` was blotted out
+                    text = (
+                        await self._state(role.node, found.id) or told
+                    )  # of what is told, a secret `python` was blotted out
         except TimeoutError:
             raise EngineFailed(
                 f"{role.name} on node {role.node.instance.node} of {self.live.name} is not up after {limit:g} s{_lines(tail)}",
@@ -269,10 +327,15 @@ class _Starter:
             return state_of(text, list(role.ports))[0]
         try:
             async with asyncio.timeout(START_SECONDS):
-                return ports_of(await self._told(role, task_id, PORTS_MARK, deque(maxlen=LAST_LINES)), list(role.ports))
+                return ports_of(
+                    await self._told(role, task_id, PORTS_MARK, deque(maxlen=LAST_LINES)),
+                    list(role.ports),
+                )
         except TimeoutError:
             raise EngineFailed(
-                f"{role.name} of {self.live.name} has not begun after {START_SECONDS:g} s", hint=self._logs(role), code="engine.timeout"
+                f"{role.name} of {self.live.name} has not begun after {START_SECONDS:g} s",
+                hint=self._logs(role),
+                code="engine.timeout",
             ) from None
 
     def _logs(self, role: Role) -> str:
@@ -290,7 +353,10 @@ class _Starter:
             "id": f"{self.live.run_id}/{role.name}",
             "state": f"{FOLDER}/{task_id}.json",
             "command": [facts.program, *role.command],
-            "ports": {name: ["0.0.0.0" if role.everywhere else at, first] for name, first in role.ports.items()},
+            "ports": {
+                name: ["0.0.0.0" if role.everywhere else at, first]
+                for name, first in role.ports.items()
+            },
             "at": at,
             "up": role.up,
             "says": role.says,
@@ -298,12 +364,22 @@ class _Starter:
             "data": role.data,
             "files": dict(role.files),
             "paths": list(role.paths),
-            "facts": {"program": facts.program, "python": facts.python, "packages": dict(facts.packages)},
+            "facts": {
+                "program": facts.program,
+                "python": facts.python,
+                "packages": dict(facts.packages),
+            },
         }
         keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
         script = f"{PATH}\nexec {shlex.quote(facts.program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
-        variables = {**node_environment(self.live, role.node), **self.env, "NBPROV_KEEPER": json.dumps(config)}
-        task = await agent.run_job(script, name=role.name, env=variables, id=task_id, service=True, rest=role.rest)
+        variables = {
+            **node_environment(self.live, role.node),
+            **self.env,
+            "NBPROV_KEEPER": json.dumps(config),
+        }
+        task = await agent.run_job(
+            script, name=role.name, env=variables, id=task_id, service=True, rest=role.rest
+        )
         if not task.service:
             await agent.cancel_job(task.id)
             raise EngineFailed(
@@ -316,13 +392,17 @@ class _Starter:
     async def _state(self, node: Node, task_id: str) -> str:
         """What the keeper wrote, or nothing while the process is not up."""
         following = await agent_of(node).shell(
-            f'cat "$HOME"{FOLDER[1:]}/{shlex.quote(task_id)}.json 2>/dev/null || true', name="engine-state", verbatim=True
+            f'cat "$HOME"{FOLDER[1:]}/{shlex.quote(task_id)}.json 2>/dev/null || true',
+            name="engine-state",
+            verbatim=True,
         )
         text = ""
         async for output in following:
             text += output.text if output.kind == "stdout" else ""
             if len(text) > MOST_STATE:
-                raise EngineFailed("a machine says nothing sensible about its engine", code="engine.foul")
+                raise EngineFailed(
+                    "a machine says nothing sensible about its engine", code="engine.foul"
+                )
         return text.strip()
 
     async def _told(self, role: Role, task_id: str, mark: str, tail: deque[str]) -> str:

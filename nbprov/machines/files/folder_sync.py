@@ -49,7 +49,9 @@ def place_there(here: str, there: str) -> str:
         return there
     name = PurePosixPath(here.replace(os.sep, "/")).name
     if name == "..":
-        raise UsageError(f"{here} says nothing of the folder on the machine", hint=f"name both: {here}:~/FOLDER")
+        raise UsageError(
+            f"{here} says nothing of the folder on the machine", hint=f"name both: {here}:~/FOLDER"
+        )
     return f"~/{WORKDIR if name in ('', '~') else name}"
 
 
@@ -80,8 +82,14 @@ async def sync_folder(
     """
     machine = one_node(live, node)
     connection = await open_line(machine)
-    key = "\0".join([live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there])
-    memory = home / MEMORY_FOLDER / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
+    key = "\0".join(
+        [live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there]
+    )
+    memory = (
+        home
+        / MEMORY_FOLDER
+        / (hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
+    )
     full = replace(wanted, memory=memory, ssh=_ssh(live, machine))
     async with awake(live, SHORT):
         return await sync(connection, full, on_plan=on_plan, progress=progress)
@@ -137,35 +145,60 @@ def summary(plan: SyncPlan, here: str, there: str, name: str, *, dry: bool = Fal
     lines = [f"{head}: {_what(plan)}" + ("; a dry run, nothing is changed" if dry else "")]
     largest = sorted(plan.files, key=lambda entry: -entry.size)[:NAMED]
     if largest:
-        lines.append("  largest: " + ", ".join(f"{shown(entry.name)} {size_words(entry.size)}" for entry in largest))
+        lines.append(
+            "  largest: "
+            + ", ".join(f"{shown(entry.name)} {size_words(entry.size)}" for entry in largest)
+        )
     if plan.ignored_count:
-        lines.append(f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}")
+        lines.append(
+            f"  ignored by the folder's ignore file, or .git: {_several(plan.ignored_count, plan.ignored)}"
+        )
     by_reason: dict[str, list[str]] = {}
     for skipped, why in plan.skipped:
         by_reason.setdefault(shown(why), []).append(skipped)
-    lines += [f"  skipped, {why}: {_several(len(names), names)}" for why, names in list(by_reason.items())[:LISTED]]
+    lines += [
+        f"  skipped, {why}: {_several(len(names), names)}"
+        for why, names in list(by_reason.items())[:LISTED]
+    ]
     if plan.conflicts:
-        lines.append(f"  left alone, changed on both sides: {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides")
+        lines.append(
+            f"  left alone, changed on both sides: {_several(len(plan.conflicts), plan.conflicts)}; --push or --pull decides"
+        )
     for where, names in (("there", plan.delete_there), ("here", plan.delete_here)):
         if names:
             listed = ", ".join(map(shown, names[:LISTED]))
             more = f", and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
-            lines.append(f"  {'would be' if dry else 'is'} deleted {where}: {len(names):,} ({listed}{more})")
+            lines.append(
+                f"  {'would be' if dry else 'is'} deleted {where}: {len(names):,} ({listed}{more})"
+            )
     return lines + [f"  {note}" for note in plan.notes]
 
 
 def _what(plan: SyncPlan) -> str:
     files = plan.files
-    same = f"{len(plan.same):,} {'is' if len(plan.same) == 1 else 'are'} the same" if plan.same else ""
+    same = (
+        f"{len(plan.same):,} {'is' if len(plan.same) == 1 else 'are'} the same" if plan.same else ""
+    )
     if plan.is_empty:
         return "nothing to move" + (f", {same}" if same else "")
     replaced = len(plan.replaced)
     parts = [f"{len(files) - replaced:,} new"] if len(files) > replaced else []
     if replaced:
-        parts.append(f"{replaced:,} replaced" + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else ""))
+        parts.append(
+            f"{replaced:,} replaced"
+            + (f", {len(plan.newer):,} of them newer where it is replaced" if plan.newer else "")
+        )
     ways = f"{_files(sum(e.kind == 'f' for e in plan.up))} up and {sum(e.kind == 'f' for e in plan.down):,} down"
     count = ways if plan.direction is Direction.BOTH else _files(len(files))
-    return ", ".join(filter(None, [f"{count}, {size_words(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""), same]))
+    return ", ".join(
+        filter(
+            None,
+            [
+                f"{count}, {size_words(plan.bytes)}" + (f" ({', '.join(parts)})" if parts else ""),
+                same,
+            ],
+        )
+    )
 
 
 def _files(count: int) -> str:

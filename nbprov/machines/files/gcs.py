@@ -63,7 +63,12 @@ class _Objects:
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         for left in reversed(range(TRIES)):
             try:
-                answer = requests.get(f"{self.base}/storage/v1/b/{path}", params=params, headers=headers, timeout=ASK_SECONDS)
+                answer = requests.get(
+                    f"{self.base}/storage/v1/b/{path}",
+                    params=params,
+                    headers=headers,
+                    timeout=ASK_SECONDS,
+                )
             except requests.RequestException as error:
                 if left:
                     continue
@@ -79,7 +84,10 @@ class _Objects:
             content = {}
         if answer.status_code != 200 or not isinstance(content, dict):
             told = content.get("error") if isinstance(content, dict) else None
-            raise _Refused(answer.status_code, str(told.get("message", ""))[:200] if isinstance(told, dict) else "")
+            raise _Refused(
+                answer.status_code,
+                str(told.get("message", ""))[:200] if isinstance(told, dict) else "",
+            )
         return content
 
     def one(self, key: str) -> Item | None:
@@ -98,7 +106,13 @@ class _Objects:
         fields = "nextPageToken,items(name,size,md5Hash,generation,contentEncoding)"
         while True:
             more = {"pageToken": token} if token else {}
-            page = self._ask(f"{quote(self.bucket, safe='')}/o", prefix=prefix, maxResults="1000", fields=fields, **more)
+            page = self._ask(
+                f"{quote(self.bucket, safe='')}/o",
+                prefix=prefix,
+                maxResults="1000",
+                fields=fields,
+                **more,
+            )
             yield from (_item(row) for row in page.get("items", ()))
             following = str(page.get("nextPageToken") or "")
             if not following or following == token:
@@ -108,7 +122,9 @@ class _Objects:
     def region(self) -> str:
         """Where the bucket lies; empty where that may not be asked."""
         try:
-            return str(self._ask(quote(self.bucket, safe=""), fields="location").get("location", "")).lower()
+            return str(
+                self._ask(quote(self.bucket, safe=""), fields="location").get("location", "")
+            ).lower()
         except _Refused:
             return ""
 
@@ -117,7 +133,9 @@ class _Objects:
         import requests
 
         try:
-            with requests.get(self.url(item), headers={"Range": "bytes=0-0"}, timeout=ASK_SECONDS, stream=True) as answer:
+            with requests.get(
+                self.url(item), headers={"Range": "bytes=0-0"}, timeout=ASK_SECONDS, stream=True
+            ) as answer:
                 return answer.status_code in (200, 206, 416)
         except requests.RequestException:
             return False
@@ -133,7 +151,13 @@ def _item(row: dict[str, Any]) -> Item:
         md5 = base64.b64decode(str(row.get("md5Hash", "")), validate=True).hex()
     except (binascii.Error, ValueError):
         md5 = ""
-    return Item(str(row["name"]), str(row["name"]), int(row.get("size", 0)), str(row.get("generation", "")), md5)
+    return Item(
+        str(row["name"]),
+        str(row["name"]),
+        int(row.get("size", 0)),
+        str(row.get("generation", "")),
+        md5,
+    )
 
 
 class Cut:
@@ -156,7 +180,11 @@ class Cut:
             import google.auth.exceptions
             from google.auth.transport.requests import Request
         except ImportError:
-            raise FetchError("gs:// needs the package google-auth here", hint='pip install "nbprov[gcp]"', code="fetch.library") from None
+            raise FetchError(
+                "gs:// needs the package google-auth here",
+                hint='pip install "nbprov[gcp]"',
+                code="fetch.library",
+            ) from None
         with self._lock:
             try:
                 if self._credentials is None:
@@ -168,11 +196,15 @@ class Cut:
                     self._credentials.refresh(Request())
             except google.auth.exceptions.DefaultCredentialsError:
                 raise denied(
-                    f"gs://{self._bucket}/{self._prefix}", "it is not public, and no Google log-in was found here", _HINT
+                    f"gs://{self._bucket}/{self._prefix}",
+                    "it is not public, and no Google log-in was found here",
+                    _HINT,
                 ) from None
             except google.auth.exceptions.GoogleAuthError as error:
                 raise denied(
-                    f"gs://{self._bucket}/{self._prefix}", f"no token for it alone was to be had: {str(error)[:200]}", _HINT
+                    f"gs://{self._bucket}/{self._prefix}",
+                    f"no token for it alone was to be had: {str(error)[:200]}",
+                    _HINT,
                 ) from None
             return str(self._credentials.token)
 

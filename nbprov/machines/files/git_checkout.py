@@ -61,7 +61,13 @@ class Working:
         Told in lines what goes on, and what is worth keeping: the commit, and what was left as it is.
     """
 
-    def __init__(self, live: LiveCluster, repository: Repository, report: Callable[[str], None], note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        live: LiveCluster,
+        repository: Repository,
+        report: Callable[[str], None],
+        note: Callable[[str], None],
+    ) -> None:
         self._live, self._repository, self._report, self._note = live, repository, report, note
         self._here = _Here(repository, report)
         self._commits: set[str] = set()
@@ -69,10 +75,17 @@ class Working:
     async def __aenter__(self) -> Working:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._here.close()
         if error is None and len(self._commits) > 1:
-            self._note("code: not all nodes have the same commit: run the cell again, or name a commit as ref")
+            self._note(
+                "code: not all nodes have the same commit: run the cell again, or name a commit as ref"
+            )
 
     async def bring(self, number: int) -> None:
         """Bring it to one node.
@@ -85,7 +98,10 @@ class Working:
         connection = await open_line(self._live.nodes[number])
         where = f"{self._live.name} node {number}" if len(self._live.nodes) > 1 else self._live.name
         try:
-            async with asyncio.timeout(git_side.LONGEST_SECONDS), talk(connection, modules=PROGRAM) as far:
+            async with (
+                asyncio.timeout(git_side.LONGEST_SECONDS),
+                talk(connection, modules=PROGRAM) as far,
+            ):
                 answer = await self._asked_and_sent(far, connection)
         except TimeoutError:
             raise self._error(Trouble("stalled", "it comes to no end"), where) from None
@@ -108,7 +124,9 @@ class Working:
             return answer
         wanted, bundle, roots = await self._here.bundle()
         size = bundle.stat().st_size
-        self._report(f"code: {self._repository.short}: {size_words(size)} go over, cloned here since it takes a log-in")
+        self._report(
+            f"code: {self._repository.short}: {size_words(size)} go over, cloned here since it takes a log-in"
+        )
         await connection.copy_in(bundle, f"~/{BUNDLE}", progress=self._sent(size))
         return _good(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
 
@@ -125,7 +143,12 @@ class Working:
 
     async def _ask(self, far: Far, **more: Any) -> dict[str, Any]:
         is_ours = self._live.candidate.offer.cloud == "local"
-        asked = {"url": self._repository.url, "ref": self._repository.ref, "folder": WORKDIR, "install": not is_ours}
+        asked = {
+            "url": self._repository.url,
+            "ref": self._repository.ref,
+            "folder": WORKDIR,
+            "install": not is_ours,
+        }
         await far.tell(**asked, **more)
         while "said" in (answer := await far.next(PATIENCE)):
             self._report(f"code: {shown(str(answer['said']))}")
@@ -133,7 +156,11 @@ class Working:
 
     def _tell(self, answer: Mapping[str, Any], where: str) -> None:
         try:
-            commit, name, left = str(answer["commit"]), shown(str(answer["name"])), shown(str(answer["left"]), MOST_WORDS)
+            commit, name, left = (
+                str(answer["commit"]),
+                shown(str(answer["name"])),
+                shown(str(answer["left"]), MOST_WORDS),
+            )
             notes = [shown(str(note), MOST_WORDS) for note in list(answer["notes"])[:MOST_NOTES]]
         except (KeyError, TypeError, ValueError):
             commit = ""
@@ -145,13 +172,17 @@ class Working:
         self._note(f"code: {self._repository.short} at {commit[:SHOWN_OF_COMMIT]}{beside}{on}")
         if left:
             name = self._live.name
-            self._note(f"code: left as it is{on}, since {left}; to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status")
+            self._note(
+                f"code: left as it is{on}, since {left}; to update it: %%on {name} --bash, cd ~/{WORKDIR}, git status"
+            )
         for note in notes:
             self._note(f"code: {note}")
 
     def _error(self, trouble: Trouble, where: str) -> RepositoryError:
         url, name = shown(self._repository.url), self._live.name
-        kind, hint = _SAID.get(trouble.code, ("failed", "run the cell again; what is there is as it was"))
+        kind, hint = _SAID.get(
+            trouble.code, ("failed", "run the cell again; what is there is as it was")
+        )
         why = shown(trouble.why, MOST_WORDS)
         if kind == "place":
             head = f"~/{WORKDIR} on {where} {why}"
@@ -159,19 +190,30 @@ class Working:
             head = f"{url} (ref {shown(self._repository.ref) or 'of the default branch'}): {why}"
         else:
             head = f"{url} to {where}: {why}"
-        return RepositoryError(head, hint=hint.format(url=url, name=name, folder=f"~/{WORKDIR}"), code=f"git.{kind}")
+        return RepositoryError(
+            head, hint=hint.format(url=url, name=name, folder=f"~/{WORKDIR}"), code=f"git.{kind}"
+        )
 
 
 _SAID: Mapping[str, tuple[str, str]] = {
-    "git": ("missing", "install git in the machine's image; this computer needs it for what takes a log-in"),
+    "git": (
+        "missing",
+        "install git in the machine's image; this computer needs it for what takes a log-in",
+    ),
     "here": ("missing", "install git on this computer"),
     "login": (
         "denied",
         "is the address right? `git ls-remote {url}` in a terminal here must answer without a question: see git's credential helper",
     ),
-    "road": ("unreachable", "is the address right, and does the machine or this computer reach it?"),
+    "road": (
+        "unreachable",
+        "is the address right, and does the machine or this computer reach it?",
+    ),
     "ref": ("ref", "name a branch, a tag or a commit of it: upper and lower case count"),
-    "place": ("place", "see what it is: %%on {name} --bash; move it away there (mv {folder} ~/before) and run the cell again"),
+    "place": (
+        "place",
+        "see what it is: %%on {name} --bash; move it away there (mv {folder} ~/before) and run the cell again",
+    ),
     "busy": ("busy", "wait for the other run"),
     "full": ("full", "ask for more by disk_size in resources"),
     "stalled": ("stalled", "run the cell again"),
@@ -196,7 +238,9 @@ class _Here:
     def __init__(self, repository: Repository, report: Callable[[str], None]) -> None:
         self._repository = repository
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._git = Git("", lambda text: report(f"code: {shown(text)}"), git_side.protocols_for(repository.url))
+        self._git = Git(
+            "", lambda text: report(f"code: {shown(text)}"), git_side.protocols_for(repository.url)
+        )
         self._lock = asyncio.Lock()
         self._wanted: dict[str, str] = {}
         self._bundle: tuple[Path, list[str]] | None = None
@@ -229,7 +273,10 @@ class _Here:
             await asyncio.wait([future], timeout=STOP_SECONDS)
             raise
         except Trouble as trouble:
-            raise Trouble("here" if trouble.code == "git" else trouble.code, f"this computer's git: {trouble.why}") from None
+            raise Trouble(
+                "here" if trouble.code == "git" else trouble.code,
+                f"this computer's git: {trouble.why}",
+            ) from None
 
     def _resolved(self) -> dict[str, str]:
         self._open()
@@ -237,7 +284,9 @@ class _Here:
 
     def _open(self) -> None:
         if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="nbprov-code-", ignore_cleanup_errors=True)
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="nbprov-code-", ignore_cleanup_errors=True
+            )
             self._git.folder = self._folder.name
             self._git.run("init", "-q", "--bare", "--template=")
 
@@ -248,9 +297,19 @@ class _Here:
         header = self._git.run("cat-file", "commit", commit).partition("\n\n")[0]
         roots = [commit] if "\nparent " in header else []
         # One commit is sent, whatever came: the rest can be fetched there later, by whoever may.
-        (folder / "shallow").write_text("".join(f"{root}\n" for root in roots), encoding="ascii", newline="\n")
+        (folder / "shallow").write_text(
+            "".join(f"{root}\n" for root in roots), encoding="ascii", newline="\n"
+        )
         path = folder / "code.bundle"
-        self._git.run("-c", "pack.window=0", "bundle", "create", "--progress", str(path), git_side.tracking(self._wanted))
+        self._git.run(
+            "-c",
+            "pack.window=0",
+            "bundle",
+            "create",
+            "--progress",
+            str(path),
+            git_side.tracking(self._wanted),
+        )
         path.chmod(0o600)
         return path, roots
 

@@ -36,7 +36,15 @@ LOOK_SECONDS: Seconds = 1.0
 MOST_CUTS = 20
 """So often a line may break under one output that comes; what is whole by then need not come again."""
 NAMED = 3
-HARMLESS = ("neither a file", "a link that", "a link, which", "a .git folder", "an ignore file", "ignored here", "a name of our unfinished")
+HARMLESS = (
+    "neither a file",
+    "a link that",
+    "a link, which",
+    "a .git folder",
+    "an ignore file",
+    "ignored here",
+    "a name of our unfinished",
+)
 """How reasons begin for which something is left on the machine that nobody misses; the rest is a result that would be lost."""
 
 
@@ -96,7 +104,11 @@ class Taking:
         '1 file, 2.0 MB (3 were here already)'
         """
         count = f"{self.files:,} file{'' if self.files == 1 else 's'}, {size_words(self.bytes)}"
-        were = f" ({self.same:,} {'was' if self.same == 1 else 'were'} here already)" if self.same else ""
+        were = (
+            f" ({self.same:,} {'was' if self.same == 1 else 'were'} here already)"
+            if self.same
+            else ""
+        )
         return count + were
 
     def left_words(self) -> str:
@@ -108,10 +120,20 @@ class Taking:
 
     def silent_words(self) -> str:
         """Which nodes fell silent, to be put behind a sentence; nothing where it is the head alone."""
-        return f" (node {', '.join(map(str, sorted(self.silent)))})" if self.silent not in ([], [0]) else ""
+        return (
+            f" (node {', '.join(map(str, sorted(self.silent)))})"
+            if self.silent not in ([], [0])
+            else ""
+        )
 
 
-def wishes(spec: Spec, folder: Path, name: str, node: int, memory: Callable[[str], Path | None] = lambda key: None) -> list[Wish]:
+def wishes(
+    spec: Spec,
+    folder: Path,
+    name: str,
+    node: int,
+    memory: Callable[[str], Path | None] = lambda key: None,
+) -> list[Wish]:
     """What a spec wants brought from a node.
 
     A source that is not absolute is relative to where `setup` and `run` begin: `~/sky_workdir` with a `workdir`, else the home. What comes from
@@ -130,8 +152,12 @@ def wishes(spec: Spec, folder: Path, name: str, node: int, memory: Callable[[str
         target, own_name = _here(mount, folder, name)
         key = f"outputs\0{node}\0{source}\0{target}"
         below = [*([f"node{node}"] if node else []), *_folders_kept(mount)]
-        at_work = bool(MAGIC.search(source)) and is_worked_in(str(target.joinpath(*below)), str(folder))
-        found.append(Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work))
+        at_work = bool(MAGIC.search(source)) and is_worked_in(
+            str(target.joinpath(*below)), str(folder)
+        )
+        found.append(
+            Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work)
+        )
     return found
 
 
@@ -152,7 +178,11 @@ def _there(source: str, *, has_workdir: bool) -> str:
 
 def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
     target = folder / Path(mount.target).expanduser()
-    own_name = os.path.normpath(mount.target) == "." or mount.target.endswith(("/", os.sep)) or bool(MAGIC.search(mount.source))
+    own_name = (
+        os.path.normpath(mount.target) == "."
+        or mount.target.endswith(("/", os.sep))
+        or bool(MAGIC.search(mount.source))
+    )
     if own_name and MAGIC.search(mount.source) and Folder(str(target)).is_home_or_above():
         # A pattern lets the machine choose the names, and a home has some that are run: a folder of its own there.
         target = target / f"{name}-outputs"
@@ -160,7 +190,13 @@ def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
 
 
 async def pull_outputs(
-    live: LiveCluster, spec: Spec, folder: Path, home: Path, taking: Taking, tell: Callable[[], object], answers: Answers
+    live: LiveCluster,
+    spec: Spec,
+    folder: Path,
+    home: Path,
+    taking: Taking,
+    tell: Callable[[], object],
+    answers: Answers,
 ) -> Taking:
     """Bring the outputs of every node here. What fails is in `taking.left`; the rest comes all the same.
 
@@ -178,12 +214,27 @@ async def pull_outputs(
 
     def memory(key: str) -> Path:
         return (
-            home / MEMORY_FOLDER / (hashlib.sha256(f"{live.run_id}\0{key}".encode("utf-8", "surrogateescape")).hexdigest()[:32] + ".json")
+            home
+            / MEMORY_FOLDER
+            / (
+                hashlib.sha256(
+                    f"{live.run_id}\0{key}".encode("utf-8", "surrogateescape")
+                ).hexdigest()[:32]
+                + ".json"
+            )
         )
 
-    taking.lines += [f"node {node.instance.node}: it was lost, and what it had with it" for node in live.nodes if node.missing]
+    taking.lines += [
+        f"node {node.instance.node}: it was lost, and what it had with it"
+        for node in live.nodes
+        if node.missing
+    ]
     async with awake(live):
-        wanted = [(node, wishes(spec, folder, live.name, number, memory)) for number, node in enumerate(live.nodes) if not node.missing]
+        wanted = [
+            (node, wishes(spec, folder, live.name, number, memory))
+            for number, node in enumerate(live.nodes)
+            if not node.missing
+        ]
         work = [_while_heard(node, its, taking, tell, answers) for node, its in wanted]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
@@ -204,13 +255,17 @@ async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -
         if now != seen:
             since, seen = time.monotonic(), now
         elif time.monotonic() - since > STALL_SECONDS:
-            taking.left.append((taking.name, f"hardly a byte came for {STALL_SECONDS / 60:.0f} minutes"))
+            taking.left.append(
+                (taking.name, f"hardly a byte came for {STALL_SECONDS / 60:.0f} minutes")
+            )
             return
     for task in tasks:
         task.result()
 
 
-async def _while_heard(node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], answers: Answers) -> None:
+async def _while_heard(
+    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], answers: Answers
+) -> None:
     came = [0]
     try:
         await answers.heard(node, _from_node(node, wanted, taking, tell, came), lambda: came[0])
@@ -219,7 +274,9 @@ async def _while_heard(node: Node, wanted: list[Wish], taking: Taking, tell: Cal
         taking.lines.append(f"node {node.instance.node}: {error.message}")
 
 
-async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], came: list[int]) -> None:
+async def _from_node(
+    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], came: list[int]
+) -> None:
     where = f"node {node.instance.node} " if node.instance.node else ""
     for wish in wanted:
         try:
@@ -234,14 +291,18 @@ async def _from_node(node: Node, wanted: list[Wish], taking: Taking, tell: Calla
         tell()
 
 
-async def _over_cuts(node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]) -> Pulled:
+async def _over_cuts(
+    node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]
+) -> Pulled:
     """One output. Where its line broke it goes on once the node answers again, which whoever listens to the node bounds."""
     for cuts in range(MOST_CUTS):
         try:
             # A line that breaks on and on must not look like one that brings something: only the first listing counts as a step.
             return await _once(node, wish, taking, tell, came, is_step=not cuts)
         except (RemoteError, SshError, OSError) as error:
-            is_ours = isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError)
+            is_ours = isinstance(error, OSError) and not isinstance(
+                error, ConnectionError | TimeoutError
+            )
             if is_ours:
                 raise
             # Whatever it is called: a machine that is silent now did not refuse anything.
@@ -252,7 +313,15 @@ async def _over_cuts(node: Node, wish: Wish, taking: Taking, tell: Callable[[], 
     return await _once(node, wish, taking, tell, came, is_step=False)
 
 
-async def _once(node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int], *, is_step: bool) -> Pulled:
+async def _once(
+    node: Node,
+    wish: Wish,
+    taking: Taking,
+    tell: Callable[[], object],
+    came: list[int],
+    *,
+    is_step: bool,
+) -> Pulled:
     sent = total = 0
 
     def progress(now: int) -> None:
@@ -285,7 +354,9 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
     lost = [(name, why) for name, why in done.skipped if not why.startswith(HARMLESS)]
     if done.found and done.found == len(done.skipped):
         lost = list(done.skipped)  # it was wanted by its name, and nothing of it can come
-    taking.left += [(f"{where}{wish.source} {name}".strip(), why) for name, why in (*done.failed, *lost)]
+    taking.left += [
+        (f"{where}{wish.source} {name}".strip(), why) for name, why in (*done.failed, *lost)
+    ]
     head = f"{where}{shown(wish.source)}"
     if not done.found and not done.failed:
         taking.lines.append(f"{head}: there is nothing of it on the machine")
@@ -305,10 +376,15 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
         taking.lines.append(
             f"  renamed, as Python or a tool would take it from this folder by itself: {named}; as they are they come by the pattern {patterns}"
         )
-    for what, pairs in (("could not be brought", (*done.failed, *lost)), ("left there", [p for p in done.skipped if p not in lost])):
+    for what, pairs in (
+        ("could not be brought", (*done.failed, *lost)),
+        ("left there", [p for p in done.skipped if p not in lost]),
+    ):
         if pairs:
             named = "; ".join(f"{shown(name)} {shown(why, 200)}" for name, why in pairs[:NAMED])
-            taking.lines.append(f"  {what}: {len(pairs):,} ({named}{'; …' if len(pairs) > NAMED else ''})")
+            taking.lines.append(
+                f"  {what}: {len(pairs):,} ({named}{'; …' if len(pairs) > NAMED else ''})"
+            )
 
 
 __all__ = ["OutputsNotPulled", "SyncError", "Taking", "pull_outputs", "wishes"]

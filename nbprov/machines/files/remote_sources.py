@@ -103,7 +103,9 @@ class Objects(Protocol):
         """All objects whose key begins so, named by their keys."""
 
 
-def listed(objects: Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
+def listed(
+    objects: Objects, path: str, uri: str
+) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
     """What a path in a bucket means: the object of this key, else all below it. What becomes files, what does not and why, and whether it is a folder.
 
     Raises
@@ -116,7 +118,11 @@ def listed(objects: Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tup
         if one is not None:
             items = chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0]
             if not items:
-                raise FetchError(f"{shown(uri)}: its name can be none of a file", hint="copy it to another key first", code="fetch.missing")
+                raise FetchError(
+                    f"{shown(uri)}: its name can be none of a file",
+                    hint="copy it to another key first",
+                    code="fetch.missing",
+                )
             return items, (), False
     prefix = path if not path or path.endswith("/") else path + "/"
     rows: list[Item] = []
@@ -130,7 +136,9 @@ def listed(objects: Objects, path: str, uri: str) -> tuple[tuple[Item, ...], tup
     return items, skipped, True
 
 
-def chosen(rows: Iterable[Item], prefix: str) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...]]:
+def chosen(
+    rows: Iterable[Item], prefix: str
+) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...]]:
     """The objects that become files below a target, and those that do not, with the reason.
 
     Parameters
@@ -162,7 +170,10 @@ def chosen(rows: Iterable[Item], prefix: str) -> tuple[tuple[Item, ...], tuple[t
             continue
         taken[name] = replace(row, name=name)
         folders.update(str(parent) for parent in PurePosixPath(name).parents)
-    skipped += [(taken.pop(name).key, "others lie below it as in a folder") for name in sorted(folders & taken.keys())]
+    skipped += [
+        (taken.pop(name).key, "others lie below it as in a folder")
+        for name in sorted(folders & taken.keys())
+    ]
     return tuple(taken.values()), tuple(skipped)
 
 
@@ -178,12 +189,16 @@ def nothing(source: str) -> FetchError:
 def too_many(source: str) -> FetchError:
     """There is more at a source than is fetched one by one."""
     words = f"{shown(source)} holds more than {MOST_OBJECTS:,} objects"
-    return FetchError(words, hint="name a path below it, or pack them into archives", code="fetch.many")
+    return FetchError(
+        words, hint="name a path below it, or pack them into archives", code="fetch.many"
+    )
 
 
 def denied(source: str, why: str, hint: str) -> FetchError:
     """A source may not be read."""
-    return FetchError(f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied")
+    return FetchError(
+        f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied"
+    )
 
 
 __all__ = ["MOST_OBJECTS", "Found", "chosen", "denied", "listed", "look", "look_at_web"]

@@ -37,14 +37,25 @@ _R2_HINT = (
     "~/.cloudflare/accountid, as SkyPilot has them"
 )
 _REFUSED = frozenset(
-    ["403", "401", "AccessDenied", "AllAccessDisabled", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"]
+    [
+        "403",
+        "401",
+        "AccessDenied",
+        "AllAccessDisabled",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+    ]
 )
 
 
 class _Objects:
     """One bucket, asked as nobody or as the person."""
 
-    def __init__(self, session: Any, bucket: str, region: str, *, signed: bool, endpoint: str | None = None) -> None:
+    def __init__(
+        self, session: Any, bucket: str, region: str, *, signed: bool, endpoint: str | None = None
+    ) -> None:
         from botocore import UNSIGNED
         from botocore.config import Config
 
@@ -77,11 +88,19 @@ class _Objects:
 
     def items(self, prefix: str) -> Iterator[Item]:
         """All objects whose key begins so, named by their key."""
-        for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix):
+        for page in self.client.get_paginator("list_objects_v2").paginate(
+            Bucket=self.bucket, Prefix=prefix
+        ):
             for row in page.get("Contents", ()):
                 if row.get("StorageClass") in _ARCHIVED:
-                    words = f"s3://{self.bucket}/{row['Key']} is in the archive ({row['StorageClass']})"
-                    raise FetchError(words, hint="restore it first: aws s3api restore-object", code="fetch.archived")
+                    words = (
+                        f"s3://{self.bucket}/{row['Key']} is in the archive ({row['StorageClass']})"
+                    )
+                    raise FetchError(
+                        words,
+                        hint="restore it first: aws s3api restore-object",
+                        code="fetch.archived",
+                    )
                 yield self._item(row["Key"], row["Size"], row.get("ETag", ""))
 
     def one(self, key: str) -> Item | None:
@@ -89,9 +108,18 @@ class _Objects:
         from botocore.exceptions import ClientError
 
         try:
-            rows = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get("Contents", ())
+            rows = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get(
+                "Contents", ()
+            )
             # The shortest key comes first.
-            return next((self._item(row["Key"], row["Size"], row.get("ETag", "")) for row in rows if row["Key"] == key), None)
+            return next(
+                (
+                    self._item(row["Key"], row["Size"], row.get("ETag", ""))
+                    for row in rows
+                    if row["Key"] == key
+                ),
+                None,
+            )
         except ClientError as error:
             if _code(error) not in _REFUSED:
                 raise
@@ -113,7 +141,11 @@ class _Objects:
 
     def url(self, key: str) -> str:
         """A link to one object."""
-        return str(self.client.generate_presigned_url("get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=LINK_SECONDS))
+        return str(
+            self.client.generate_presigned_url(
+                "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=LINK_SECONDS
+            )
+        )
 
     def _item(self, key: str, size: int, etag: str) -> Item:
         found = _MD5.match(etag)
@@ -131,7 +163,11 @@ class _Links:
     def link(self, item: Item, tries: int) -> Link | None:
         way = self._nobody if self._nobody is not None and tries == 0 else self._person()
         # What is fetched is the version that was listed, or nothing.
-        return None if way is None else Link(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
+        return (
+            None
+            if way is None
+            else Link(way.url(item.key), {"If-Match": item.etag} if item.etag else {})
+        )
 
 
 def look_at_s3(uri: str) -> Found:
@@ -145,7 +181,11 @@ def look_at_s3(uri: str) -> Found:
     try:
         import boto3
     except ImportError:
-        raise FetchError("s3:// needs the package boto3 here", hint='pip install "nbprov[aws]"', code="fetch.library") from None
+        raise FetchError(
+            "s3:// needs the package boto3 here",
+            hint='pip install "nbprov[aws]"',
+            code="fetch.library",
+        ) from None
     bucket, path = split_bucket(uri)
     with _in_words(uri, bucket, _HINT):
         return _looked(boto3.session.Session(), uri, bucket, path)
@@ -163,7 +203,11 @@ def look_at_r2(uri: str) -> Found:
         import boto3
         import botocore.session
     except ImportError:
-        raise FetchError("r2:// needs the package boto3 here", hint='pip install "nbprov[aws]"', code="fetch.library") from None
+        raise FetchError(
+            "r2:// needs the package boto3 here",
+            hint='pip install "nbprov[aws]"',
+            code="fetch.library",
+        ) from None
     bucket, path = split_bucket(uri)
     home = Path.home() / ".cloudflare"
     try:
@@ -193,13 +237,23 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
     except exceptions.ClientError as error:
         raise _named(error, uri, bucket, hint) from None
     except exceptions.EndpointConnectionError as error:
-        words = f"{uri}: no way to S3 from this computer, which lists the objects: {str(error)[:200]}"
-        raise FetchError(words, hint="is it online, and the endpoint right?", code="fetch.unreachable") from None
-    except (exceptions.NoCredentialsError, exceptions.CredentialRetrievalError, exceptions.ProfileNotFound) as error:
+        words = (
+            f"{uri}: no way to S3 from this computer, which lists the objects: {str(error)[:200]}"
+        )
+        raise FetchError(
+            words, hint="is it online, and the endpoint right?", code="fetch.unreachable"
+        ) from None
+    except (
+        exceptions.NoCredentialsError,
+        exceptions.CredentialRetrievalError,
+        exceptions.ProfileNotFound,
+    ) as error:
         raise denied(uri, str(error), hint) from None
     except exceptions.BotoCoreError as error:
         raise FetchError(
-            f"{uri} could not be listed: {str(error)[:200]}", hint="see the AWS settings of this computer", code="fetch.failed"
+            f"{uri} could not be listed: {str(error)[:200]}",
+            hint="see the AWS settings of this computer",
+            code="fetch.failed",
         ) from None
 
 
@@ -213,7 +267,11 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
     @cache
     def person() -> _Objects | None:
         # Not even looked for where no log-in is needed.
-        return None if session.get_credentials() is None else _Objects(session, bucket, region or at, signed=True)
+        return (
+            None
+            if session.get_credentials() is None
+            else _Objects(session, bucket, region or at, signed=True)
+        )
 
     refused: ClientError | None = None
     is_open = False
@@ -227,11 +285,21 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
     if not is_open:
         own = person()
         if own is None:
-            raise refused or denied(uri, "its objects are not public, and no AWS log-in was found here", _HINT)
+            raise refused or denied(
+                uri, "its objects are not public, and no AWS log-in was found here", _HINT
+            )
         found = listed(own, path, uri)
     items, skipped, is_tree = found
     is_aws = ".amazonaws.com" in nobody.client.meta.endpoint_url
-    return Found(uri, items, is_tree, _Links(nobody if is_open else None, person), skipped, "aws" if is_aws else "", region)
+    return Found(
+        uri,
+        items,
+        is_tree,
+        _Links(nobody if is_open else None, person),
+        skipped,
+        "aws" if is_aws else "",
+        region,
+    )
 
 
 def _code(error: Any) -> str:
@@ -241,11 +309,21 @@ def _code(error: Any) -> str:
 def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
     code, words = _code(error), str(error.response.get("Error", {}).get("Message", ""))[:200]
     if code in ("404", "NoSuchBucket"):
-        store, check = ("R2", "Cloudflare's dashboard lists them") if hint is _R2_HINT else ("S3", "aws s3 ls")
-        return FetchError(f"there is no bucket {bucket} in {store}", hint=f"see that its name is right: {check}", code="fetch.bucket")
+        store, check = (
+            ("R2", "Cloudflare's dashboard lists them") if hint is _R2_HINT else ("S3", "aws s3 ls")
+        )
+        return FetchError(
+            f"there is no bucket {bucket} in {store}",
+            hint=f"see that its name is right: {check}",
+            code="fetch.bucket",
+        )
     if code in _REFUSED:
         return denied(uri, f"{words or 'access denied'} ({code})", hint)
-    return FetchError(f"{uri} could not be listed: {words} ({code})", hint="see the AWS settings of this computer", code="fetch.failed")
+    return FetchError(
+        f"{uri} could not be listed: {words} ({code})",
+        hint="see the AWS settings of this computer",
+        code="fetch.failed",
+    )
 
 
 __all__ = ["look_at_r2", "look_at_s3"]

@@ -25,12 +25,22 @@ def check_sources(spec: Spec, folder: Path) -> None:
         `sync.missing` or `sync.home`, naming the field and the path.
     """
     wanted = [("workdir", spec.workdir)] if isinstance(spec.workdir, str) and spec.workdir else []
-    wanted += [("file_mounts", mount.source) for mount in spec.file_mounts if mount.kind is SourceKind.LOCAL]
+    wanted += [
+        ("file_mounts", mount.source)
+        for mount in spec.file_mounts
+        if mount.kind is SourceKind.LOCAL
+    ]
     for field, source in wanted:
         path = folder / Path(source).expanduser()
         if not path.exists():
-            raise SyncError(f"{field}: {path} does not exist", hint="paths are relative to the notebook's folder", code="sync.missing")
+            raise SyncError(
+                f"{field}: {path} does not exist",
+                hint="paths are relative to the notebook's folder",
+                code="sync.missing",
+            )
         if Folder(os.path.realpath(path)).is_home_or_above():
             raise SyncError(
-                f"{field}: {path} holds your whole home, keys and settings too", hint="name a folder below it", code="sync.home"
+                f"{field}: {path} holds your whole home, keys and settings too",
+                hint="name a folder below it",
+                code="sync.home",
             )

@@ -29,7 +29,14 @@ TOLD_EVERY: Seconds = 0.5
 
 
 async def place_files(
-    live: LiveCluster, spec: Spec, folder: Path, home: Path, report: Report, note: Report, *, only: int | None = None
+    live: LiveCluster,
+    spec: Spec,
+    folder: Path,
+    home: Path,
+    report: Report,
+    note: Report,
+    *,
+    only: int | None = None,
 ) -> None:
     """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
 
@@ -60,23 +67,38 @@ async def place_files(
         if isinstance(spec.workdir, Repository):
             async with Working(live, spec.workdir, report, note) as working:
                 await all_of(*(working.bring(number) for number in numbers))
-        await all_of(*(_Placing(live, number, spec, folder, home, report, found).carry_out() for number in numbers))
+        await all_of(
+            *(
+                _Placing(live, number, spec, folder, home, report, found).carry_out()
+                for number in numbers
+            )
+        )
 
 
 def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
     """What will be fetched, in lines, before anything is."""
     count = len(found.items)
-    size = size_words(found.bytes) if all(item.size >= 0 for item in found.items) else "size unknown"
-    lines = [f"{shown(found.source)} to {shown(target)}: {count:,} file{'' if count == 1 else 's'}, {size}"]
+    size = (
+        size_words(found.bytes) if all(item.size >= 0 for item in found.items) else "size unknown"
+    )
+    lines = [
+        f"{shown(found.source)} to {shown(target)}: {count:,} file{'' if count == 1 else 's'}, {size}"
+    ]
     if found.skipped:
         name, why = found.skipped[0]
-        lines.append(f"{shown(found.source)}: {len(found.skipped):,} skipped, as {shown(name)}: {why}")
+        lines.append(
+            f"{shown(found.source)}: {len(found.skipped):,} skipped, as {shown(name)}: {why}"
+        )
     at = live.candidate.offer
     leaves_cloud = found.cloud and at.cloud != "local" and at.cloud != found.cloud
-    if found.bytes and (leaves_cloud or (found.cloud == at.cloud and found.region and found.region != at.region)):
+    if found.bytes and (
+        leaves_cloud or (found.cloud == at.cloud and found.region and found.region != at.region)
+    ):
         out = size_words(found.bytes * len(live.nodes))
         where = f"{found.cloud} {found.region}".strip()
-        lines.append(f"{out} leave {where} for {at.cloud} {at.region}: the bucket's owner pays for traffic")
+        lines.append(
+            f"{out} leave {where} for {at.cloud} {at.region}: the bucket's owner pays for traffic"
+        )
     return lines
 
 
@@ -84,7 +106,14 @@ class _Placing:
     """What goes to one node."""
 
     def __init__(
-        self, live: LiveCluster, number: int, spec: Spec, folder: Path, home: Path, report: Report, found: dict[str, Found]
+        self,
+        live: LiveCluster,
+        number: int,
+        spec: Spec,
+        folder: Path,
+        home: Path,
+        report: Report,
+        found: dict[str, Found],
     ) -> None:
         self._live, self._number, self._spec = live, number, spec
         self._folder, self._home, self._report, self._found = folder, home, report, found

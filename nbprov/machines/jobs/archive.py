@@ -78,14 +78,20 @@ class KeptJobs:
         self.keep_logs(run_id, job, texts)
         first = self.path(run_id, job.id)
         told = {f.name: getattr(job, f.name) for f in fields(job) if f.name != "kept"}
-        _write(first.with_suffix(".json"), json.dumps({"version": 1, "cluster": cluster, "job": told}))
+        _write(
+            first.with_suffix(".json"), json.dumps({"version": 1, "cluster": cluster, "job": told})
+        )
         with contextlib.suppress(OSError):
             os.utime(first.parent)
 
     def has(self, run_id: str, job: Job) -> bool:
         """Whether the end of this job is kept."""
         found = self._read(self.path(run_id, job.id).with_suffix(".json"))
-        return found is not None and found.state not in LIVE and (found.state, found.created) == (job.state, job.created)
+        return (
+            found is not None
+            and found.state not in LIVE
+            and (found.state, found.created) == (job.state, job.created)
+        )
 
     def jobs(self, run_id: str, *, is_over: bool = False) -> list[Job]:
         """The jobs of a run that are kept, oldest first.
@@ -97,8 +103,15 @@ class KeptJobs:
         """
         if not _SAFE.fullmatch(run_id):
             return []
-        found = [job for path in (self.folder / run_id).glob("*.json") if (job := self._read(path)) is not None]
-        lost = [replace(job, state="lost", position=None) if is_over and not job.is_over else job for job in found]
+        found = [
+            job
+            for path in (self.folder / run_id).glob("*.json")
+            if (job := self._read(path)) is not None
+        ]
+        lost = [
+            replace(job, state="lost", position=None) if is_over and not job.is_over else job
+            for job in found
+        ]
         return sorted(lost, key=lambda job: (job.created, job.id))
 
     def log(self, run_id: str, job_id: str, node: int = 0) -> str | None:
@@ -118,10 +131,16 @@ class KeptJobs:
         except (OSError, ValueError, KeyError, TypeError):
             return None  # not there, or not ours
 
-    def prune(self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES, run_size: int = RUN_BYTES) -> None:
+    def prune(
+        self, *, seconds: Seconds = KEPT_SECONDS, size: int = KEPT_BYTES, run_size: int = RUN_BYTES
+    ) -> None:
         """Delete what is too old, and the oldest of what is too much. Never raises."""
         try:
-            runs = sorted((path for path in self.folder.iterdir() if path.is_dir()), key=lambda p: p.stat().st_mtime, reverse=True)
+            runs = sorted(
+                (path for path in self.folder.iterdir() if path.is_dir()),
+                key=lambda p: p.stat().st_mtime,
+                reverse=True,
+            )
             total = 0
             for path in runs:
                 total += _within(path, run_size)
@@ -136,7 +155,9 @@ class KeptJobs:
 def _within(folder: Path, size: int) -> int:
     """Delete the oldest logs of a run that are too much; the bytes that are left."""
     total = 0
-    for number, file in enumerate(sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)):
+    for number, file in enumerate(
+        sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime, reverse=True)
+    ):
         length = file.stat().st_size
         if total + length > size or number >= RUN_FILES:
             file.unlink(missing_ok=True)
@@ -149,7 +170,11 @@ def _write(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         with open(
-            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8", errors="replace", newline=""
+            os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+            "w",
+            encoding="utf-8",
+            errors="replace",
+            newline="",
         ) as file:
             file.write(text)
         draft.replace(path)

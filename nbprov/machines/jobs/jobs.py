@@ -137,7 +137,12 @@ async def list_jobs(live: LiveCluster) -> list[Job]:
     if isinstance(asked[0], BaseException):
         raise asked[0]
     # One of an id a node: a machine that tells more of them is not believed.
-    told = [{} if isinstance(tasks, BaseException) else {j.id: j for t in tasks if (j := Job.of(t)) is not None} for tasks in asked]
+    told = [
+        {}
+        if isinstance(tasks, BaseException)
+        else {j.id: j for t in tasks if (j := Job.of(t)) is not None}
+        for tasks in asked
+    ]
 
     def whole(head: Job) -> Job:
         parts = [head]
@@ -164,7 +169,9 @@ def joined(parts: Sequence[Job]) -> Job:
         state = next(s for s in WORST_FIRST if s in states)
         ended = max((part.ended for part in parts if part.ended is not None), default=None)
     # What brought it down, not what its fall did to the others.
-    blamed = [code for code, s in zip(codes, states, strict=True) if code and s == state] or [code for code in codes if code]
+    blamed = [code for code, s in zip(codes, states, strict=True) if code and s == state] or [
+        code for code in codes if code
+    ]
     return replace(
         head,
         state=state,
@@ -179,12 +186,20 @@ def joined(parts: Sequence[Job]) -> Job:
 def named(jobs: Sequence[Job], name: str) -> Job | None:
     """A job by its id, else the newest of that name; of the spec's own jobs, which may have been started again, the newest."""
     newest = next((j for j in reversed(jobs) if j.name == name), None)
-    return newest if newest is not None and name in RESERVED else next((j for j in jobs if j.id == name), newest)
+    return (
+        newest
+        if newest is not None and name in RESERVED
+        else next((j for j in jobs if j.id == name), newest)
+    )
 
 
 def no_job(cluster: str, name: str, jobs: Iterable[Job]) -> NotFound:
     """The error where a cluster has no such job, naming those there are."""
-    return NotFound(f"{cluster} has no job {name!r}", hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}", code="job.not-found")
+    return NotFound(
+        f"{cluster} has no job {name!r}",
+        hint=f"its jobs: {', '.join(j.id for j in jobs) or 'none'}",
+        code="job.not-found",
+    )
 
 
 async def find_job(live: LiveCluster, name: str) -> Job:
@@ -207,7 +222,9 @@ async def find_job(live: LiveCluster, name: str) -> Job:
 
 async def job_end(live: LiveCluster, job: Job) -> Job:
     """Wait until every part of a job has ended; how."""
-    ended = await asyncio.gather(*(_part_end(node, job.id) for node in live.nodes[: job.nodes] if not node.missing))
+    ended = await asyncio.gather(
+        *(_part_end(node, job.id) for node in live.nodes[: job.nodes] if not node.missing)
+    )
     parts = [part for task in ended if task is not None and (part := Job.of(task)) is not None]
     return joined(parts) if parts else job
 
@@ -235,7 +252,11 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
     """
     jobs = await list_jobs(live)
     chosen = []
-    for name in names if names is not None else [job.id for job in jobs if not job.is_over and job.name not in STEPS]:
+    for name in (
+        names
+        if names is not None
+        else [job.id for job in jobs if not job.is_over and job.name not in STEPS]
+    ):
         job = named(jobs, name)
         if job is None:
             raise no_job(live.name, name, jobs)
@@ -248,7 +269,9 @@ async def cancel_jobs(live: LiveCluster, names: Sequence[str] | None) -> list[Jo
             if rank < max(job.nodes, len(job.parts)):
                 await _cancel_part(node, job)
 
-    done = await asyncio.gather(*(on_node(rank, node) for rank, node in enumerate(live.nodes)), return_exceptions=True)
+    done = await asyncio.gather(
+        *(on_node(rank, node) for rank, node in enumerate(live.nodes)), return_exceptions=True
+    )
     failed = {rank: error for rank, error in enumerate(done) if isinstance(error, BaseException)}
     for error in failed.values():
         if not isinstance(error, NbprovError):
@@ -271,7 +294,11 @@ async def all_done(asked: Iterable[Any]) -> None:
 
 async def cancel_parts(live: LiveCluster, job: Job) -> None:
     """Ask each node to end its part of a job."""
-    await all_done(_cancel_part(node, job) for node in live.nodes[: max(job.nodes, len(job.parts))] if not node.missing)
+    await all_done(
+        _cancel_part(node, job)
+        for node in live.nodes[: max(job.nodes, len(job.parts))]
+        if not node.missing
+    )
 
 
 async def _cancel_part(node: Node, job: Job) -> None:

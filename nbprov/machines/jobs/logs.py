@@ -66,7 +66,12 @@ class Writer:
         """The text of one output; empty where it has none."""
         if output.kind == "gap":
             first, last = output.content.get("from"), output.content.get("to")
-            kind, text = "note", DROPPED.format(last - first + 1 if type(first) is int and type(last) is int else "some")
+            kind, text = (
+                "note",
+                DROPPED.format(
+                    last - first + 1 if type(first) is int and type(last) is int else "some"
+                ),
+            )
         elif output.kind in ("stdout", "stderr", "note"):
             kind, text = output.kind, clean_text(output.text)
         else:
@@ -99,7 +104,9 @@ class Tail:
         while len(self._pieces) > 1:
             first = self._pieces[0]
             lines = first.count("\n")
-            is_too_much = self._held - len(first) > self._size or (self._most is not None and self._lines - lines > self._most)
+            is_too_much = self._held - len(first) > self._size or (
+                self._most is not None and self._lines - lines > self._most
+            )
             if not is_too_much:
                 return
             self._pieces.popleft()
@@ -112,7 +119,9 @@ class Tail:
         text = "".join(self._pieces)
         start = max(0, len(text) - self._size)
         if start:
-            start = text.find("\n", start - 1, -1) + 1 or start  # not in the middle of a line, unless there is but one
+            start = (
+                text.find("\n", start - 1, -1) + 1 or start
+            )  # not in the middle of a line, unless there is but one
         if self._most is not None:
             place = len(text) - text.endswith("\n")
             for _ in range(self._most):
@@ -147,7 +156,9 @@ def node_of(live: LiveCluster, job: Job, node: int) -> Node:
     return one_node(live, node)
 
 
-async def read_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None, size: int = LOG_BYTES) -> Log:
+async def read_log(
+    live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None, size: int = LOG_BYTES
+) -> Log:
     """The output of a job so far, or its last lines.
 
     Raises
@@ -193,7 +204,9 @@ async def _last(agent: AgentClient, cluster: str, id: str) -> int:
         raise no_job(cluster, id, ()) from None
 
 
-async def follow_log(live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None) -> AsyncGenerator[str, None]:
+async def follow_log(
+    live: LiveCluster, job: Job, *, node: int = 0, lines: int | None = None
+) -> AsyncGenerator[str, None]:
     """The last lines of a job's output, then what comes, to its end. Leaving the loop does not touch the job."""
     agent = agent_of(node_of(live, job, node))
     known = await _last(agent, live.name, job.id)

@@ -108,8 +108,13 @@ class JobKeeper:
             self._heard[live.run_id] = live
             agents[0].on_ending.add(partial(self._machine_ends, live))
         now = self.engine.clock.elapsed()
-        unfinished = any(run_id == live.run_id and state in LIVE for (run_id, _), (state, _) in self._told.items())
-        if not all(agent.is_linked for agent in agents) and (not unfinished or now - self._looked.get(live.run_id, 0.0) < LOST_EVERY):
+        unfinished = any(
+            run_id == live.run_id and state in LIVE
+            for (run_id, _), (state, _) in self._told.items()
+        )
+        if not all(agent.is_linked for agent in agents) and (
+            not unfinished or now - self._looked.get(live.run_id, 0.0) < LOST_EVERY
+        ):
             return False
         self._looked[live.run_id] = now
         return True
@@ -124,14 +129,25 @@ class JobKeeper:
             async with asyncio.timeout(LAST_SECONDS):
                 await self.look(live, unfinished=True)
         except Exception as error:
-            log.warning("%s: the logs of its jobs were not all kept before it was ended by its guards: %r", live.name, error)
+            log.warning(
+                "%s: the logs of its jobs were not all kept before it was ended by its guards: %r",
+                live.name,
+                error,
+            )
 
     async def look(self, live: LiveCluster, *, unfinished: bool = False) -> None:
         """Keep what ended since the last look; with `unfinished` what runs and waits, too."""
-        async with asyncio.timeout(LOOK_SECONDS), self._looking.setdefault(live.run_id, asyncio.Lock()):
+        async with (
+            asyncio.timeout(LOOK_SECONDS),
+            self._looking.setdefault(live.run_id, asyncio.Lock()),
+        ):
             jobs = await list_jobs(live)
             ids = {job.id for job in jobs}
-            self._broken = {key: since for key, since in self._broken.items() if key[0] != live.run_id or key[1] in ids}
+            self._broken = {
+                key: since
+                for key, since in self._broken.items()
+                if key[0] != live.run_id or key[1] in ids
+            }
             self._tell_ledger(live.run_id, jobs)
             for job in jobs:
                 if job.is_over or unfinished:
@@ -141,9 +157,14 @@ class JobKeeper:
 
     def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
         if any((run_id, job.id) not in self._told for job in jobs):
-            self._told |= {(run_id, row["job_id"]): (row["state"], row["exit_code"]) for row in self.engine.ledger.jobs(run_id)}
+            self._told |= {
+                (run_id, row["job_id"]): (row["state"], row["exit_code"])
+                for row in self.engine.ledger.jobs(run_id)
+            }
         told = {id: how for (known, id), how in self._told.items() if known == run_id}
-        changed = [job for job in jobs if job.id in told and told[job.id] != (job.state, job.exit_code)]
+        changed = [
+            job for job in jobs if job.id in told and told[job.id] != (job.state, job.exit_code)
+        ]
         # A machine that invents jobs does not fill the ledger.
         new = [job for job in jobs if job.id not in told][: max(0, MOST_JOBS - len(told))]
         for job in [*changed, *new][:TOLD_AT_ONCE]:
@@ -152,7 +173,9 @@ class JobKeeper:
 
     async def _keep(self, live: LiveCluster, job: Job) -> None:
         key = (live.run_id, job.id, job.created)
-        if key in self._kept or (job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))):
+        if key in self._kept or (
+            job.is_over and await self._in_worker(lambda: self.store.has(live.run_id, job))
+        ):
             self._kept.add(key)
             return
         if len(self._kept) > MOST_KEPT:
@@ -161,8 +184,14 @@ class JobKeeper:
         try:
             for first in range(0, count, LOGS_AT_ONCE):
                 nodes = range(first, min(count, first + LOGS_AT_ONCE))
-                logs = await asyncio.gather(*(read_log(live, job, node=node) for node in nodes), return_exceptions=True)
-                texts = {n: self._hide(found.text) for n, found in zip(nodes, logs, strict=True) if not isinstance(found, BaseException)}
+                logs = await asyncio.gather(
+                    *(read_log(live, job, node=node) for node in nodes), return_exceptions=True
+                )
+                texts = {
+                    n: self._hide(found.text)
+                    for n, found in zip(nodes, logs, strict=True)
+                    if not isinstance(found, BaseException)
+                }
                 read += len(texts)
                 await self._in_worker(partial(self.store.keep_logs, live.run_id, job, texts))
             await self._in_worker(lambda: self.store.keep(live.run_id, live.name, job, {}))
@@ -188,7 +217,9 @@ class JobKeeper:
 
     async def before_the_end(self, row: ClusterRow) -> None:
         """Keep the logs of a cluster that is about to be stopped or ended. Takes `LAST_SECONDS` at most, and never raises but when cancelled."""
-        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or await self._in_worker(lambda: self._is_all_kept(row.run_id)):
+        if row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or await self._in_worker(
+            lambda: self._is_all_kept(row.run_id)
+        ):
             return
         try:
             async with asyncio.timeout(LAST_SECONDS):
@@ -197,7 +228,9 @@ class JobKeeper:
                     await agent_of(live.head).jobs()
                 await self.look(live, unfinished=True)
         except Exception as error:
-            log.warning("%s: the logs of its jobs were not all kept before its end: %r", row.name, error)
+            log.warning(
+                "%s: the logs of its jobs were not all kept before its end: %r", row.name, error
+            )
 
     def _is_all_kept(self, run_id: str) -> bool:
         """Whether no job is known whose end is not kept: then there is nothing to wait for."""

@@ -66,24 +66,36 @@ class JobRequest:
             With the code `job.empty`, `job.name`, `job.gpus`, `job.nodes`, `job.env` or `job.after`.
         """
         if not self.script.strip():
-            raise JobError("the job's script is empty", hint="write it below the line, or after --", code="job.empty")
+            raise JobError(
+                "the job's script is empty",
+                hint="write it below the line, or after --",
+                code="job.empty",
+            )
         if not _NAME.fullmatch(self.name) or self.name in RESERVED:
             raise JobError(
                 f"{self.name!r} cannot be a job's name",
                 hint=f"letters, digits, - and _, a letter first, at most {MOST_NAME}; setup, run and agent are taken",
                 code="job.name",
             )
-        if self.gpus is not None and not (0 <= self.gpus < 1 or (self.gpus < 10_000 and self.gpus == int(self.gpus))):
+        if self.gpus is not None and not (
+            0 <= self.gpus < 1 or (self.gpus < 10_000 and self.gpus == int(self.gpus))
+        ):
             raise JobError(
                 f"a job cannot ask for {self.gpus:g} GPUs",
                 hint="a whole number, a share of one below 1 (0.5), or 0 for none",
                 code="job.gpus",
             )
         if self.nodes is not None and self.nodes < 1:
-            raise JobError(f"a job cannot have {self.nodes} nodes", hint="--nodes all, or a number from 1 on", code="job.nodes")
+            raise JobError(
+                f"a job cannot have {self.nodes} nodes",
+                hint="--nodes all, or a number from 1 on",
+                code="job.nodes",
+            )
         wrong = [name for name in self.env if not _VARIABLE.fullmatch(name)]
         if wrong:
-            raise JobError(f"{wrong[0]!r} cannot be the name of a variable", hint="NAME=VALUE", code="job.env")
+            raise JobError(
+                f"{wrong[0]!r} cannot be the name of a variable", hint="NAME=VALUE", code="job.env"
+            )
         if self.after and self.nodes != 1:
             raise JobError(
                 "a job of several nodes cannot come after a job by name",
@@ -111,19 +123,30 @@ async def submit_job(live: LiveCluster, wanted: JobRequest, known: Iterable[str]
     count = len(live.nodes) if wanted.nodes is None else wanted.nodes
     if count > len(live.nodes):
         has = f"{len(live.nodes)} node{'' if len(live.nodes) == 1 else 's'}"
-        raise JobError(f"{live.name} has {has}, the job asks for {count}", hint=f"--nodes {len(live.nodes)}", code="job.nodes")
+        raise JobError(
+            f"{live.name} has {has}, the job asks for {count}",
+            hint=f"--nodes {len(live.nodes)}",
+            code="job.nodes",
+        )
     for node in live.nodes[:count]:
         check_there(node)
     jobs = await list_jobs(live)
     for name in wanted.after:
         if named(jobs, name) is None:
             raise no_job(live.name, name, jobs)
-    wanted = replace(wanted, after=tuple(job.id for name in wanted.after if (job := named(jobs, name)) is not None))
-    number = 1 + max((int(n) for n in _numbers(wanted.name, {*known, *(job.id for job in jobs)})), default=0)
+    wanted = replace(
+        wanted,
+        after=tuple(job.id for name in wanted.after if (job := named(jobs, name)) is not None),
+    )
+    number = 1 + max(
+        (int(n) for n in _numbers(wanted.name, {*known, *(job.id for job in jobs)})), default=0
+    )
     nonce = uuid.uuid4().hex
     while True:
         try:
-            return await submit_parts(live, live.nodes[:count], f"{wanted.name}-{number}", nonce, wanted)
+            return await submit_parts(
+                live, live.nodes[:count], f"{wanted.name}-{number}", nonce, wanted
+            )
         except AgentError as error:
             if error.code != "agent.taken":
                 raise _refused(live, error) from error
@@ -149,10 +172,16 @@ def _refused(live: LiveCluster, error: AgentError) -> NbprovError:
     if code not in hints:
         return error
     words = "the agent there has no queue" if code == "unknown-op" else error.message
-    return JobError(f"{live.name}: {words}", hint=hints[code], code=f"job.{'old-agent' if code == 'unknown-op' else code}")
+    return JobError(
+        f"{live.name}: {words}",
+        hint=hints[code],
+        code=f"job.{'old-agent' if code == 'unknown-op' else code}",
+    )
 
 
-async def submit_parts(live: LiveCluster, nodes: Sequence[Node], id: str, nonce: str, wanted: JobRequest) -> Job:
+async def submit_parts(
+    live: LiveCluster, nodes: Sequence[Node], id: str, nonce: str, wanted: JobRequest
+) -> Job:
     """Give each of these nodes its part of a job. With several, no part begins before every node has its own.
 
     The first node's queue decides: it holds one job's place at a time until that is on all nodes, so that every node has the same jobs in the
@@ -188,7 +217,10 @@ async def submit_parts(live: LiveCluster, nodes: Sequence[Node], id: str, nonce:
             await all_done(agent_of(node).release_job(id) for node in nodes[1:])
             head = await agent_of(nodes[0]).release_job(id)
         except BaseException:
-            await asyncio.gather(*(agent_of(node).cancel_job(id, nonce=nonce) for node in nodes), return_exceptions=True)
+            await asyncio.gather(
+                *(agent_of(node).cancel_job(id, nonce=nonce) for node in nodes),
+                return_exceptions=True,
+            )
             raise
     job = Job.of(head)
     assert job is not None, "the id is ours"
@@ -212,5 +244,7 @@ async def _placed_first(place: Any, node: Node) -> TaskInfo:
 def _variables(live: LiveCluster, node: Node, gpus: float | None) -> dict[str, str]:
     found = node_environment(live, node)
     if gpus is not None:
-        found |= dict.fromkeys((name for name in found if name.endswith("_NUM_GPUS_PER_NODE")), str(math.ceil(gpus)))
+        found |= dict.fromkeys(
+            (name for name in found if name.endswith("_NUM_GPUS_PER_NODE")), str(math.ceil(gpus))
+        )
     return found

@@ -9,7 +9,15 @@ from dataclasses import replace
 from nbprov.machines.remote_file import read_far
 from nbprov.provisioning.live_cluster import LiveCluster
 
-from .requirement_files import CHOSEN, LOCK, MOST_BYTES, PROJECT, PythonFiles, PythonSource, check_lock
+from .requirement_files import (
+    CHOSEN,
+    LOCK,
+    MOST_BYTES,
+    PROJECT,
+    PythonFiles,
+    PythonSource,
+    check_lock,
+)
 
 
 async def read_there(live: LiveCluster, source: PythonSource, clone: str) -> PythonSource:

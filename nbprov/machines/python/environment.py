@@ -80,9 +80,13 @@ class Made:
             words, packages = [None], ()
         # What it says is shown: a word is a word.
         shown = [*words[1:3], *(word for package in packages for word in package)]
-        if not all(isinstance(word, str) for word in words) or not all(isinstance(w, str) and _WORD.fullmatch(w) for w in shown):
+        if not all(isinstance(word, str) for word in words) or not all(
+            isinstance(w, str) and _WORD.fullmatch(w) for w in shown
+        ):
             raise PythonDiffers(
-                f"node {node} does not say which Python it has", hint="run the %%provision cell again", code="python.no-record"
+                f"node {node} does not say which Python it has",
+                hint="run the %%provision cell again",
+                code="python.no-record",
             )
         return cls(node, words[0], words[1], words[2], words[3], packages)
 
@@ -93,14 +97,18 @@ def job_script(request: dict[str, object]) -> str:
     return f"exec python3 -u - <<'{_END}'\n{loading(PROGRAM)}{start}{_END}\n"
 
 
-async def start_python(steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = "") -> str:
+async def start_python(
+    steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
+) -> str:
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
     def goes_on(job: TaskInfo) -> bool:
         return not job.is_over and known is not None and source.is_source_of(str(known["command"]))
 
     known = steps.known(PYTHON)
-    return await steps.start(node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on)
+    return await steps.start(
+        node, PYTHON, job_script(source.request(lock=lock, python=python)), reuse=goes_on
+    )
 
 
 async def see_made(steps: Steps, node: Node, id: str) -> None:
@@ -120,7 +128,9 @@ async def see_made(steps: Steps, node: Node, id: str) -> None:
             raise
         with contextlib.suppress(NbprovError, TimeoutError):
             await agent_of(node).cancel_job(id)
-        raise _too_long(steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended") from None
+        raise _too_long(
+            steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended"
+        ) from None
     if code == TOO_LONG:
         raise _too_long(steps, node, tail, "took too long")
     if code != 0:
@@ -131,7 +141,8 @@ def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> Pytho
     name = steps.live.name
     where = f" on node {node.instance.node}" if len(steps.live.nodes) > 1 else ""
     return PythonTimeout(
-        f"{name}: python{where} {said}; its last words:" + "".join(f"\n    {line.rstrip()}" for line in tail),
+        f"{name}: python{where} {said}; its last words:"
+        + "".join(f"\n    {line.rstrip()}" for line in tail),
         hint=f"what was downloaded is kept: run the cell again. If it stands still: does the machine reach its index (%%on {name} --bash)? Is"
         " a package compiled there, of which another version has a wheel?",
     )
@@ -148,7 +159,9 @@ async def make_as_the_head(steps: Steps, node: Node) -> None:
         If the head does not say what it has, or if the node has something else after all.
     """
     head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
-    await see_made(steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python))
+    await see_made(
+        steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python)
+    )
     check_same([head, await read_made(node)])
 
 
@@ -172,7 +185,11 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         others = live.nodes[1:]
 
         async def as_the_head(node: Node) -> None:
-            await see_made(steps, node, await start_python(steps, node, source, lock=first.lock, python=first.python))
+            await see_made(
+                steps,
+                node,
+                await start_python(steps, node, source, lock=first.lock, python=first.python),
+            )
 
         ended = await asyncio.gather(*map(as_the_head, others), return_exceptions=True)
         for error in filter(None, ended):
@@ -203,13 +220,17 @@ def check_same(made: Sequence[Made]) -> None:
         else:
             continue
         raise PythonDiffers(
-            said, hint="give the exact version of Python (3.12.4), and a lock or exact requirements, and run the cell again"
+            said,
+            hint="give the exact version of Python (3.12.4), and a lock or exact requirements, and run the cell again",
         )
 
 
 def _differences(head: dict[str, str], other: dict[str, str]) -> str:
     names = sorted(name for name in head.keys() | other.keys() if head.get(name) != other.get(name))
-    told = [f"{name} {other.get(name, 'missing')} instead of {head.get(name, 'none')}" for name in names[:NAMED]]
+    told = [
+        f"{name} {other.get(name, 'missing')} instead of {head.get(name, 'none')}"
+        for name in names[:NAMED]
+    ]
     return ", ".join(told) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
@@ -234,7 +255,10 @@ async def read_made(node: Node) -> Made:
     PythonDiffers
         If it does not say.
     """
-    return Made.of(node.instance.node, (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"))
+    return Made.of(
+        node.instance.node,
+        (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"),
+    )
 
 
 async def read_asked(node: Node) -> PythonSource:

@@ -51,12 +51,20 @@ def why_stale(lock: str, project: str) -> str:
     known = _table(package.get("metadata"))
     told = []
     dynamic = about.get("dynamic")
-    if not (isinstance(dynamic, list) and {"dependencies", "optional-dependencies"} & set(map(str, dynamic))):
+    if not (
+        isinstance(dynamic, list)
+        and {"dependencies", "optional-dependencies"} & set(map(str, dynamic))
+    ):
         lists = [about.get("dependencies"), *_table(about.get("optional-dependencies")).values()]
         told += _differences(_asked(lists), _locked(known.get("requires-dist")), name)
-    asked, locked = _groups(table), {plain(key): value for key, value in _table(known.get("requires-dev")).items()}
+    asked, locked = (
+        _groups(table),
+        {plain(key): value for key, value in _table(known.get("requires-dev")).items()},
+    )
     for group in sorted(asked.keys() | locked.keys()):
-        told += _differences(_asked([asked.get(group, [])]), _locked(locked.get(group)), name, f" (group {group})")
+        told += _differences(
+            _asked([asked.get(group, [])]), _locked(locked.get(group)), name, f" (group {group})"
+        )
     said = ", ".join(told[:NAMED]) + (f" and {len(told) - NAMED} more" if len(told) > NAMED else "")
     return "".join(letter if letter.isprintable() else "?" for letter in said)
 
@@ -100,7 +108,11 @@ def _own(table: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     packages = table.get("package")
     for package in packages if isinstance(packages, list) else []:
         source = _table(_table(package).get("source"))
-        if _table(package).get("name") == name and source.keys() & {"virtual", "editable", "directory"}:
+        if _table(package).get("name") == name and source.keys() & {
+            "virtual",
+            "editable",
+            "directory",
+        }:
             return _table(package)
     return None
 
@@ -158,8 +170,13 @@ def _add(found: Bounds, name: str, bounds: str) -> None:
 
 
 def _differences(asked: Bounds, locked: Bounds, own: str, where: str = "") -> list[str]:
-    told = [f"{name} is not in the lock{where}" for name in sorted(asked.keys() - locked.keys() - {own})]
-    told += [f"{name} is in the lock alone{where}" for name in sorted(locked.keys() - asked.keys() - {own})]
+    told = [
+        f"{name} is not in the lock{where}" for name in sorted(asked.keys() - locked.keys() - {own})
+    ]
+    told += [
+        f"{name} is in the lock alone{where}"
+        for name in sorted(locked.keys() - asked.keys() - {own})
+    ]
     for name in sorted(asked.keys() & locked.keys() - {own}):
         wanted, held = asked[name], locked[name]
         if wanted is None or held is None or wanted == held:

@@ -25,7 +25,9 @@ LOCK, CHOSEN = "uv.lock", ".python-version"
 PROJECT = (LOCK, "pyproject.toml")
 """The files of a lock that must be there."""
 
-_OPTION = re.compile(r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^#]+?)\s*(?:#.*)?")
+_OPTION = re.compile(
+    r"\s*(?P<option>-r|--requirement|-c|--constraint)(?:\s+|=)(?P<path>[^#]+?)\s*(?:#.*)?"
+)
 _LOCAL = re.compile(
     r"\s*(?:-e\b|--editable\b|\.{1,2}(?:/|\\|\s|$|\[)|/|~|file:|(?:-f|--find-links|-i|--(?:extra-)?index-url)[\s=]+[./~])|[^#]*@\s*file:"
 )
@@ -67,7 +69,9 @@ class PythonSource:
         """A digest of what a cell asks for: that of the files, or, where these are in a clone, of their place."""
         if not self.there:
             return self.key
-        return hashlib.sha256(json.dumps([self.version, self.there, self.clone]).encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(
+            json.dumps([self.version, self.there, self.clone]).encode("utf-8", "surrogatepass")
+        ).hexdigest()
 
     @property
     def noted(self) -> str:
@@ -90,10 +94,19 @@ class PythonSource:
 
     def request(self, *, lock: str = "", python: str = "") -> dict[str, object]:
         """What the machine is asked for; with the exact list and version of another node where it shall have the same."""
-        return {"key": self.key, "kind": self.kind, "version": self.version, "files": dict(self.files), "lock": lock, "python": python}
+        return {
+            "key": self.key,
+            "kind": self.kind,
+            "version": self.version,
+            "files": dict(self.files),
+            "lock": lock,
+            "python": python,
+        }
 
 
-def read_source(python: PythonEnvironment | None, folder: Path, workdir: str | Repository = "") -> PythonSource | None:
+def read_source(
+    python: PythonEnvironment | None, folder: Path, workdir: str | Repository = ""
+) -> PythonSource | None:
     """Read what `python` names, relative to a folder; None where the spec asks for no environment.
 
     A lock beside a `workdir` that is a git repository is one of that repository, and is read on the machine (`python_there.py`).
@@ -105,18 +118,33 @@ def read_source(python: PythonEnvironment | None, folder: Path, workdir: str | R
     """
     if python is None:
         return None
-    if python.lock and isinstance(workdir, Repository) and not Path(python.lock).expanduser().is_absolute():
+    if (
+        python.lock
+        and isinstance(workdir, Repository)
+        and not Path(python.lock).expanduser().is_absolute()
+    ):
         return PythonSource(
-            "project", python.version, label=str(python), there=_in_clone(python.lock), clone=f"{workdir.url}\n{workdir.ref}"
+            "project",
+            python.version,
+            label=str(python),
+            there=_in_clone(python.lock),
+            clone=f"{workdir.url}\n{workdir.ref}",
         )
     if python.lock:
-        return PythonSource("project", python.version, _project(folder / Path(python.lock).expanduser()), str(python))
+        return PythonSource(
+            "project",
+            python.version,
+            _project(folder / Path(python.lock).expanduser()),
+            str(python),
+        )
     if not python.file:
         text = "".join(f"{line}\n" for line in python.requirements)
         return PythonSource("requirements", python.version, {"requirements.in": text}, str(python))
     path = folder / Path(python.file).expanduser()
     if path.suffix.lower() == ".toml":
-        return PythonSource("requirements", python.version, {"pyproject.toml": _text(path)}, str(python))
+        return PythonSource(
+            "requirements", python.version, {"pyproject.toml": _text(path)}, str(python)
+        )
     files: dict[Path, tuple[str, str]] = {}
     _include(path, files)
     return PythonSource("requirements", python.version, dict(files.values()), str(python))
@@ -149,9 +177,17 @@ def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renew
     try:
         why = why_stale(files[LOCK], files["pyproject.toml"])
     except Unreadable as error:
-        raise PythonFiles(f"{place}: {shown(str(error), MOST_WORDS)}", hint="uv lock says more", code="python.lock") from None
+        raise PythonFiles(
+            f"{place}: {shown(str(error), MOST_WORDS)}",
+            hint="uv lock says more",
+            code="python.lock",
+        ) from None
     if why:
-        raise PythonFiles(f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}", hint=renew, code="python.stale-lock")
+        raise PythonFiles(
+            f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}",
+            hint=renew,
+            code="python.stale-lock",
+        )
 
 
 def _in_clone(lock: str) -> str:
@@ -172,7 +208,10 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
     if place in files:
         return files[place][0]
     if len(files) >= MOST_FILES:
-        raise PythonFiles(f"{path}: more than {MOST_FILES} files include each other", hint="name the packages in fewer files")
+        raise PythonFiles(
+            f"{path}: more than {MOST_FILES} files include each other",
+            hint="name the packages in fewer files",
+        )
     root = next(iter(files), place).parent
     if not place.is_relative_to(root) and place.suffix not in INCLUDED:
         # What is read here goes to a machine: `-r ../../.aws/credentials` in somebody's repository must not take it there.
@@ -204,10 +243,20 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise PythonFiles(f"{path} is larger than {MOST_BYTES / 1e6:g} MB", hint="is it the file you mean?")
+            raise PythonFiles(
+                f"{path} is larger than {MOST_BYTES / 1e6:g} MB", hint="is it the file you mean?"
+            )
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise PythonFiles(f"{path} is not a text in UTF-8", hint="save it as UTF-8") from None
     except OSError as error:
-        hint = "uv lock makes it" if path.name == "uv.lock" else "python: reads files here, relative to the notebook's folder"
-        raise PythonFiles(f"python: {path} cannot be read: {error.strerror or error}", hint=hint, code="python.missing") from None
+        hint = (
+            "uv lock makes it"
+            if path.name == "uv.lock"
+            else "python: reads files here, relative to the notebook's folder"
+        )
+        raise PythonFiles(
+            f"python: {path} cannot be read: {error.strerror or error}",
+            hint=hint,
+            code="python.missing",
+        ) from None

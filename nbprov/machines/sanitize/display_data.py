@@ -25,7 +25,9 @@ _PICTURES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 # Forms whose viewers take data and run none of it. Others of the kind do: `application/vnd.bokehjs_exec…` is a program, and viewers of maps write
 # the properties of a GeoJSON into the page as HTML.
-_DATA = re.compile(r"application/json\Z|application/vnd\.(?:plotly\.v\d+|dataresource|nteract\.data-explorer)\+json\Z")
+_DATA = re.compile(
+    r"application/json\Z|application/vnd\.(?:plotly\.v\d+|dataresource|nteract\.data-explorer)\+json\Z"
+)
 _MAP = "application/geo+json"
 _VEGA = re.compile(r"application/vnd\.(vega|vegalite)\.v(\d{1,2})(?:\.\d{1,2}){0,2}\+json\Z")
 _ACTIVE_MARKDOWN = re.compile(r"[<&]|\]\s*[(\[:]")
@@ -46,7 +48,11 @@ def safe_content(kind: str, content: Any, namespace: str) -> Bundle:
     content = content if isinstance(content, Mapping) else {}
     if kind == "clear_output":
         return {"wait": content.get("wait") is True}
-    safe: Bundle = {"data": safe_data(content.get("data")), "metadata": safe_metadata(content.get("metadata")), "transient": {}}
+    safe: Bundle = {
+        "data": safe_data(content.get("data")),
+        "metadata": safe_metadata(content.get("metadata")),
+        "transient": {},
+    }
     transient = content.get("transient")
     if isinstance(transient, Mapping) and isinstance(transient.get("display_id"), str):
         safe["transient"] = {"display_id": foreign_id(namespace, transient["display_id"])}
@@ -55,7 +61,10 @@ def safe_content(kind: str, content: Any, namespace: str) -> Bundle:
 
 def foreign_id(namespace: str, display_id: str) -> str:
     """A display id that belongs to one sender alone, and to no display of anybody else."""
-    return "nbprov-there-" + hashlib.sha256(f"{namespace}\0{display_id}".encode("utf-8", "replace")).hexdigest()[:32]
+    return (
+        "nbprov-there-"
+        + hashlib.sha256(f"{namespace}\0{display_id}".encode("utf-8", "replace")).hexdigest()[:32]
+    )
 
 
 def safe_data(data: Any) -> Bundle:
@@ -80,9 +89,15 @@ def safe_data(data: Any) -> Bundle:
         if chart and len(chart) <= RICH_LIMIT:
             safe.setdefault("text/html", chart)
     if notes:
-        safe["text/plain"] = "\n".join([*notes, *([safe["text/plain"]] if "text/plain" in safe else [])])
+        safe["text/plain"] = "\n".join(
+            [*notes, *([safe["text/plain"]] if "text/plain" in safe else [])]
+        )
     if not safe:
-        safe["text/plain"] = "[an output from the machine in a form that is not shown: " + ", ".join(_names(data)) + "]"
+        safe["text/plain"] = (
+            "[an output from the machine in a form that is not shown: "
+            + ", ".join(_names(data))
+            + "]"
+        )
     return safe
 
 
@@ -111,11 +126,19 @@ def _vega(mime: str, chart: Any) -> str:
         return ""
     kind, version = form[1].replace("vegalite", "vega-lite"), int(form[2])
     vega = version if kind == "vega" else max(5, version)
-    scripts = [f"vega@{vega}", *([f"vega-lite@{version}"] if kind == "vega-lite" else []), f"vega-embed@{7 if vega > 5 else 6}"]
-    loaded = "".join(f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>' for name in scripts)
+    scripts = [
+        f"vega@{vega}",
+        *([f"vega-lite@{version}"] if kind == "vega-lite" else []),
+        f"vega-embed@{7 if vega > 5 else 6}",
+    ]
+    loaded = "".join(
+        f'<script src="https://cdn.jsdelivr.net/npm/{name}"></script>' for name in scripts
+    )
     # As JSON within a script, in which `</script>` would end it.
     told = json.dumps(chart).replace("<", "\\u003c")
-    return framed(f'{loaded}<div id="chart"></div><script>vegaEmbed("#chart", {told}, {{"mode": "{kind}", "actions": false}})</script>')
+    return framed(
+        f'{loaded}<div id="chart"></div><script>vegaEmbed("#chart", {told}, {{"mode": "{kind}", "actions": false}})</script>'
+    )
 
 
 def _size(value: Any) -> int:
@@ -153,7 +176,9 @@ def _markdown(text: str) -> Bundle:
         return {"text/markdown": clean_text(text)}
     # It may hold any HTML, and links of any kind: it is shown as it was written.
     return (
-        {"text/html": f'<pre style="white-space: pre-wrap">{html.escape(clean_text(text), quote=False)}</pre>'}
+        {
+            "text/html": f'<pre style="white-space: pre-wrap">{html.escape(clean_text(text), quote=False)}</pre>'
+        }
         if not has_active_tex(text)
         else {}
     )
@@ -170,7 +195,11 @@ def safe_metadata(metadata: Any) -> Bundle:
     safe: Bundle = {}
     for mime, values in (metadata if isinstance(metadata, Mapping) else {}).items():
         if mime in _PICTURES and isinstance(values, Mapping):
-            kept = {key: values[key] for key in ("width", "height") if type(values.get(key)) in (int, float) and 0 < values[key] < 20_000}
+            kept = {
+                key: values[key]
+                for key in ("width", "height")
+                if type(values.get(key)) in (int, float) and 0 < values[key] < 20_000
+            }
             if kept:
                 safe[mime] = kept
     return safe

@@ -117,7 +117,9 @@ _ATTRIBUTES = frozenset(
         "width",
     ]
 )
-_LOST_QUIETLY = frozenset(("class", "id", "role", "tabindex", "name", "target", "rel", "halign", "scoped"))
+_LOST_QUIETLY = frozenset(
+    ("class", "id", "role", "tabindex", "name", "target", "rel", "halign", "scoped")
+)
 _PROPERTIES = frozenset(
     [
         "background",
@@ -191,7 +193,20 @@ _VALUE = re.compile(r"[-\w\s#%.,'\"()]{0,200}\Z")
 _CALL = re.compile(r"([\w-]*)\(")
 _CALLS = frozenset(("rgb", "rgba", "hsl", "hsla"))
 _NEGATIVE = re.compile(r"(?:^|\s)-\s*[\d.]")
-_DISPLAYS = frozenset(("block", "inline", "inline-block", "flex", "inline-flex", "none", "table", "table-row", "table-cell", "list-item"))
+_DISPLAYS = frozenset(
+    (
+        "block",
+        "inline",
+        "inline-block",
+        "flex",
+        "inline-flex",
+        "none",
+        "table",
+        "table-row",
+        "table-cell",
+        "list-item",
+    )
+)
 _DATA_PICTURE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/=\s]*\Z")
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x20\x7f]*\Z", re.IGNORECASE)
 
@@ -331,7 +346,10 @@ def inert_html(text: str) -> str | None:
     >>> inert_html("<table class=dataframe><td>1 < 2")
     '<table><td>1 &lt; 2</td></table>'
     """
-    if len(text) > READ_LIMIT or sum(1 for _ in islice(_TORN.finditer(text), MOST_TORN + 1)) > MOST_TORN:
+    if (
+        len(text) > READ_LIMIT
+        or sum(1 for _ in islice(_TORN.finditer(text), MOST_TORN + 1)) > MOST_TORN
+    ):
         return None
     rebuilder = _Rebuilder()
     try:

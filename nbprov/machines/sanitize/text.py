@@ -22,7 +22,9 @@ _STRING_END = re.compile(r"\x07|\x1b\\|\x9c|\x18|\x1a|\n")
 _SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b[ -/]*[0-Z\\-~]")
 _INCOMPLETE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*\Z|\x1b[ -/]*\Z")
 # Besides controls: what turns the order of text around, line ends that only some know, and halves of characters, which no message can carry.
-_SPECIAL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SPECIAL = re.compile(
+    r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class TextFilter:

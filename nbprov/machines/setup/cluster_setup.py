@@ -120,7 +120,11 @@ class _Setup:
         if self.ids or not self._script:
             return
         known = self._steps.known(SETUP)
-        same = known is not None and known["command"] == self._script and known["exit_code"] in (None, 0)
+        same = (
+            known is not None
+            and known["command"] == self._script
+            and known["exit_code"] in (None, 0)
+        )
 
         def goes_on(job: TaskInfo) -> bool:
             return same and (not job.is_over or (job.status == "ok" and not self._again))
@@ -128,23 +132,34 @@ class _Setup:
         def started(node: Node) -> Coroutine[Any, Any, str]:
             # What must come first was on the head alone; on the others it is done by now.
             first = after if node is self._steps.live.head else []
-            return self._steps.start(node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on)
+            return self._steps.start(
+                node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on
+            )
 
         self.ids = list(await asyncio.gather(*map(started, self._steps.live.nodes)))
         self._tell("running")
 
     async def see(self) -> None:
         """Follow it to its end on every node."""
-        steps, ids = self._steps, dict(zip((n.instance.node for n in self._steps.live.nodes), self.ids, strict=True))
+        steps, ids = (
+            self._steps,
+            dict(zip((n.instance.node for n in self._steps.live.nodes), self.ids, strict=True)),
+        )
         try:
-            await steps.on_each(steps.live.nodes, lambda node: steps.follow(node, SETUP, ids[node.instance.node]), SETUP)
+            await steps.on_each(
+                steps.live.nodes,
+                lambda node: steps.follow(node, SETUP, ids[node.instance.node]),
+                SETUP,
+            )
         except SetupFailed as error:
             self._tell("ended", error.exit_code)
             raise
         self._tell("ended", 0)
 
     def _tell(self, state: str, exit_code: int | None = None) -> None:
-        self._steps.ledger.set_job(self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code)
+        self._steps.ledger.set_job(
+            self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code
+        )
 
 
 async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
@@ -157,11 +172,20 @@ async def _start_run(steps: Steps, spec: Spec, after: Sequence[str]) -> None:
     id = latest.id if latest is not None and latest.status != "skipped" else free_id(RUN, jobs)
     # With several nodes, setup is over on all of them by now.
     first = tuple(after) if len(live.nodes) == 1 else ()
-    request = JobRequest(spec.run, RUN, nodes=None, env=steps.env, cwd=WORKDIR if spec.workdir else None, after=first)
+    request = JobRequest(
+        spec.run, RUN, nodes=None, env=steps.env, cwd=WORKDIR if spec.workdir else None, after=first
+    )
     try:
         await submit_parts(live, live.nodes, id, live.run_id, request)
     except AgentError as error:
         if error.code != "agent.unknown-op":
             raise
         for node in live.nodes:  # an agent of an older release that is in use: it has no queue
-            await steps.start(node, RUN, spec.run, cwd=request.cwd, after=first, reuse=lambda job: job.status != "skipped")
+            await steps.start(
+                node,
+                RUN,
+                spec.run,
+                cwd=request.cwd,
+                after=first,
+                reuse=lambda job: job.status != "skipped",
+            )

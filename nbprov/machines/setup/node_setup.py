@@ -57,7 +57,9 @@ async def set_up_node(
 async def _setup(steps: Steps, node: Node, spec: Spec) -> None:
     cwd = WORKDIR if spec.workdir else None
     # One that an earlier kernel started there is followed.
-    id = await steps.start(node, SETUP, spec.setup, cwd=cwd, reuse=lambda job: not job.is_over or job.status == "ok")
+    id = await steps.start(
+        node, SETUP, spec.setup, cwd=cwd, reuse=lambda job: not job.is_over or job.status == "ok"
+    )
     code, tail = await steps.follow(node, SETUP, id)
     if code != 0:
         raise steps.failed(node, SETUP, code, tail)

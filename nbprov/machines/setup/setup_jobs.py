@@ -50,7 +50,11 @@ class SetupFailed(NbprovError):
 def free_id(kind: str, jobs: Sequence[TaskInfo]) -> str:
     """`setup`, and `setup-2` where that is taken."""
     taken = {job.id for job in jobs}
-    return next(name for name in (kind, *(f"{kind}-{n}" for n in range(2, len(jobs) + 3))) if name not in taken)
+    return next(
+        name
+        for name in (kind, *(f"{kind}-{n}" for n in range(2, len(jobs) + 3)))
+        if name not in taken
+    )
 
 
 @dataclass(slots=True)
@@ -94,13 +98,17 @@ class Steps:
         if latest is not None and reuse(latest):
             return latest.id
         if latest is not None and not latest.is_over:
-            await agent.cancel_job(latest.id)  # of an earlier kernel, and of a text that has been corrected since
+            await agent.cancel_job(
+                latest.id
+            )  # of an earlier kernel, and of a text that has been corrected since
         id = free_id(kind, jobs)
         variables = {**node_environment(self.live, node, setup=kind == "setup"), **self.env}
         await agent.run_job(script, name=kind, env=variables, cwd=cwd, after=list(after), id=id)
         return id
 
-    async def follow(self, node: Node, kind: str, id: str, tail: deque[str] | None = None) -> tuple[int, list[str]]:
+    async def follow(
+        self, node: Node, kind: str, id: str, tail: deque[str] | None = None
+    ) -> tuple[int, list[str]]:
         """See a step to its end, its lines told as they come; its exit code (-1 where it never ran) and its last lines.
 
         Parameters
@@ -116,7 +124,10 @@ class Steps:
         def tell(shown: str) -> None:
             for text in shown.splitlines()[-MOST_LINES:]:
                 tail.append(text[:KEPT_OF_A_LINE])
-                self.report(f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}", f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}")
+                self.report(
+                    f"{kind}: {where}{text.strip()[:SHOWN_OF_A_LINE]}",
+                    f"{where}{kind}: {text.rstrip()[:KEPT_OF_A_LINE]}",
+                )
 
         async for output in agent.job_output(id):
             if output.kind in ("stdout", "stderr", "note"):
@@ -129,7 +140,12 @@ class Steps:
         """Keep nodes that wait for others from being ended as idle: a step on one node may take longer than their guards allow."""
         return idle_inhibitor.awake(self.live.nodes if len(self.live.nodes) > 1 else (), MOST_AWAKE)
 
-    async def on_each(self, nodes: Sequence[Node], work: Callable[[Node], Awaitable[tuple[int, list[str]]]], kind: str) -> None:
+    async def on_each(
+        self,
+        nodes: Sequence[Node],
+        work: Callable[[Node], Awaitable[tuple[int, list[str]]]],
+        kind: str,
+    ) -> None:
         """Do a step on some nodes at once and see all of them out.
 
         Raises
@@ -137,7 +153,9 @@ class Steps:
         SetupFailed
             With the last lines of the first node where it failed.
         """
-        for node, (code, tail) in zip(nodes, await asyncio.gather(*(work(node) for node in nodes)), strict=True):
+        for node, (code, tail) in zip(
+            nodes, await asyncio.gather(*(work(node) for node in nodes)), strict=True
+        ):
             if code != 0:
                 raise self.failed(node, kind, code, tail)
 
@@ -145,7 +163,11 @@ class Steps:
         """The error of a step that failed on a node."""
         name = self.live.name
         where = f" on node {node.instance.node}" if len(self.live.nodes) > 1 else ""
-        said = f"{kind} ended with code {code}{where}" if code != -1 else f"{kind} was never run to its end{where}"
+        said = (
+            f"{kind} ended with code {code}{where}"
+            if code != -1
+            else f"{kind} was never run to its end{where}"
+        )
         error = SetupFailed(
             f"{name}: {said}" + "".join(f"\n    {line.rstrip()}" for line in tail),
             hint=f"the cluster is kept under its guards: correct the cell and run it again, look with %%on {name} --bash or"

@@ -93,7 +93,9 @@ def _refuse_where_others_answer(port: int) -> None:
 
     It tries ::1 first; and macOS lets one address be taken beside a program that listens on all.
     """
-    others = [(socket.AF_INET6, "::1")] + ([(socket.AF_INET, "0.0.0.0")] if str(sys.platform) == "darwin" else [])
+    others = [(socket.AF_INET6, "::1")] + (
+        [(socket.AF_INET, "0.0.0.0")] if str(sys.platform) == "darwin" else []
+    )
     for family, host in others:
         try:
             trial = socket.socket(family, socket.SOCK_STREAM)
@@ -110,7 +112,9 @@ def _refuse_where_others_answer(port: int) -> None:
 
 def _claim(made: socket.socket, host: str, port: int) -> None:
     # Elsewhere than on Windows the option means only that closed connections are no obstacle; there it would let two programs share a port.
-    option = socket.SO_REUSEADDR if os.name == "posix" else getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+    option = (
+        socket.SO_REUSEADDR if os.name == "posix" else getattr(socket, "SO_EXCLUSIVEADDRUSE", None)
+    )
     if option is not None:
         made.setsockopt(socket.SOL_SOCKET, option, 1)
     if made.family == socket.AF_INET6:

@@ -57,7 +57,14 @@ def _without(both: Range, low: int, high: int) -> Iterator[Range]:
 def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
     """Where the public ports of a running cluster are reached, a line each for the first ones; nothing while it has no address."""
     ranges = public_ports(cluster.candidate.request.ports, expose)
-    head = next((i for i in cluster.instances if i.node == 0 and i.state is InstanceState.RUNNING and i.host), None)
+    head = next(
+        (
+            i
+            for i in cluster.instances
+            if i.node == 0 and i.state is InstanceState.RUNNING and i.host
+        ),
+        None,
+    )
     if not ranges or head is None or cluster.state is not ClusterState.RUNNING:
         return []
     numbers = (port for low, high in ranges for port in range(low, high + 1))
@@ -67,13 +74,17 @@ def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
         # Where numbers are mapped one that is not known yet is told once it is.
         host, number = outside.get(port, ("", 0)) if outside else (head.host, port)
         said.append(
-            f"{_address(host, number, port)} is public port {port} of {cluster.name}" if host else f"port {port} has no address yet"
+            f"{_address(host, number, port)} is public port {port} of {cluster.name}"
+            if host
+            else f"port {port} has no address yet"
         )
     more = sum(high - low + 1 for low, high in ranges) - len(said)
     if more > 0:
         said.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
     if len(cluster.instances) > 1:
-        said.append(f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's")
+        said.append(
+            f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's"
+        )
     return said
 
 
@@ -95,13 +106,19 @@ async def open_ports(tunnels: Tunnels, live: LiveCluster, expose: Expose) -> lis
     remarks = []
     for low, high in tunnelled(live.candidate.request.ports, expose):
         if high - low >= MOST_PORTS:
-            remarks.append(f"ports {low}-{high} are too many to open by themselves: %nbprov tunnel {live.name} PORT opens one")
+            remarks.append(
+                f"ports {low}-{high} are too many to open by themselves: %nbprov tunnel {live.name} PORT opens one"
+            )
             continue
         for port in range(low, high + 1):
             try:
                 await tunnels.open(live, port)
             except Exception as error:  # a cluster is no worse for want of a tunnel
                 log.exception("the tunnel to port %d of %s", port, live.name)
-                words = error.message if isinstance(error, NbprovError) else f"{type(error).__name__}: {error}"
+                words = (
+                    error.message
+                    if isinstance(error, NbprovError)
+                    else f"{type(error).__name__}: {error}"
+                )
                 remarks.append(f"port {port} has no tunnel: {words}")
     return remarks

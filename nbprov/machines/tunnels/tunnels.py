@@ -101,7 +101,9 @@ class Service:
 class Kept:
     """One tunnel, from its opening to its end; it outlives connections, and stops of its cluster."""
 
-    def __init__(self, row: ClusterRow, node: int, port: int, service: Service | None = None) -> None:
+    def __init__(
+        self, row: ClusterRow, node: int, port: int, service: Service | None = None
+    ) -> None:
         self.row, self.node, self.port, self.service = row, node, port, service
         self.at = LOOPBACK
         self.local = 0
@@ -112,13 +114,22 @@ class Kept:
 
     def view(self) -> TunnelView:
         """A snapshot. Any thread."""
-        view = TunnelView(self.row.name, self.row.cluster_id, self.node, self.port, self.local, paused=self.paused)
+        view = TunnelView(
+            self.row.name, self.row.cluster_id, self.node, self.port, self.local, paused=self.paused
+        )
         if self.service is not None:
             view = replace(view, what=self.service.what, scheme=self.service.scheme)
         seen = self.forward
         if seen is None:
             return view
-        return replace(view, open_now=seen.open_now, carried=seen.carried, sent=seen.sent, received=seen.received, trouble=seen.trouble)
+        return replace(
+            view,
+            open_now=seen.open_now,
+            carried=seen.carried,
+            sent=seen.sent,
+            received=seen.received,
+            trouble=seen.trouble,
+        )
 
 
 class Tunnels:
@@ -148,7 +159,12 @@ class Tunnels:
         return [kept.view() for kept in list(self._kept)]
 
     async def open(
-        self, live: LiveCluster, port: int, local: int | None = None, node: int = 0, service: Service | None = None
+        self,
+        live: LiveCluster,
+        port: int,
+        local: int | None = None,
+        node: int = 0,
+        service: Service | None = None,
     ) -> tuple[Kept, bool]:
         """Open a tunnel to a port of a node; one that leads there already (from the local port that is asked for) is returned as it is.
 
@@ -176,7 +192,12 @@ class Tunnels:
         wanted = (row.cluster_id, node, port, service)
         async with self._opening:
             for kept in self._kept:
-                if (kept.row.cluster_id, kept.node, kept.port, kept.service) == wanted and local in (None, kept.local):
+                if (
+                    kept.row.cluster_id,
+                    kept.node,
+                    kept.port,
+                    kept.service,
+                ) == wanted and local in (None, kept.local):
                     return kept, False
             kept = Kept(row, node, port, service)
             # No wait for a machine is in this, so it holds nobody up.
@@ -215,7 +236,8 @@ class Tunnels:
         avoid = {kept.port} if is_here(node.instance.host) and kept.at == LOOPBACK else set()
         if local is not None and local in avoid:
             raise UsageError(
-                f"port {local} of {kept.row.name} is port {local} of this computer: its machine runs here", hint="leave --local out"
+                f"port {local} of {kept.row.name} is port {local} of this computer: its machine runs here",
+                hint="leave --local out",
             )
         listener = listen_near(kept.port, avoid=avoid) if local is None else listen_on(local)
         number = int(listener.getsockname()[1])
@@ -247,7 +269,9 @@ class Tunnels:
             except Exception as error:
                 # A line that is down shows in many ways; what nobody can mend ends with the time.
                 if not getattr(error, "may_pass", True) or loop.time() + pause >= end:
-                    raise PortRefused(f"{kept.row.name} could not be reached: {error or 'no answer in time'}") from error
+                    raise PortRefused(
+                        f"{kept.row.name} could not be reached: {error or 'no answer in time'}"
+                    ) from error
                 log.info("a connection to port %d of %s waits: %s", kept.port, kept.row.name, error)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE)
@@ -268,7 +292,9 @@ class Tunnels:
             return await asyncio.shield(line)
         except asyncio.CancelledError:
             if line.cancelled():
-                raise TunnelClosed(f"the tunnel to port {kept.port} of {kept.row.name} is closed") from None
+                raise TunnelClosed(
+                    f"the tunnel to port {kept.port} of {kept.row.name} is closed"
+                ) from None
             raise
 
     async def _line_anew(self, kept: Kept) -> Connection:
@@ -318,12 +344,19 @@ class Tunnels:
     async def settle(self, cluster_id: str) -> None:
         """Bring the tunnels of a cluster up to date with the ledger now; back when they are."""
         self._look()
-        resuming = [k.resuming for k in self._kept if k.row.cluster_id == cluster_id and k.resuming is not None]
+        resuming = [
+            k.resuming
+            for k in self._kept
+            if k.row.cluster_id == cluster_id and k.resuming is not None
+        ]
         if resuming:
             await asyncio.wait(resuming)
 
     def _look(self) -> None:
-        rows = {run_id: self._engine.ledger.cluster_of_run(run_id) for run_id in {k.row.run_id for k in self._kept}}
+        rows = {
+            run_id: self._engine.ledger.cluster_of_run(run_id)
+            for run_id in {k.row.run_id for k in self._kept}
+        }
         for kept in list(self._kept):
             row = rows[kept.row.run_id]
             if row is not None:
@@ -346,10 +379,17 @@ class Tunnels:
                 await self._listen(kept, live.nodes[kept.node], before)
             except NbprovError:
                 await self._listen(kept, live.nodes[kept.node], None)
-                log.info("port %d of %s is %d here now: %d is taken", kept.port, name, kept.local, before)
+                log.info(
+                    "port %d of %s is %d here now: %d is taken", kept.port, name, kept.local, before
+                )
         except Exception as error:
             kept.paused = f"{name} cannot be reached"
-            log.warning("the tunnel to port %d of %s is not open again: %s; tried again", kept.port, name, error)
+            log.warning(
+                "the tunnel to port %d of %s is not open again: %s; tried again",
+                kept.port,
+                name,
+                error,
+            )
         else:
             self._engine.changed()
 
@@ -363,7 +403,9 @@ def _silence(kept: Kept) -> None:
 def _check(live: LiveCluster, port: int, local: int | None, node: int) -> None:
     for number in (port, local):
         if number is not None and not 1 <= number <= LAST_PORT:
-            raise UsageError(f"{number} is not a port", hint=f"ports are numbers from 1 to {LAST_PORT}")
+            raise UsageError(
+                f"{number} is not a port", hint=f"ports are numbers from 1 to {LAST_PORT}"
+            )
     one_node(live, node)
 
 

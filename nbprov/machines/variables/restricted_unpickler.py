@@ -28,7 +28,9 @@ MOST_HASHED = 50_000_000
 """Parts of one tuple, those that it holds many times counted as often: its hash walks through all of them, and no interrupt ends that."""
 
 _TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
-_ZONE = re.compile(r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z")
+_ZONE = re.compile(
+    r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z"
+)
 _UTC_OFFSET = re.compile(r"(?:UTC|utc)?([+-])(\d\d):(\d\d)\Z")
 _FREQUENCY = re.compile(r"-?\d{0,6}[A-Za-z]{1,5}(?:-[A-Z]{3})?\Z")
 _TYPED = re.compile(r"(?:str|string|boolean|U?Int(?:8|16|32|64)|Float(?:32|64))\Z")
@@ -103,7 +105,11 @@ class _Reader(pickle._Unpickler):
         """Levels and parts of what these are the parts of; kept with the object, so that no other can get its number."""
         depth, size = 0, 1
         for part in parts if isinstance(parts, tuple | list) else ():
-            more = self._measures(part) if of_lists and type(part) is list else self._measured.get(id(part), (None, 0, 1))[1:]
+            more = (
+                self._measures(part)
+                if of_lists and type(part) is list
+                else self._measured.get(id(part), (None, 0, 1))[1:]
+            )
             depth, size = max(depth, more[0]), size + more[1]
         if depth >= DEEPEST or size > MOST_HASHED:
             raise NotPlain("it is made to take more room than it should")
@@ -122,13 +128,44 @@ class _Reader(pickle._Unpickler):
         for code, act in pickle._Unpickler.dispatch.items()
         if bytes((code,))
         in {
-            *(pickle.PROTO, pickle.FRAME, pickle.STOP, pickle.MARK, pickle.POP, pickle.POP_MARK, pickle.DUP),
-            *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1, pickle.LONG4),
+            *(
+                pickle.PROTO,
+                pickle.FRAME,
+                pickle.STOP,
+                pickle.MARK,
+                pickle.POP,
+                pickle.POP_MARK,
+                pickle.DUP,
+            ),
+            *(
+                pickle.NONE,
+                pickle.NEWTRUE,
+                pickle.NEWFALSE,
+                pickle.BININT,
+                pickle.BININT1,
+                pickle.BININT2,
+                pickle.LONG1,
+                pickle.LONG4,
+            ),
             *(pickle.BINFLOAT, pickle.BINUNICODE, pickle.SHORT_BINUNICODE, pickle.BINUNICODE8),
             *(pickle.BINBYTES, pickle.SHORT_BINBYTES, pickle.BINBYTES8),
             *(pickle.EMPTY_LIST, pickle.APPEND, pickle.APPENDS, pickle.EMPTY_TUPLE, *_TUPLES),
-            *(pickle.EMPTY_DICT, pickle.SETITEM, pickle.SETITEMS, pickle.EMPTY_SET, pickle.ADDITEMS, pickle.FROZENSET),
-            *(pickle.MEMOIZE, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET, pickle.BINPERSID),
+            *(
+                pickle.EMPTY_DICT,
+                pickle.SETITEM,
+                pickle.SETITEMS,
+                pickle.EMPTY_SET,
+                pickle.ADDITEMS,
+                pickle.FROZENSET,
+            ),
+            *(
+                pickle.MEMOIZE,
+                pickle.BINPUT,
+                pickle.LONG_BINPUT,
+                pickle.BINGET,
+                pickle.LONG_BINGET,
+                pickle.BINPERSID,
+            ),
             *(pickle.GLOBAL, pickle.STACK_GLOBAL),
         }
     }
@@ -137,7 +174,12 @@ class _Reader(pickle._Unpickler):
 
 
 def _built(pid: Any) -> Any:
-    if not isinstance(pid, tuple) or not pid or not isinstance(pid[0], str) or pid[0] not in _BUILDERS:
+    if (
+        not isinstance(pid, tuple)
+        or not pid
+        or not isinstance(pid[0], str)
+        or pid[0] not in _BUILDERS
+    ):
         raise NotPlain("what came back is broken (an unknown kind of value)")
     try:
         return _BUILDERS[pid[0]](*pid[1:])
@@ -148,7 +190,9 @@ def _built(pid: Any) -> Any:
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # a constructor refused what it was given
-        raise NotPlain(f"what came back is broken ({pid[0]}: {type(error).__name__}: {str(error)[:200]})") from None
+        raise NotPlain(
+            f"what came back is broken ({pid[0]}: {type(error).__name__}: {str(error)[:200]})"
+        ) from None
 
 
 def _number(value: Any) -> int:
@@ -180,7 +224,9 @@ def _dtype(descr: Any) -> Any:
 
 def _is_descr(descr: Any, depth: int = 0) -> bool:
     if isinstance(descr, str):
-        return re.match(r"[<>|=]?[a-zA-Z]\d{0,9}(?:\[\d{0,4}[a-zA-Zμ]{1,2}\])?\Z", descr) is not None
+        return (
+            re.match(r"[<>|=]?[a-zA-Z]\d{0,9}(?:\[\d{0,4}[a-zA-Zμ]{1,2}\])?\Z", descr) is not None
+        )
     if depth > 4 or not isinstance(descr, list | tuple):
         return False
     if isinstance(descr, tuple):  # a sub-array: (descr, shape)
@@ -188,7 +234,10 @@ def _is_descr(descr: Any, depth: int = 0) -> bool:
     return all(
         isinstance(part, tuple)
         and len(part) in (2, 3)
-        and (isinstance(part[0], str) or (isinstance(part[0], tuple) and all(isinstance(name, str) for name in part[0])))
+        and (
+            isinstance(part[0], str)
+            or (isinstance(part[0], tuple) and all(isinstance(name, str) for name in part[0]))
+        )
         and _is_descr(part[1], depth + 1)
         and (len(part) == 2 or _is_shape(part[2]))
         for part in descr
@@ -196,7 +245,11 @@ def _is_descr(descr: Any, depth: int = 0) -> bool:
 
 
 def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, tuple) and len(shape) <= 32 and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    return (
+        isinstance(shape, tuple)
+        and len(shape) <= 32
+        and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    )
 
 
 def _array(descr: Any, shape: Any, order: Any, data: Any) -> Any:
@@ -247,9 +300,16 @@ def _column(packed: Any) -> Any:
     if kind == "numpy":
         return _nested_array(rest[0])
     if kind == "category":
-        return pd.Categorical.from_codes(_nested_array(rest[0]), categories=_index(rest[1]), ordered=rest[2] is True)
+        return pd.Categorical.from_codes(
+            _nested_array(rest[0]), categories=_index(rest[1]), ordered=rest[2] is True
+        )
     if kind == "zoned":
-        return pd.DatetimeIndex(_nested_array(rest[0])).tz_localize("UTC").tz_convert(_zone_of_pandas(rest[1])).array
+        return (
+            pd.DatetimeIndex(_nested_array(rest[0]))
+            .tz_localize("UTC")
+            .tz_convert(_zone_of_pandas(rest[1]))
+            .array
+        )
     if kind == "period":
         # Not `PeriodIndex.from_ordinals`, which pandas has since 2.2; the stubs do not know how the array is made of numbers.
         make: Any = pd.arrays.PeriodArray
@@ -292,7 +352,9 @@ def _zone(text: Any) -> Any:
     offset = _UTC_OFFSET.match(_text(text, 80))
     if offset is not None:
         minutes = int(offset.group(2)) * 60 + int(offset.group(3))
-        return datetime.timezone(datetime.timedelta(minutes=-minutes if offset.group(1) == "-" else minutes))
+        return datetime.timezone(
+            datetime.timedelta(minutes=-minutes if offset.group(1) == "-" else minutes)
+        )
     if not _ZONE.match(text):
         raise NotPlain("what came back is broken (a time zone)")
     return datetime.UTC if text == "UTC" else zoneinfo.ZoneInfo(text)
@@ -323,7 +385,9 @@ def _series(index: Any, values: Any, name: Any) -> Any:
 def _made_series(values: Any, index: Any, name: Any = None) -> Any:
     import pandas as pd
 
-    return pd.Series(values, index=index, name=name, dtype=values.dtype)  # with its type, or texts would be guessed at
+    return pd.Series(
+        values, index=index, name=name, dtype=values.dtype
+    )  # with its type, or texts would be guessed at
 
 
 def _categorical(packed: Any) -> Any:
@@ -400,7 +464,9 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "date": _moment(datetime.date),
     "datetime": _moment(datetime.datetime),
     "time": _moment(datetime.time),
-    "delta": lambda days, seconds, micros: datetime.timedelta(_number(days), _number(seconds), _number(micros)),
+    "delta": lambda days, seconds, micros: datetime.timedelta(
+        _number(days), _number(seconds), _number(micros)
+    ),
     "timezone": lambda seconds: datetime.timezone(datetime.timedelta(seconds=float(seconds))),
     "decimal": lambda text: decimal.Decimal(_text(text)),
     "fraction": lambda above, below: fractions.Fraction(_number(above), _number(below)),

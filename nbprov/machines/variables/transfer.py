@@ -92,26 +92,48 @@ class Torn(NbprovError):
     code = "variable.torn"
 
 
-async def send(live: LiveCluster, data: bytes | memoryview, names: Sequence[str], copying: Copying, on_output: OnOutput) -> Told:
+async def send(
+    live: LiveCluster,
+    data: bytes | memoryview,
+    names: Sequence[str],
+    copying: Copying,
+    on_output: OnOutput,
+) -> Told:
     """Copy what `pack` made to the head and take it into the kernel there, all of it or nothing; what that says."""
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("sending {}", len(data))
         async with _line_told(live, agent, on_output):
             path = await _fill(agent, box, data, copying)
         copying.begin("unpacking {} there")
-        told = await _asked(live, agent, {"do": "take", "path": path, "names": list(names), "size": len(data)}, on_output)
+        told = await _asked(
+            live,
+            agent,
+            {"do": "take", "path": path, "names": list(names), "size": len(data)},
+            on_output,
+        )
         copying.doing, copying.done, copying.total = "sending {}", len(data), len(data)
         return told
 
 
 async def fetch(
-    live: LiveCluster, names: Sequence[str], most: int, is_plain: bool, copying: Copying, on_output: OnOutput
+    live: LiveCluster,
+    names: Sequence[str],
+    most: int,
+    is_plain: bool,
+    copying: Copying,
+    on_output: OnOutput,
 ) -> tuple[Told, list[bytes]]:
     """Pack variables of the head's kernel and copy them here; what it said, and the bytes of each."""
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("packing {} there")
         _, path = await agent.put(box, 0, b"")
-        request = {"do": "pack", "path": path, "names": list(names), "most": most, "is_plain": is_plain}
+        request = {
+            "do": "pack",
+            "path": path,
+            "names": list(names),
+            "most": most,
+            "is_plain": is_plain,
+        }
         told = await _asked(live, agent, request, on_output)
         if "no" in told:
             return told, []
@@ -140,7 +162,9 @@ def _sizes(told: Told, count: int, most: int) -> list[int]:
 
 def unreadable(told: object) -> Torn:
     """The error for an answer that is none."""
-    return Torn(f"the machine's answer cannot be read: {str(told)[:100]!r}", hint="run the cell again")
+    return Torn(
+        f"the machine's answer cannot be read: {str(told)[:100]!r}", hint="run the cell again"
+    )
 
 
 # ---------------------------------------------------------------- the box
@@ -158,7 +182,9 @@ async def _copy(live: LiveCluster, copying: Copying) -> AsyncIterator[AgentClien
 
 
 @asynccontextmanager
-async def _line_told(live: LiveCluster, agent: AgentClient, on_output: OnOutput) -> AsyncIterator[None]:
+async def _line_told(
+    live: LiveCluster, agent: AgentClient, on_output: OnOutput
+) -> AsyncIterator[None]:
     """Say that the line is down, and when it is back, where that takes longer than somebody would notice."""
     budget = Budget(on_output, "")
 
@@ -168,7 +194,9 @@ async def _line_told(live: LiveCluster, agent: AgentClient, on_output: OnOutput)
             await asyncio.sleep(LOOK_SECONDS)
             if agent.is_linked == is_down:
                 is_down = not is_down
-                budget.note(f"the line to {live.name} is {'down; the copy goes on once it is back' if is_down else 'back'}")
+                budget.note(
+                    f"the line to {live.name} is {'down; the copy goes on once it is back' if is_down else 'back'}"
+                )
 
     task = asyncio.create_task(look())
     try:
@@ -227,7 +255,10 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
             raise unreadable(there)
         turns += there < at + len(part)
         if turns > MOST_TURNS:
-            raise Torn("the machine loses what is sent to it", hint="its agent is ended again and again; %nbprov logs, or another machine")
+            raise Torn(
+                "the machine loses what is sent to it",
+                hint="its agent is ended again and again; %nbprov logs, or another machine",
+            )
         at = copying.done = there
         if at >= len(view):
             return str(path)
@@ -238,7 +269,9 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
     while got < size:
         data, piece = await _timed(agent.get(box, begun + got, min(piece, size - got)), piece)
         if not data:
-            raise Torn("what came back from the machine is less than it said", hint="run the cell again")
+            raise Torn(
+                "what came back from the machine is less than it said", hint="run the cell again"
+            )
         pieces.append(data)
         got += len(data)
         copying.done += len(data)
@@ -250,14 +283,20 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
 
 @cache
 def _program() -> str:
-    return files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8") + _ANSWER
+    return (
+        files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8") + _ANSWER
+    )
 
 
-async def _asked(live: LiveCluster, agent: AgentClient, request: dict[str, Any], on_output: OnOutput) -> Told:
+async def _asked(
+    live: LiveCluster, agent: AgentClient, request: dict[str, Any], on_output: OnOutput
+) -> Told:
     """Run our program on a box in the kernel there. It comes by a box of its own, since a kernel keeps the text of each cell."""
     async with _box(agent) as program:
         path = await _fill(agent, program, _program().encode(), Copying())
-        text = (await own_cell(live, _RUN.format(path=path, request=request), on_output=on_output)).text
+        text = (
+            await own_cell(live, _RUN.format(path=path, request=request), on_output=on_output)
+        ).text
     lines = [line for line in text.splitlines() if line.startswith(MARK)]
     if not lines or len(lines[-1]) > LONGEST_ANSWER:
         raise unreadable(text[-200:])

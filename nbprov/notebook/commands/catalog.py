@@ -28,7 +28,12 @@ ACTIONS = ("refresh", "diff", "restore", "path")
 
 def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov catalog`."""
-    parser.add_argument("action", nargs="?", choices=ACTIONS, help="refresh, diff, restore or path; without one: how the prices stand")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=ACTIONS,
+        help="refresh, diff, restore or path; without one: how the prices stand",
+    )
     parser.add_argument("clouds", nargs="*", metavar="CLOUD", help="only these clouds")
     parser.add_argument(
         "--source",
@@ -36,9 +41,19 @@ def arguments(parser: MagicParser) -> None:
         default="auto",
         help="refresh: from the hosted v8 files, or from the cloud itself",
     )
-    parser.add_argument("--force", action="store_true", help="refresh: over files edited by hand too, and with far fewer rows than before")
-    parser.add_argument("--shipped", action="store_true", help="diff, restore: the prices that came with this release")
-    parser.add_argument("--rows", type=int, default=25, metavar="N", help="diff: so many rows (default 25)")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="refresh: over files edited by hand too, and with far fewer rows than before",
+    )
+    parser.add_argument(
+        "--shipped",
+        action="store_true",
+        help="diff, restore: the prices that came with this release",
+    )
+    parser.add_argument(
+        "--rows", type=int, default=25, metavar="N", help="diff: so many rows (default 25)"
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
@@ -62,7 +77,11 @@ def _refresh(arguments: argparse.Namespace) -> Sheet:
     shown = _Progress()
     try:
         done = session().catalogue.refresh(
-            arguments.clouds or None, source=arguments.source, force=arguments.force, watch=shown.watch, tick=shown.tick
+            arguments.clouds or None,
+            source=arguments.source,
+            force=arguments.force,
+            watch=shown.watch,
+            tick=shown.tick,
         )
     except BaseException:
         shown.end("ended early")
@@ -76,7 +95,9 @@ def _diff(arguments: argparse.Namespace) -> Sheet:
     against = "shipped" if arguments.shipped else "last"
     found = session().catalogue.diff(cloud, against=against)
     what = "against the shipped prices" if arguments.shipped else "by the last refresh"
-    return differences_sheet(found, f"changes {f'of {cloud} ' if cloud else ''}{what}", max(0, arguments.rows))
+    return differences_sheet(
+        found, f"changes {f'of {cloud} ' if cloud else ''}{what}", max(0, arguments.rows)
+    )
 
 
 def _restore(arguments: argparse.Namespace) -> None:
@@ -86,7 +107,9 @@ def _restore(arguments: argparse.Namespace) -> None:
     for cloud, what in done.items():
         print(f"{cloud}: {what}")
     if not done:
-        print("nothing to restore: no file was edited; name a cloud to have its shipped prices back")
+        print(
+            "nothing to restore: no file was edited; name a cloud to have its shipped prices back"
+        )
 
 
 def _path(arguments: argparse.Namespace) -> None:
@@ -95,7 +118,10 @@ def _path(arguments: argparse.Namespace) -> None:
 
 def _at_most_one(arguments: argparse.Namespace) -> str:
     if len(arguments.clouds) > 1:
-        raise UsageError(f"%nbprov catalog {arguments.action} wants one cloud, or none for all", hint="run it once for each")
+        raise UsageError(
+            f"%nbprov catalog {arguments.action} wants one cloud, or none for all",
+            hint="run it once for each",
+        )
     return arguments.clouds[0] if arguments.clouds else ""
 
 
@@ -146,10 +172,20 @@ class _Progress:
 
     def _news(self) -> list[str]:
         with self._lock:
-            over = {cloud: step for cloud, step in self._steps.items() if step.result is not None and cloud not in self._told}
+            over = {
+                cloud: step
+                for cloud, step in self._steps.items()
+                if step.result is not None and cloud not in self._told
+            }
         self._told |= over.keys()
         # That nobody answers is said once, at the end.
-        return progress_lines({c: s for c, s in over.items() if s.result is not None and s.result.outcome is not Outcome.OFFLINE})
+        return progress_lines(
+            {
+                c: s
+                for c, s in over.items()
+                if s.result is not None and s.result.outcome is not Outcome.OFFLINE
+            }
+        )
 
     def _send(self) -> None:
         # Published under the lock: what is sent by the engine's thread must not come after the last word.
@@ -161,5 +197,10 @@ class _Progress:
         shell = frontend.shell()
         if shell is None:
             return
-        data = {"text/plain": text, "text/html": f'<pre style="margin:0;white-space:pre-wrap">{html.escape(text)}</pre>'}
-        shell.display_pub.publish(data=data, metadata={}, transient={"display_id": self._id}, update=update)
+        data = {
+            "text/plain": text,
+            "text/html": f'<pre style="margin:0;white-space:pre-wrap">{html.escape(text)}</pre>',
+        }
+        shell.display_pub.publish(
+            data=data, metadata={}, transient={"display_id": self._id}, update=update
+        )

@@ -33,7 +33,9 @@ _MARKS = {
 }
 
 
-def status_sheet(statuses: Sequence[CloudStatus], info: Callable[[str], CloudInfo | None], now: Instant) -> Sheet:
+def status_sheet(
+    statuses: Sequence[CloudStatus], info: Callable[[str], CloudInfo | None], now: Instant
+) -> Sheet:
     """How every cloud's prices stand."""
     columns = [
         Column("cloud"),
@@ -47,8 +49,20 @@ def status_sheet(statuses: Sequence[CloudStatus], info: Callable[[str], CloudInf
     rows, lines = [], []
     for status in statuses:
         held = info(status.cloud)
-        numbers = (f"{held.rows:,}", f"{held.gpu_rows:,}", _span(held.oldest, held.newest)) if held else (DASH, DASH, DASH)
-        rows.append([status.cloud, *numbers, status.source or DASH, _ago(status.fetched, now), _policy(status, now)])
+        numbers = (
+            (f"{held.rows:,}", f"{held.gpu_rows:,}", _span(held.oldest, held.newest))
+            if held
+            else (DASH, DASH, DASH)
+        )
+        rows.append(
+            [
+                status.cloud,
+                *numbers,
+                status.source or DASH,
+                _ago(status.fetched, now),
+                _policy(status, now),
+            ]
+        )
         lines += [f"{status.cloud}: {line}" for line in _remarks(status, held)]
     return Sheet("price catalogue", columns, rows, lines, statuses)
 
@@ -84,7 +98,11 @@ def _remarks(status: CloudStatus, held: CloudInfo | None) -> list[str]:
 def _override(applied: Applied) -> str:
     counts = {"added": applied.added, "changed": applied.changed, "hidden": applied.hidden}
     done = ", ".join(f"{n:,} {kind}" for kind, n in counts.items() if n) or "fits no row"
-    first = f"; {applied.bad_lines:,} of its lines not used, line {applied.bad[0].line}: {applied.bad[0].message}" if applied.bad else ""
+    first = (
+        f"; {applied.bad_lines:,} of its lines not used, line {applied.bad[0].line}: {applied.bad[0].message}"
+        if applied.bad
+        else ""
+    )
     return f"override {applied.file}: {done}{first}"
 
 
@@ -101,8 +119,20 @@ def refreshed_sheet(done: Refreshed) -> Sheet:
     rows, lines = [], []
     for cloud in done:
         counts = cloud.differences.counts()
-        changed = [f"{counts[kind]:,}" if cloud.outcome is Outcome.UPDATED else "" for kind in ("up", "down", "new", "gone")]
-        rows.append([cloud.cloud, _MARKS[cloud.outcome], cloud.source, f"{cloud.rows:,}" if cloud.rows else "", *changed, cloud.message])
+        changed = [
+            f"{counts[kind]:,}" if cloud.outcome is Outcome.UPDATED else ""
+            for kind in ("up", "down", "new", "gone")
+        ]
+        rows.append(
+            [
+                cloud.cloud,
+                _MARKS[cloud.outcome],
+                cloud.source,
+                f"{cloud.rows:,}" if cloud.rows else "",
+                *changed,
+                cloud.message,
+            ]
+        )
         lines += [f"{cloud.cloud}: {note}" for note in cloud.notes]
         if cloud.hint and not cloud.ok and cloud.outcome is not Outcome.OFFLINE:
             lines.append(f"{cloud.cloud}: next: {cloud.hint}")
@@ -128,7 +158,11 @@ def differences_sheet(differences: Differences, title: str, most: int = SHOWN_CH
     rows = []
     for change in differences[:most]:
         key, percent = change.key, change.percent
-        place = "/".join(part for part in (key.cloud, key.zone if key.zone.startswith(key.region) else key.region) if part)
+        place = "/".join(
+            part
+            for part in (key.cloud, key.zone if key.zone.startswith(key.region) else key.region)
+            if part
+        )
         gpu = f"{key.accelerator}:{key.devices:g}" if key.accelerator else ""
         rows.append(
             [
@@ -158,5 +192,9 @@ def _step(step: Step) -> str:
     if step.progress is None:
         return f"◐ {step.doing}"
     at = step.progress
-    parts = [f"{at.done} of {at.total}" if at.total else "", at.what, f"{at.received / 1e6:.1f} MB" if at.received else ""]
+    parts = [
+        f"{at.done} of {at.total}" if at.total else "",
+        at.what,
+        f"{at.received / 1e6:.1f} MB" if at.received else "",
+    ]
     return f"◐ {step.doing} {' · '.join(part for part in parts if part)}"

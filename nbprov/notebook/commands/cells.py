@@ -31,14 +31,28 @@ def remember(id: str, text: str) -> None:
 def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov cells`."""
     parser.add_argument("name", help="the cluster")
-    parser.add_argument("cell", nargs="?", default="", help="a cell's id, the beginning of one, or `last`; without one they are listed")
+    parser.add_argument(
+        "cell",
+        nargs="?",
+        default="",
+        help="a cell's id, the beginning of one, or `last`; without one they are listed",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
-        "--follow", "-f", action="store_true", help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell"
+        "--follow",
+        "-f",
+        action="store_true",
+        help="go on with what it puts out, to its end; Ctrl-C stops looking, not the cell",
     )
-    how.add_argument("--interrupt", action="store_true", help="interrupt it there, as the stop button does")
-    how.add_argument("--save", metavar="FILE", help="write its text to a file here instead of showing it")
-    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)")
+    how.add_argument(
+        "--interrupt", action="store_true", help="interrupt it there, as the stop button does"
+    )
+    how.add_argument(
+        "--save", metavar="FILE", help="write its text to a file here instead of showing it"
+    )
+    parser.add_argument(
+        "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -54,7 +68,10 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here, name, node = session(), arguments.name, arguments.node
     if not arguments.cell:
         if arguments.follow or arguments.interrupt or arguments.save:
-            raise UsageError("which cell?", hint=f"%nbprov cells {name} last --follow; %nbprov cells {name} lists them")
+            raise UsageError(
+                "which cell?",
+                hint=f"%nbprov cells {name} last --follow; %nbprov cells {name} lists them",
+            )
         _list(name, here.wait_remote(name, lambda live: list_cells(live, node)))
         return
     found = here.wait_remote(name, lambda live: find_cell(live, arguments.cell, node))
@@ -83,7 +100,14 @@ def _list(name: str, cells: list[Any]) -> None:
         for task in cells[-MOST_ROWS:]
     ]
     for line in text_table(
-        [Column("id"), Column("state"), Column("started"), Column("time"), Column("code (of this kernel's cells)")], rows
+        [
+            Column("id"),
+            Column("state"),
+            Column("started"),
+            Column("time"),
+            Column("code (of this kernel's cells)"),
+        ],
+        rows,
     ):
         print(line)
 
@@ -92,7 +116,10 @@ def _show(shell: Any, name: str, found: Any, node: int, *, to_the_end: bool) -> 
     from nbprov.machines.cells.history import replay
 
     outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-    future = session().start_remote(name, lambda live: replay(live, found.id, node, on_output=outputs.put, to_the_end=to_the_end))
+    future = session().start_remote(
+        name,
+        lambda live: replay(live, found.id, node, on_output=outputs.put, to_the_end=to_the_end),
+    )
     try:
         follow(shell, future, outputs)
     except KeyboardInterrupt:
@@ -122,6 +149,14 @@ def write_kept(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", newline="")
     except OSError as error:
         why = (
-            "it is a folder" if path.is_dir() else "its folder does not exist" if not path.parent.is_dir() else error.strerror or str(error)
+            "it is a folder"
+            if path.is_dir()
+            else "its folder does not exist"
+            if not path.parent.is_dir()
+            else error.strerror or str(error)
         )
-        raise NotFound(f"{path} cannot be written: {why}", hint="name a file that can be", code="file.not-written") from None
+        raise NotFound(
+            f"{path} cannot be written: {why}",
+            hint="name a file that can be",
+            code="file.not-written",
+        ) from None

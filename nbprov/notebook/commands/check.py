@@ -40,11 +40,20 @@ class CheckSheet(Sheet):
     def __init__(self, results: Sequence[CheckResult], without_adapter: Sequence[str]) -> None:
         usable = sum(result.enabled for result in results)
         heading = f"{usable} of {len(results)} cloud{'' if len(results) == 1 else 's'} can be used"
-        lines = [f"prices only, nothing can be launched there yet: {', '.join(without_adapter)}"] if without_adapter else []
-        super().__init__(heading, _COLUMNS, [_row(result) for result in results], lines, tuple(results))
+        lines = (
+            [f"prices only, nothing can be launched there yet: {', '.join(without_adapter)}"]
+            if without_adapter
+            else []
+        )
+        super().__init__(
+            heading, _COLUMNS, [_row(result) for result in results], lines, tuple(results)
+        )
 
     def text(self) -> str:
-        rows = [[row[0], "● yes" if result.enabled else "✕ no", *row[2:_IN_TEXT]] for row, result in zip(self.rows, self.data, strict=True)]
+        rows = [
+            [row[0], "● yes" if result.enabled else "✕ no", *row[2:_IN_TEXT]]
+            for row, result in zip(self.rows, self.data, strict=True)
+        ]
         table = text_table(_COLUMNS[:_IN_TEXT], rows) if rows else []
         told = [line for result in self.data for line in _lines(result)]
         return safe_text("\n".join([self.heading, *table, *told, *self.lines]))
@@ -81,7 +90,9 @@ def why_not(result: CheckResult) -> str:
     """Why a cloud cannot be used: the cause in words, and the cloud's own message."""
     problem = result.problem
     if problem is not None and problem.cause is Cause.CREDENTIALS and problem.message.strip():
-        return problem.message.strip().splitlines()[0]  # whether there are none, or they were refused, the message knows better
+        return problem.message.strip().splitlines()[
+            0
+        ]  # whether there are none, or they were refused, the message knows better
     return result.problem.sentence() if result.problem is not None else "not set up"
 
 

@@ -30,14 +30,18 @@ _followers: list[Follower] = []
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Show the dashboard; it follows what happens, in other notebooks too, until another one is shown."""
     buttons, here = Buttons(), session()
-    panel = Dashboard(view_of(overview(here)), on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down)
+    panel = Dashboard(
+        view_of(overview(here)), on_stop=buttons.stop, on_start=buttons.start, on_down=buttons.down
+    )
     buttons.panel = panel
     display = show(panel)
     engine = here.engine
     engine.thread.soon(engine.lifecycle.watch)
     while _followers:
         _followers.pop().stop()  # one is kept true: those of cells that were run before stay as they are
-    follower = Follower(display, lambda: view_of(overview(here)), _stage, lambda view: False, engine)
+    follower = Follower(
+        display, lambda: view_of(overview(here)), _stage, lambda view: False, engine
+    )
     _followers.append(follower)
     engine.thread.soon(_again, engine, follower)
 
@@ -50,25 +54,42 @@ def _again(engine: Engine, follower: Follower) -> None:
 
 def _stage(view: DashboardView) -> Hashable:
     # What the saved output should tell apart: not what merely grows older.
-    return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters), tuple(s.title for s in view.sections)
+    return tuple((c.cluster_id, c.name, c.state, c.reason) for c in view.clusters), tuple(
+        s.title for s in view.sections
+    )
 
 
 def view_of(seen: Overview) -> DashboardView:
     """An overview in words."""
     sections = [
         _section("launches under way", [_launch_words(seen, run) for run in seen.under_way]),
-        _section("blocked", [f"{b.words()}: {RULES[b.cause].words}, for another {_minutes(b.expires - seen.now)}" for b in seen.blocks]),
-        _section("stock, as clouds said within the last half hour", [_stock_line(stock, seen.now) for stock in seen.stock]),
+        _section(
+            "blocked",
+            [
+                f"{b.words()}: {RULES[b.cause].words}, for another {_minutes(b.expires - seen.now)}"
+                for b in seen.blocks
+            ],
+        ),
+        _section(
+            "stock, as clouds said within the last half hour",
+            [_stock_line(stock, seen.now) for stock in seen.stock],
+        ),
         _section("tunnels", seen.tunnels),
     ]
-    return DashboardView(seen.clusters, seen.now, tuple(_figures(seen)), tuple(s for s in sections if s is not None))
+    return DashboardView(
+        seen.clusters, seen.now, tuple(_figures(seen)), tuple(s for s in sections if s is not None)
+    )
 
 
 def _figures(seen: Overview) -> list[Figure]:
     def both(label: str, spent: Spent) -> list[Figure]:
         figures = [Figure(label, spent.paid, spent.paid_hourly)]
         if spent.simulated:
-            figures.append(Figure(f"{label}, simulated", spent.simulated, spent.simulated_hourly, simulated=True))
+            figures.append(
+                Figure(
+                    f"{label}, simulated", spent.simulated, spent.simulated_hourly, simulated=True
+                )
+            )
         return figures
 
     return [*both("today", seen.today), *both("in all", seen.ever)]
@@ -82,7 +103,11 @@ def _section(title: str, lines: Sequence[str]) -> Section | None:
 
 
 def _launch_words(seen: Overview, run: Any) -> str:
-    waits = f", gives up in {_minutes(run.wait_deadline - seen.now)}" if run.state is RunState.WAITING and run.wait_deadline else ""
+    waits = (
+        f", gives up in {_minutes(run.wait_deadline - seen.now)}"
+        if run.state is RunState.WAITING and run.wait_deadline
+        else ""
+    )
     return f"{run.name}: {RUN_LOOKS[run.state].words}{waits}{f': {run.message}' if run.message else ''}"
 
 

@@ -58,8 +58,15 @@ class JobSheet(Sheet):
             "reason",
             "kept",
         )
-        frame = pd.DataFrame([{"cluster": cluster} | {n: getattr(job, n) for n in names} for cluster, job in self.data])
-        frame = frame.reindex(columns=["cluster", *names]).astype({"exit_code": "Int64", "position": "Int64"})
+        frame = pd.DataFrame(
+            [
+                {"cluster": cluster} | {n: getattr(job, n) for n in names}
+                for cluster, job in self.data
+            ]
+        )
+        frame = frame.reindex(columns=["cluster", *names]).astype(
+            {"exit_code": "Int64", "position": "Int64"}
+        )
         for name in ("created", "started", "ended"):
             frame[name] = pd.to_datetime(frame[name], unit="s", utc=True)
         return frame
@@ -73,7 +80,10 @@ def arguments(parser: MagicParser) -> None:
         "  %nbprov jobs dev submit -- python train.py --lr 3e-4\n  %nbprov jobs dev\n  %nbprov logs dev train -f\n  %nbprov jobs dev cancel train-1"
     )
     parser.add_argument(
-        "name", nargs="?", default="", help="the cluster, or the id of a run that has ended; without one, all that are live"
+        "name",
+        nargs="?",
+        default="",
+        help="the cluster, or the id of a run that has ended; without one, all that are live",
     )
     parser.add_argument(
         "action",
@@ -82,7 +92,12 @@ def arguments(parser: MagicParser) -> None:
         metavar="ACTION",
         help="submit, wait or cancel; without one the jobs are listed",
     )
-    parser.add_argument("jobs", nargs="*", metavar="JOB", help="wait, cancel: ids, or names for the newest of that name")
+    parser.add_argument(
+        "jobs",
+        nargs="*",
+        metavar="JOB",
+        help="wait, cancel: ids, or names for the newest of that name",
+    )
     parser.add_argument("--all", action="store_true", help="cancel: all that wait or run")
     parser.add_argument(
         "--gpus",
@@ -90,8 +105,14 @@ def arguments(parser: MagicParser) -> None:
         metavar="N",
         help="submit: on each node; default all of them, so that jobs run one after the other; 0: none, at once; 0.5: half of one",
     )
-    parser.add_argument("--name", dest="job_name", metavar="NAME", help="submit: what it is called (default: job)")
-    parser.add_argument("--nodes", metavar="all|N", help="submit: how many nodes have a part of it (default: 1, the head)")
+    parser.add_argument(
+        "--name", dest="job_name", metavar="NAME", help="submit: what it is called (default: job)"
+    )
+    parser.add_argument(
+        "--nodes",
+        metavar="all|N",
+        help="submit: how many nodes have a part of it (default: 1, the head)",
+    )
     parser.add_argument(
         "--env",
         action="append",
@@ -99,8 +120,18 @@ def arguments(parser: MagicParser) -> None:
         metavar="NAME[=VALUE]",
         help="submit: a variable of the job; NAME alone takes the kernel's own value, as a secret",
     )
-    parser.add_argument("--after", action="append", default=[], metavar="JOB", help="submit: only if this one has succeeded")
-    parser.add_argument("--cwd", metavar="FOLDER", help="submit: its folder there (default: that of the spec's workdir, else the home)")
+    parser.add_argument(
+        "--after",
+        action="append",
+        default=[],
+        metavar="JOB",
+        help="submit: only if this one has succeeded",
+    )
+    parser.add_argument(
+        "--cwd",
+        metavar="FOLDER",
+        help="submit: its folder there (default: that of the spec's workdir, else the home)",
+    )
 
 
 def completions(previous: Sequence[str], option: str, clusters: list[str]) -> list[str]:
@@ -139,9 +170,14 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     """
     has_script = cell is not None or arguments.script is not None
     if has_script and arguments.action != "submit":
-        raise UsageError("a script is for submit", hint="%%nbprov jobs NAME submit, and the script below it")
+        raise UsageError(
+            "a script is for submit", hint="%%nbprov jobs NAME submit, and the script below it"
+        )
     if arguments.action not in ("", *ACTIONS):
-        raise UsageError(f"what is {arguments.action!r}?", hint=f"%nbprov jobs {arguments.name}, and then nothing, submit, wait or cancel")
+        raise UsageError(
+            f"what is {arguments.action!r}?",
+            hint=f"%nbprov jobs {arguments.name}, and then nothing, submit, wait or cancel",
+        )
     if arguments.action == "submit":
         return _submit(arguments, cell)
     if arguments.action == "cancel":
@@ -171,12 +207,20 @@ def _gpus(text: str) -> float | None:
 
 def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
     if cell is not None and arguments.script is not None:
-        raise UsageError("the script is in the cell or after --, not in both", hint="%nbprov jobs --help")
+        raise UsageError(
+            "the script is in the cell or after --, not in both", hint="%nbprov jobs --help"
+        )
     if arguments.jobs:
-        raise UsageError(f"what is {arguments.jobs[0]!r}?", hint=f"%nbprov jobs {arguments.name} submit -- {' '.join(arguments.jobs)}")
+        raise UsageError(
+            f"what is {arguments.jobs[0]!r}?",
+            hint=f"%nbprov jobs {arguments.name} submit -- {' '.join(arguments.jobs)}",
+        )
     script = cell if cell is not None else arguments.script
     if script is None:
-        raise UsageError("what is to run?", hint=f"write it below %%nbprov jobs {arguments.name} submit, or after --")
+        raise UsageError(
+            "what is to run?",
+            hint=f"write it below %%nbprov jobs {arguments.name} submit, or after --",
+        )
     handle = session().cluster(arguments.name)
     job = handle.submit(
         script,
@@ -195,12 +239,17 @@ def _submit(arguments: argparse.Namespace, cell: str | None) -> None:
         if position == 1
         else f"waits, {position - 1} before it"
     )
-    print(f"{job.id}: {place} on {arguments.name}; %nbprov logs {arguments.name} {job.id} -f shows its output as it comes")
+    print(
+        f"{job.id}: {place} on {arguments.name}; %nbprov logs {arguments.name} {job.id} -f shows its output as it comes"
+    )
 
 
 def _cancel(arguments: argparse.Namespace) -> None:
     if bool(arguments.jobs) == arguments.all:
-        raise UsageError("which job?", hint=f"%nbprov jobs {arguments.name} cancel ID, or --all for all that wait or run")
+        raise UsageError(
+            "which job?",
+            hint=f"%nbprov jobs {arguments.name} cancel ID, or --all for all that wait or run",
+        )
     asked = session().cluster(arguments.name).cancel_jobs(None if arguments.all else arguments.jobs)
     print(f"asked to end: {', '.join(asked)}" if asked else "nothing was running or waiting")
 

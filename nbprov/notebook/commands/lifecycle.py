@@ -35,7 +35,9 @@ def named(arguments: argparse.Namespace) -> list[str]:
     if not arguments.names:
         raise UsageError(
             "which cluster?",
-            hint=f"live clusters: {', '.join(live)}; --all means all of them" if live else "none is live; a %%provision cell makes one",
+            hint=f"live clusters: {', '.join(live)}; --all means all of them"
+            if live
+            else "none is live; a %%provision cell makes one",
         )
     return list(dict.fromkeys(arguments.names))
 
@@ -44,7 +46,10 @@ def start_arguments(parser: MagicParser) -> None:
     """The line of `%nbprov start`."""
     clusters_argument(parser)
     parser.add_argument(
-        "--wait", metavar="TIME", default="", help="while their zone has no room, try again for so long: 30m, 2h; they start nowhere else"
+        "--wait",
+        metavar="TIME",
+        default="",
+        help="while their zone has no room, try again for so long: 30m, 2h; they start nowhere else",
     )
 
 
@@ -54,7 +59,9 @@ def start(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
     names = named(arguments)
     here, seconds = session(), seconds_of(arguments.wait, "--wait")
-    clusters = [here.cluster(name) for name in names]  # all, before the first is on the bill: a wrong name is found here
+    clusters = [
+        here.cluster(name) for name in names
+    ]  # all, before the first is on the bill: a wrong name is found here
     running = [cluster for cluster in clusters if runs_now(cluster)]
     begun = [(cluster, cluster.start(wait=seconds)) for cluster in clusters]
     for _, done in begun:
@@ -116,7 +123,9 @@ def stop(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             if len(asked) > 1:
                 print(f"{name}: not stopped: {error.message}")
             continue
-        print(f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it")
+        print(
+            f"{name}: stopped; its disk is kept and may be billed. %nbprov start {name} brings it back, %nbprov down {name} ends it"
+        )
     if failures:
         raise failures[0]
 
@@ -142,7 +151,11 @@ def rename(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 def down_arguments(parser: MagicParser) -> None:
     """The line of `%nbprov down`."""
     clusters_argument(parser)
-    parser.add_argument("--no-outputs", action="store_true", help="end them now, without pulling their outputs first")
+    parser.add_argument(
+        "--no-outputs",
+        action="store_true",
+        help="end them now, without pulling their outputs first",
+    )
     parser.add_argument(
         "--forget",
         action="store_true",
@@ -155,14 +168,20 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     here, started = session(), time.monotonic()
     if arguments.forget:
         for name in arguments.names:
-            print(f"{name}: forgotten. Look at the provider's console for {here.cluster(name).forget()}")
+            print(
+                f"{name}: forgotten. Look at the provider's console for {here.cluster(name).forget()}"
+            )
         if not arguments.names:
-            raise UsageError("--forget needs the names of the clusters", hint="%clusters lists them")
+            raise UsageError(
+                "--forget needs the names of the clusters", hint="%clusters lists them"
+            )
         return
     from .outputs import followed, wait_showing
 
     # All at once: what is asked for last would be billed while the first is being confirmed.
-    asked = followed(named(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs))
+    asked = followed(
+        named(arguments), lambda name: here.down(name, outputs=not arguments.no_outputs)
+    )
     for _, done, _ in asked:
         if done.note:
             print(done.note, flush=True)
@@ -174,7 +193,12 @@ def down(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             failures.append(error)
             print(f"{name}: not settled: {error.message}")
             continue
-        cost = next((cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name), "nothing")
-        print(f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}")
+        cost = next(
+            (cost_words(c.cost, simulated=c.simulated) for c in here.costs() if c.name == name),
+            "nothing",
+        )
+        print(
+            f"{name}: ended, confirmed by the cloud's list after {short_duration(time.monotonic() - started)}; it cost {cost}"
+        )
     if failures:
         raise failures[0]

@@ -46,9 +46,22 @@ def arguments(parser: MagicParser) -> None:
         default="",
         help="id of a job, or a name for the newest of that name: setup, train-1 (default: run, else the newest)",
     )
-    parser.add_argument("--follow", "-f", action="store_true", help="show what comes, to the job's end; Ctrl-C ends this, not the job")
-    parser.add_argument("--last", type=at_least_one, default=None, metavar="N", help="the last N lines (default: 1000)")
-    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node's part (default: 0, the head)")
+    parser.add_argument(
+        "--follow",
+        "-f",
+        action="store_true",
+        help="show what comes, to the job's end; Ctrl-C ends this, not the job",
+    )
+    parser.add_argument(
+        "--last",
+        type=at_least_one,
+        default=None,
+        metavar="N",
+        help="the last N lines (default: 1000)",
+    )
+    parser.add_argument(
+        "--node", type=int, default=0, metavar="N", help="which node's part (default: 0, the head)"
+    )
     parser.add_argument("--save", metavar="FILE", help="write all of it into a file instead")
 
 
@@ -69,8 +82,14 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     arguments.job = arguments.job or _usual_job(here, row)
     if arguments.save:
         if arguments.follow:
-            raise UsageError("--save writes what there is; it does not follow", hint="leave --follow or --save out")
-        _save(here.log_of(row, arguments.job, lines=arguments.last, node=arguments.node).text, Path(arguments.save).expanduser())
+            raise UsageError(
+                "--save writes what there is; it does not follow",
+                hint="leave --follow or --save out",
+            )
+        _save(
+            here.log_of(row, arguments.job, lines=arguments.last, node=arguments.node).text,
+            Path(arguments.save).expanduser(),
+        )
         return
     lines = arguments.last or SHOWN_LINES
     if arguments.follow and here.is_up(row):
@@ -79,10 +98,14 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     told = here.log_of(row, arguments.job, lines=lines, node=arguments.node, size=SHOWN_BYTES)
     if told.earlier and arguments.last is None:
         count = f"{told.earlier:,}" if told.is_counted else f"at least {told.earlier:,}"
-        print(f"… {count} earlier lines are not shown; all of it: %nbprov logs {arguments.name} {arguments.job} --save FILE")
+        print(
+            f"… {count} earlier lines are not shown; all of it: %nbprov logs {arguments.name} {arguments.job} --save FILE"
+        )
     print(told.text, end="" if told.text.endswith("\n") or not told.text else "\n")
     if not here.is_up(row):
-        print(f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})")
+        print(
+            f"(kept here; {row.name} {'has ended' if row.ended is not None else f'is {row.state.value}'})"
+        )
 
 
 def _usual_job(here: Session, row: ClusterRow) -> str:
@@ -159,7 +182,9 @@ class _Showing:
         print(tail.text, end="", flush=True)
         self._shown += len(tail.text)
         if self._shown > FOLLOWED_BYTES:
-            print(f"\n… more than {FOLLOWED_BYTES >> 20} MB: the rest is not shown but for its end; all of it: {self._save}")
+            print(
+                f"\n… more than {FOLLOWED_BYTES >> 20} MB: the rest is not shown but for its end; all of it: {self._save}"
+            )
 
     def finish(self) -> None:
         """Write the end of what was not shown."""

@@ -15,7 +15,12 @@ GUIDE = "docs/adding-a-cloud.md"
 def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov new-cloud`."""
     parser.add_argument("name", help="as it will stand in a spec: cloud: NAME")
-    parser.add_argument("--into", metavar="DIR", default=".", help="where the folder NAME is made (default: beside the notebook)")
+    parser.add_argument(
+        "--into",
+        metavar="DIR",
+        default=".",
+        help="where the folder NAME is made (default: beside the notebook)",
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -34,6 +39,10 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     try:
         made = scaffold(arguments.name, Path(arguments.into).expanduser())
     except (OSError, RuntimeError) as error:
-        raise UsageError(f"nothing was written: {error}", hint="choose another folder with --into", code="scaffold.folder") from None
+        raise UsageError(
+            f"nothing was written: {error}",
+            hint="choose another folder with --into",
+            code="scaffold.folder",
+        ) from None
     print(f"wrote {made}: {len(FILES)} files")
     print(f"  next: read {made / 'README.md'}; {GUIDE} goes through it step by step")

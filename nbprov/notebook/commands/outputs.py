@@ -50,7 +50,9 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         showing.finish()
         taking: Taking = future.result()
     except KeyboardInterrupt:
-        raise Interrupted(f"the pull of the outputs of {name} goes on in the background; %clusters shows how far it is") from None
+        raise Interrupted(
+            f"the pull of the outputs of {name} goes on in the background; %clusters shows how far it is"
+        ) from None
     say(f"{name}: outputs pulled, {taking.words()}")
 
 
@@ -123,7 +125,9 @@ def wait_showing(done: Done, showings: list[Showing]) -> None:
         for showing in showings:
             showing.show()
     except KeyboardInterrupt:
-        raise Interrupted(f"{done.what} goes on in the background; %clusters shows how far it is") from None
+        raise Interrupted(
+            f"{done.what} goes on in the background; %clusters shows how far it is"
+        ) from None
     done.wait()
 
 

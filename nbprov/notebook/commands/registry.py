@@ -47,7 +47,8 @@ def run_command(shell: Any, line: str, cell: str | None) -> Any:
 
         near = get_close_matches(word, COMMANDS, n=1)
         raise UsageError(
-            f"%nbprov has no command {word!r}", hint=f"did you mean %nbprov {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}"
+            f"%nbprov has no command {word!r}",
+            hint=f"did you mean %nbprov {near[0]}?" if near else f"commands: {', '.join(COMMANDS)}",
         )
     try:
         arguments = parser_of(word).parse_line(rest)
@@ -80,7 +81,9 @@ def _check(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     from .check import check_sheet
 
     here = session()
-    return check_sheet(here.check(arguments.cloud or None), () if arguments.cloud else here.without_adapter())
+    return check_sheet(
+        here.check(arguments.cloud or None), () if arguments.cloud else here.without_adapter()
+    )
 
 
 def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
@@ -88,7 +91,10 @@ def _plan(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
     from nbprov.notebook.rendering.relaxations import relax_sheet
 
     if cell is None:
-        raise UsageError("%nbprov plan wants a spec", hint="write %%nbprov plan (two percent signs), and the YAML below it")
+        raise UsageError(
+            "%nbprov plan wants a spec",
+            hint="write %%nbprov plan (two percent signs), and the YAML below it",
+        )
     try:
         spec = read_cell(session(), shell, cell, ignore=arguments.ignore)
         assume = listed(arguments.assume)
@@ -246,7 +252,10 @@ def _logs_arguments(parser: MagicParser) -> None:
 
 def _config(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     options = options_of(shell)
-    rows = [[name, str(getattr(options, name)), str(trait.help)] for name, trait in sorted(options.traits(config=True).items())]
+    rows = [
+        [name, str(getattr(options, name)), str(trait.help)]
+        for name, trait in sorted(options.traits(config=True).items())
+    ]
     reports.print_table(["option", "value", "what it does"], rows, "no options")
     print("change one with %config Nbprov.NAME = VALUE")
 
@@ -258,8 +267,18 @@ def _outputs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
 
 
 def _plan_arguments(parser: MagicParser) -> None:
-    parser.add_argument("--ignore", action="append", default=[], metavar="FIELD", help="turn the error about a field into a warning")
-    parser.add_argument("--relax", action="store_true", help="say too what one constraint less would open, and from what price")
+    parser.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="FIELD",
+        help="turn the error about a field into a warning",
+    )
+    parser.add_argument(
+        "--relax",
+        action="store_true",
+        help="say too what one constraint less would open, and from what price",
+    )
     assume_argument(parser)
 
 
@@ -273,9 +292,15 @@ def _one_cluster(parser: MagicParser) -> None:
 
 COMMANDS: dict[str, Command] = {
     "check": Command(
-        "ask each cloud whether it can be used", _check, lambda p: p.add_argument("cloud", nargs="*", help="only these clouds")
+        "ask each cloud whether it can be used",
+        _check,
+        lambda p: p.add_argument("cloud", nargs="*", help="only these clouds"),
     ),
-    "plan": Command("%%nbprov plan: show what the YAML in the cell would try, and create nothing", _plan, _plan_arguments),
+    "plan": Command(
+        "%%nbprov plan: show what the YAML in the cell would try, and create nothing",
+        _plan,
+        _plan_arguments,
+    ),
     "attempts": Command(
         "the attempts of the latest launch and why each failed",
         reports.attempts,
@@ -288,34 +313,90 @@ COMMANDS: dict[str, Command] = {
     ),
     "costs": Command("what every launch has cost so far", reports.costs),
     "history": Command(
-        "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame", _history, _history_arguments
+        "every launch: state, times, cost, attempts, why it ended; x = %nbprov history: a DataFrame",
+        _history,
+        _history_arguments,
     ),
-    "dashboard": Command("clusters, costs, launches, blocks and stock in one live panel", _dashboard),
-    "watch": Command("ask clouds for the stock of a GPU until one has it, and say so; nothing is launched", _watch, _watch_arguments),
+    "dashboard": Command(
+        "clusters, costs, launches, blocks and stock in one live panel", _dashboard
+    ),
+    "watch": Command(
+        "ask clouds for the stock of a GPU until one has it, and say so; nothing is launched",
+        _watch,
+        _watch_arguments,
+    ),
     "log": Command("the provision log of the latest launch", reports.log, _launch_argument),
     "jobs": Command(
-        "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it", _jobs, _jobs_arguments
+        "the jobs of your clusters; NAME submit, wait, cancel: queue a shell script by GPU, and what becomes of it",
+        _jobs,
+        _jobs_arguments,
     ),
-    "logs": Command("the output of a job, also after the end of its machine; -f: as it comes", _logs, _logs_arguments),
-    "cells": Command("the cells of a machine, and what they put out: --follow, --save, --interrupt", _cells, _cells_arguments),
-    "setup": Command("set a running cluster up again: files, python, setup; its log is shown as it comes", _setup, _one_cluster),
-    "tunnel": Command("a port of a machine on this computer; without a port: the tunnels there are", _tunnel, _tunnel_arguments),
-    "ssh": Command("the ssh command of a machine; --config: a config file for VS Code, scp and rsync", _ssh, _ssh_arguments),
-    "sync": Command("a folder here and one on a machine, brought into step: --push, --pull, or both ways", _sync, _sync_arguments),
-    "outputs": Command("pull the outputs of a cluster's spec now; down and stop do it by themselves", _outputs, _one_cluster),
+    "logs": Command(
+        "the output of a job, also after the end of its machine; -f: as it comes",
+        _logs,
+        _logs_arguments,
+    ),
+    "cells": Command(
+        "the cells of a machine, and what they put out: --follow, --save, --interrupt",
+        _cells,
+        _cells_arguments,
+    ),
+    "setup": Command(
+        "set a running cluster up again: files, python, setup; its log is shown as it comes",
+        _setup,
+        _one_cluster,
+    ),
+    "tunnel": Command(
+        "a port of a machine on this computer; without a port: the tunnels there are",
+        _tunnel,
+        _tunnel_arguments,
+    ),
+    "ssh": Command(
+        "the ssh command of a machine; --config: a config file for VS Code, scp and rsync",
+        _ssh,
+        _ssh_arguments,
+    ),
+    "sync": Command(
+        "a folder here and one on a machine, brought into step: --push, --pull, or both ways",
+        _sync,
+        _sync_arguments,
+    ),
+    "outputs": Command(
+        "pull the outputs of a cluster's spec now; down and stop do it by themselves",
+        _outputs,
+        _one_cluster,
+    ),
     "autostop": Command("what the guards of a cluster see and will do", _autostop, _one_cluster),
-    "stop": Command("stop clusters and keep their disks", lifecycle.stop, lifecycle.clusters_argument),
-    "start": Command("start stopped clusters; --wait: until their zone has room again", lifecycle.start, lifecycle.start_arguments),
+    "stop": Command(
+        "stop clusters and keep their disks", lifecycle.stop, lifecycle.clusters_argument
+    ),
+    "start": Command(
+        "start stopped clusters; --wait: until their zone has room again",
+        lifecycle.start,
+        lifecycle.start_arguments,
+    ),
     "rename": Command("give a cluster another name", lifecycle.rename, lifecycle.rename_arguments),
-    "down": Command("end clusters or give launches up, and confirm it by the cloud's list", lifecycle.down, lifecycle.down_arguments),
+    "down": Command(
+        "end clusters or give launches up, and confirm it by the cloud's list",
+        lifecycle.down,
+        lifecycle.down_arguments,
+    ),
     "sweep": Command(
         "end machines of yours that the ledger does not know; of those younger than ten minutes it only tells",
         reports.sweep,
-        lambda p: p.add_argument("--end", action="store_true", help="end those too, whatever their age"),
+        lambda p: p.add_argument(
+            "--end", action="store_true", help="end those too, whatever their age"
+        ),
     ),
     "catalog": Command(
-        "the price catalogue: rows, age, source, edits and errors a cloud; refresh, diff, restore, path", _catalog, _catalog_arguments
+        "the price catalogue: rows, age, source, edits and errors a cloud; refresh, diff, restore, path",
+        _catalog,
+        _catalog_arguments,
     ),
     "config": Command("the options and what they do", _config),
-    "new-cloud": Command("begin the package of a cloud that nbprov does not know yet", _new_cloud, _new_cloud_arguments),
+    "new-cloud": Command(
+        "begin the package of a cloud that nbprov does not know yet",
+        _new_cloud,
+        _new_cloud_arguments,
+    ),
 }

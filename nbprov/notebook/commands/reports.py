@@ -9,7 +9,14 @@ from nbprov.api import session
 from nbprov.model.clock import short_duration
 from nbprov.model.failures import RULES
 from nbprov.model.money import format_usd
-from nbprov.notebook.rendering.formatting import ATTEMPT_LOOKS, RUN_LOOKS, nodes_words, per_hour, place_words, utc_words
+from nbprov.notebook.rendering.formatting import (
+    ATTEMPT_LOOKS,
+    RUN_LOOKS,
+    nodes_words,
+    per_hour,
+    place_words,
+    utc_words,
+)
 from nbprov.notebook.rendering.tables import Column, text_table
 
 
@@ -36,7 +43,11 @@ def attempts(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Non
         ]
         for tried in session().attempts(arguments.name)
     ]
-    whose = f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet"
+    whose = (
+        f"nothing called {arguments.name} has been launched"
+        if arguments.name
+        else "nothing has been launched yet"
+    )
     print_table(["#", "place", "type", "market", "price", "state", "reason"], rows, whose)
 
 
@@ -48,7 +59,10 @@ def blocks(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
         print(f"{count} block{'' if count == 1 else 's'} forgotten")
         return
     now = here.engine.clock.now()
-    rows = [[b.words(), RULES[b.cause].words, short_duration(b.expires - now), b.message] for b in here.blocks()]
+    rows = [
+        [b.words(), RULES[b.cause].words, short_duration(b.expires - now), b.message]
+        for b in here.blocks()
+    ]
     print_table(["blocked", "because", "for another", "the cloud said"], rows, "nothing is blocked")
 
 
@@ -56,15 +70,27 @@ def costs(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print what every launch has cost."""
     costs = session().costs()
     rows = [
-        [c.name, utc_words(c.started), str(RUN_LOOKS[c.state]), str(c.attempts), format_usd(c.cost) + ("*" if c.simulated else "")]
+        [
+            c.name,
+            utc_words(c.started),
+            str(RUN_LOOKS[c.state]),
+            str(c.attempts),
+            format_usd(c.cost) + ("*" if c.simulated else ""),
+        ]
         for c in costs
     ]
-    print_table(["name", "started", "state", "attempts", "cost"], rows, "nothing has been launched yet")
+    print_table(
+        ["name", "started", "state", "attempts", "cost"], rows, "nothing has been launched yet"
+    )
     if not rows:
         return
-    print(f"you pay {format_usd(sum(c.cost for c in costs if not c.simulated))} in all, disks and traffic not counted")
+    print(
+        f"you pay {format_usd(sum(c.cost for c in costs if not c.simulated))} in all, disks and traffic not counted"
+    )
     if any(c.simulated for c in costs):
-        print(f"* simulated: shown as if it were paid, {format_usd(sum(c.cost for c in costs if c.simulated))} in all; you pay $0 of it")
+        print(
+            f"* simulated: shown as if it were paid, {format_usd(sum(c.cost for c in costs if c.simulated))} in all; you pay $0 of it"
+        )
 
 
 def sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -76,9 +102,21 @@ def sweep(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 def log(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     """Print the provision log of the latest launch."""
     here = session()
-    run = next((r for r in here.engine.ledger.runs() if not arguments.name or r.name == arguments.name), None)
+    run = next(
+        (r for r in here.engine.ledger.runs() if not arguments.name or r.name == arguments.name),
+        None,
+    )
     if run is None:
-        print(f"nothing called {arguments.name} has been launched" if arguments.name else "nothing has been launched yet")
+        print(
+            f"nothing called {arguments.name} has been launched"
+            if arguments.name
+            else "nothing has been launched yet"
+        )
         return
     path = here.engine.home / "logs" / f"{run.run_id}.log"
-    print(path.read_text(encoding="utf-8") if path.exists() else f"{run.name}: its provision log is gone\n", end="")
+    print(
+        path.read_text(encoding="utf-8")
+        if path.exists()
+        else f"{run.name}: its provision log is gone\n",
+        end="",
+    )

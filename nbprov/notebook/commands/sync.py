@@ -36,11 +36,19 @@ def arguments(parser: MagicParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--push", action="store_true", help="make the folder there like the one here")
     way.add_argument(
-        "--pull", action="store_true", help="make the folder here like the one there (default: both ways, conflicts left alone)"
+        "--pull",
+        action="store_true",
+        help="make the folder here like the one there (default: both ways, conflicts left alone)",
     )
     parser.add_argument("--dry", action="store_true", help="only say what would be done")
-    parser.add_argument("--delete", action="store_true", help="delete what the source does not have; both ways: what one side has lost")
-    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)")
+    parser.add_argument(
+        "--delete",
+        action="store_true",
+        help="delete what the source does not have; both ways: what one side has lost",
+    )
+    parser.add_argument(
+        "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
+    )
 
 
 def split_path(text: str) -> tuple[str, str]:
@@ -62,7 +70,10 @@ def split_path(text: str) -> tuple[str, str]:
     here, colon, there = text[start:].partition(":")
     here = text[:start] + here
     if not here or (colon and not there):
-        raise UsageError(f"%nbprov sync wants PATH or PATH:REMOTE, not {text!r}", hint="%nbprov sync dev results:~/out --pull")
+        raise UsageError(
+            f"%nbprov sync wants PATH or PATH:REMOTE, not {text!r}",
+            hint="%nbprov sync dev results:~/out --pull",
+        )
     return here, there
 
 
@@ -82,13 +93,22 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
 
     here, there = split_path(arguments.path)
     there = place_there(here, there)
-    direction = Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
-    wanted = Wanted(Path(here).expanduser().absolute(), there, direction, arguments.delete, arguments.dry)
-    showing = _Showing(lambda plan: summary(plan, here, there, arguments.name, dry=arguments.dry), f"{direction.value} {here}")
+    direction = (
+        Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
+    )
+    wanted = Wanted(
+        Path(here).expanduser().absolute(), there, direction, arguments.delete, arguments.dry
+    )
+    showing = _Showing(
+        lambda plan: summary(plan, here, there, arguments.name, dry=arguments.dry),
+        f"{direction.value} {here}",
+    )
     home = session().engine.home
     future = session().start_remote(
         arguments.name,
-        lambda live: sync_folder(live, wanted, home, node=arguments.node, on_plan=showing.plans.put, progress=showing.at),
+        lambda live: sync_folder(
+            live, wanted, home, node=arguments.node, on_plan=showing.plans.put, progress=showing.at
+        ),
         say=say,
     )
     try:

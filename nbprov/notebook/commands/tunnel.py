@@ -36,22 +36,36 @@ class TunnelSheet(Sheet):
         page = super().html()
         for url in {view.url for view in self.data if not view.paused and view.scheme == "http"}:
             page = page.replace(
-                f">{escape(url)}<", f'><a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{escape(url)}</a><'
+                f">{escape(url)}<",
+                f'><a href="{escape(url)}" target="_blank" rel="noopener noreferrer">{escape(url)}</a><',
             )
         return page
 
 
 def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov tunnel`."""
-    parser.add_argument("name", nargs="?", default="", help="the cluster; without one, all tunnels of this kernel are listed")
     parser.add_argument(
-        "port", nargs="?", type=int, help="the port of the machine's own 127.0.0.1; without one, the cluster's tunnels are listed"
+        "name",
+        nargs="?",
+        default="",
+        help="the cluster; without one, all tunnels of this kernel are listed",
     )
     parser.add_argument(
-        "--local", type=int, metavar="PORT", help="the port here (default: the same number where it is free, else the next)"
+        "port",
+        nargs="?",
+        type=int,
+        help="the port of the machine's own 127.0.0.1; without one, the cluster's tunnels are listed",
+    )
+    parser.add_argument(
+        "--local",
+        type=int,
+        metavar="PORT",
+        help="the port here (default: the same number where it is free, else the next)",
     )
     parser.add_argument("--node", type=int, metavar="N", help="which node (default: 0, the head)")
-    parser.add_argument("--close", action="store_true", help="close these tunnels instead of opening one")
+    parser.add_argument(
+        "--close", action="store_true", help="close these tunnels instead of opening one"
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
@@ -61,11 +75,22 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> Any:
         return None
     if arguments.port is None:
         if arguments.local is not None:
-            raise UsageError("--local wants the machine's port too", hint="%nbprov tunnel NAME PORT --local LOCAL")
+            raise UsageError(
+                "--local wants the machine's port too",
+                hint="%nbprov tunnel NAME PORT --local LOCAL",
+            )
         return _listed(_named(arguments), arguments.name)
-    tunnel = session().cluster(arguments.name).tunnel(arguments.port, arguments.local, arguments.node or 0)
+    tunnel = (
+        session()
+        .cluster(arguments.name)
+        .tunnel(arguments.port, arguments.local, arguments.node or 0)
+    )
     view = tunnel.view()
-    taken = "" if view.local in (arguments.port, arguments.local) else f" ({arguments.port} is taken here)"
+    taken = (
+        ""
+        if view.local in (arguments.port, arguments.local)
+        else f" ({arguments.port} is taken here)"
+    )
     return TunnelSheet(f"{in_words([view])[0]}{taken}", _COLUMNS, _rows([view]), (), [view])
 
 
@@ -96,7 +121,9 @@ def _close(tunnels: Sequence[Tunnel]) -> None:
 
 def _listed(tunnels: Sequence[Tunnel], name: str) -> Any:
     if not tunnels:
-        print(f"no tunnel is open{f' to {name}' if name else ''}: %nbprov tunnel {name or 'NAME'} PORT opens one")
+        print(
+            f"no tunnel is open{f' to {name}' if name else ''}: %nbprov tunnel {name or 'NAME'} PORT opens one"
+        )
         return None
     views = [tunnel.view() for tunnel in tunnels]
     heading = f"{len(views)} tunnel{'' if len(views) == 1 else 's'}, on the loopback of the computer where this kernel runs"
@@ -122,9 +149,13 @@ def _rows(views: Sequence[TunnelView]) -> list[list[str]]:
 def ssh_arguments(parser: MagicParser) -> None:
     """The line of `%nbprov ssh`."""
     parser.add_argument("name", nargs="?", default="", help="the cluster")
-    parser.add_argument("--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)")
     parser.add_argument(
-        "--config", action="store_true", help="write an ssh config file of our own for VS Code, scp and rsync, and keep it up"
+        "--node", type=int, default=0, metavar="N", help="which node (default: 0, the head)"
+    )
+    parser.add_argument(
+        "--config",
+        action="store_true",
+        help="write an ssh config file of our own for VS Code, scp and rsync, and keep it up",
     )
 
 
@@ -134,10 +165,14 @@ def run_ssh(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None
     if arguments.config:
         path = here.write_ssh_config()
         names = here.ssh_file.names()
-        print(f"{path}: {', '.join(names) if names else 'no cluster runs now'}; it follows your clusters while a kernel with nbprov runs")
+        print(
+            f"{path}: {', '.join(names) if names else 'no cluster runs now'}; it follows your clusters while a kernel with nbprov runs"
+        )
         print("put this line at the top of ~/.ssh/config, which nbprov never touches:")
         print(f"  {here.ssh_file.include}")
         return
     if not arguments.name:
-        raise UsageError("which cluster?", hint="%nbprov ssh NAME, or %nbprov ssh --config for all of them")
+        raise UsageError(
+            "which cluster?", hint="%nbprov ssh NAME, or %nbprov ssh --config for all of them"
+        )
     print(here.cluster(arguments.name).ssh_command(arguments.node))

@@ -25,16 +25,45 @@ _watches: dict[str, StockWatch] = {}
 def arguments(parser: MagicParser) -> None:
     """The line of `%nbprov watch`."""
     parser.add_argument(
-        "accelerator", nargs="?", default="", help="as for %%prices: H100:8, A100, 80GB+:8; without it: the watches there are"
+        "accelerator",
+        nargs="?",
+        default="",
+        help="as for %%prices: H100:8, A100, 80GB+:8; without it: the watches there are",
     )
-    parser.add_argument("--cloud", action="append", default=[], metavar="CLOUD", help="only this cloud (may be repeated)")
-    parser.add_argument("--region", action="append", default=[], metavar="REGION", help="only this region or country (may be repeated)")
-    parser.add_argument("--spot", action="store_true", help="only the spot market (default: on-demand)")
-    parser.add_argument("--max-price", type=dollars, default=None, metavar="USD", help="at most so many dollars an hour a node")
-    parser.add_argument("--nodes", type=at_least_one, default=1, metavar="N", help="so many machines at once")
-    parser.add_argument("--for", dest="seconds", default="", metavar="TIME", help="how long: 30m, 2d (default: 6h)")
+    parser.add_argument(
+        "--cloud",
+        action="append",
+        default=[],
+        metavar="CLOUD",
+        help="only this cloud (may be repeated)",
+    )
+    parser.add_argument(
+        "--region",
+        action="append",
+        default=[],
+        metavar="REGION",
+        help="only this region or country (may be repeated)",
+    )
+    parser.add_argument(
+        "--spot", action="store_true", help="only the spot market (default: on-demand)"
+    )
+    parser.add_argument(
+        "--max-price",
+        type=dollars,
+        default=None,
+        metavar="USD",
+        help="at most so many dollars an hour a node",
+    )
+    parser.add_argument(
+        "--nodes", type=at_least_one, default=1, metavar="N", help="so many machines at once"
+    )
+    parser.add_argument(
+        "--for", dest="seconds", default="", metavar="TIME", help="how long: 30m, 2d (default: 6h)"
+    )
     parser.add_argument("--wait", action="store_true", help="block until it is in stock")
-    parser.add_argument("--stop", action="store_true", help="end this watch; without an accelerator: all")
+    parser.add_argument(
+        "--stop", action="store_true", help="end this watch; without an accelerator: all"
+    )
 
 
 def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
@@ -43,7 +72,10 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     if arguments.stop:
         _stop(arguments.accelerator)
     elif not arguments.accelerator:
-        print("\n".join(_words(name, watch) for name, watch in _watches.items()) or "nothing is watched")
+        print(
+            "\n".join(_words(name, watch) for name, watch in _watches.items())
+            or "nothing is watched"
+        )
     else:
         _begin(arguments)
 
@@ -53,13 +85,26 @@ def _begin(arguments: argparse.Namespace) -> None:
     if name in _watches:
         _watches.pop(name).cancel()  # asked anew, perhaps with another price
     conditions: dict[str, Any] = {"market": Market.SPOT if arguments.spot else Market.ON_DEMAND}
-    conditions |= {key: tuple(getattr(arguments, key)) for key in ("cloud", "region") if getattr(arguments, key)}
+    conditions |= {
+        key: tuple(getattr(arguments, key))
+        for key in ("cloud", "region")
+        if getattr(arguments, key)
+    }
     if arguments.max_price is not None:
         conditions["max_hourly"] = usd(arguments.max_price)
     prices = here.prices(name, fuzzy=True, **conditions)
-    watch = StockWatch(here, prices, nodes=arguments.nodes, seconds=seconds_of(arguments.seconds, "--for") or WATCH_SECONDS)
+    watch = StockWatch(
+        here,
+        prices,
+        nodes=arguments.nodes,
+        seconds=seconds_of(arguments.seconds, "--for") or WATCH_SECONDS,
+    )
     _watches[name] = watch
-    cap = f" at most {format_usd(usd(arguments.max_price))}/h" if arguments.max_price is not None else ""
+    cap = (
+        f" at most {format_usd(usd(arguments.max_price))}/h"
+        if arguments.max_price is not None
+        else ""
+    )
     title = f"{arguments.nodes} x {name}{cap}" if arguments.nodes > 1 else f"{name}{cap}"
     line = Line(_words(title, watch))
     publisher = here.engine.publisher
@@ -80,7 +125,9 @@ def _begin(arguments: argparse.Namespace) -> None:
 
 def _stop(name: str) -> None:
     if name and name not in _watches:
-        raise UsageError(f"{name} is not watched", hint=f"watched: {', '.join(_watches) or 'nothing'}")
+        raise UsageError(
+            f"{name} is not watched", hint=f"watched: {', '.join(_watches) or 'nothing'}"
+        )
     if not _watches:
         print("nothing is watched")
     for one in [name] if name else list(_watches):
@@ -108,7 +155,9 @@ def _end_words(title: str, told: tuple[InStock, ...] | BaseException | None) -> 
     if told is None:
         return f"{title}: watched no more"
     if isinstance(told, BaseException):
-        return f"{title}: watched no more: {told.message if isinstance(told, NbprovError) else told}"
+        return (
+            f"{title}: watched no more: {told.message if isinstance(told, NbprovError) else told}"
+        )
     if not told:
         return f"{title}: not in stock in all the time it was watched"
     places = [

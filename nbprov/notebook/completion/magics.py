@@ -29,7 +29,9 @@ def match(context: Any) -> dict[str, Any]:
         return {"completions": [], "suppress": False}
     word, offered = _complete(found.group(1), context, first)
     # Nobody has to know that it is written A100: case does not matter to the magics either.
-    fitting = [text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())]
+    fitting = [
+        text for text in dict.fromkeys(offered) if text.casefold().startswith(word.casefold())
+    ]
     return {
         "completions": [SimpleCompletion(text=text, type="nbprov") for text in fitting[:_MOST]],
         "matched_fragment": word,
@@ -51,7 +53,9 @@ def _complete(magic: str, context: Any, first: str) -> tuple[str, list[str]]:
         body = context.full_text.split("\n", 1)[1]
         lines = body.split("\n")
         line = context.cursor_line - 1
-        return remote_words(first, body, sum(len(one) + 1 for one in lines[:line]) + context.cursor_position)
+        return remote_words(
+            first, body, sum(len(one) + 1 for one in lines[:line]) + context.cursor_position
+        )
     return "", []
 
 
@@ -119,7 +123,14 @@ def _names_in(clouds: list[str], what: str) -> list[str]:
     catalog = _catalog()
     if what == "type":
         return sorted(catalog.instance_types(clouds))
-    return sorted({zone for cloud in clouds for region in catalog.regions(cloud) for zone in catalog.zones(cloud, region)})
+    return sorted(
+        {
+            zone
+            for cloud in clouds
+            for region in catalog.regions(cloud)
+            for zone in catalog.zones(cloud, region)
+        }
+    )
 
 
 def _yaml_words(context: Any) -> tuple[str, list[str]]:
@@ -138,7 +149,11 @@ def _yaml_words(context: Any) -> tuple[str, list[str]]:
     elif place.field in ("cloud", "infra"):
         values = [*catalog.clouds(), "local"]
     elif place.field == "region":
-        named = [cloud for cloud in catalog.clouds() if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)]
+        named = [
+            cloud
+            for cloud in catalog.clouds()
+            if re.search(rf"\b(?:cloud|infra)\s*:.*\b{cloud}\b", body)
+        ]
         values = _regions(named or catalog.clouds())
     return place.prefix, list(values)
 
@@ -160,4 +175,6 @@ def _cluster_names() -> list[str]:
     here = api.current() if api is not None else None
     if here is None:
         return []
-    return [view.name for view in here.clusters()] + [name for name, run in here.runs.items() if not run.done]
+    return [view.name for view in here.clusters()] + [
+        name for name, run in here.runs.items() if not run.done
+    ]

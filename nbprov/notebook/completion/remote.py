@@ -63,15 +63,28 @@ def remote_details(code: str, cursor: int, detail: int) -> dict[str, Any] | None
     if begun is None or not begun.end() <= cursor <= len(code):
         return None
     body, at = code[begun.end() :], cursor - begun.end()
-    told = _answer(begun.group(1), body, lambda agent: agent.inspect(body, at, 1 if detail else 0, deadline=DEADLINE))
+    told = _answer(
+        begun.group(1),
+        body,
+        lambda agent: agent.inspect(body, at, 1 if detail else 0, deadline=DEADLINE),
+    )
     if not told:
         return None
-    text = clean_text(safe_page(told.get("data"))[:MOST_CHARACTERS])  # what was cut may end in half a sequence
+    text = clean_text(
+        safe_page(told.get("data"))[:MOST_CHARACTERS]
+    )  # what was cut may end in half a sequence
     is_found = told.get("found") is True and bool(text)
-    return {"status": "ok", "found": is_found, "data": {"text/plain": text} if is_found else {}, "metadata": {}}
+    return {
+        "status": "ok",
+        "found": is_found,
+        "data": {"text/plain": text} if is_found else {},
+        "metadata": {},
+    }
 
 
-def _answer(first: str, body: str, ask: Callable[[Any], Coroutine[Any, Any, dict[str, Any]]]) -> dict[str, Any]:
+def _answer(
+    first: str, body: str, ask: Callable[[Any], Coroutine[Any, Any, dict[str, Any]]]
+) -> dict[str, Any]:
     """What the head's kernel of a `%%on` line answers within the deadline; empty where there is no answer."""
     name = _python_on(first)
     agent = _agent(name) if name and len(body) <= MOST_CHARACTERS else None
@@ -113,9 +126,21 @@ def _fitting(found: dict[str, Any], body: str, cursor: int) -> tuple[str, list[s
     from nbprov.machines.sanitize.text import clean_text
 
     start, end, matches = found.get("cursor_start"), found.get("cursor_end"), found.get("matches")
-    if type(start) is not int or type(end) is not int or not isinstance(matches, list) or not 0 <= start <= cursor <= end <= len(body):
+    if (
+        type(start) is not int
+        or type(end) is not int
+        or not isinstance(matches, list)
+        or not 0 <= start <= cursor <= end <= len(body)
+    ):
         return "", []
     # The front end puts a match in place of what stands before the cursor, so what follows the cursor must not be doubled.
     rest = body[cursor:end]
-    words = [word for word in matches[:MOST] if isinstance(word, str) and word == clean_text(word) and "\n" not in word and len(word) < 500]
+    words = [
+        word
+        for word in matches[:MOST]
+        if isinstance(word, str)
+        and word == clean_text(word)
+        and "\n" not in word
+        and len(word) < 500
+    ]
     return body[start:cursor], [word.removesuffix(rest) if rest else word for word in words]

@@ -27,7 +27,12 @@ def install(shell: Any) -> Callable[[], None]:
     is_ours = True
 
     def details(code: Any, cursor_pos: Any, detail_level: Any) -> dict[str, Any] | None:
-        if not is_ours or not isinstance(code, str) or not isinstance(cursor_pos, int) or "%%on" not in code:
+        if (
+            not is_ours
+            or not isinstance(code, str)
+            or not isinstance(cursor_pos, int)
+            or "%%on" not in code
+        ):
             return None
         from .remote import remote_details
 
@@ -38,13 +43,23 @@ def install(shell: Any) -> Callable[[], None]:
             log.exception("asking a machine about a name")
             return None
 
-    def do_inspect(code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any) -> Any:
+    def do_inspect(
+        code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
+    ) -> Any:
         found = details(code, cursor_pos, detail_level)
-        return found if found is not None else asked(code, cursor_pos, detail_level, *others, **named)
+        return (
+            found if found is not None else asked(code, cursor_pos, detail_level, *others, **named)
+        )
 
-    async def do_inspect_later(code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any) -> Any:
+    async def do_inspect_later(
+        code: Any, cursor_pos: Any, detail_level: Any = 0, *others: Any, **named: Any
+    ) -> Any:
         found = details(code, cursor_pos, detail_level)
-        return found if found is not None else await asked(code, cursor_pos, detail_level, *others, **named)
+        return (
+            found
+            if found is not None
+            else await asked(code, cursor_pos, detail_level, *others, **named)
+        )
 
     wrapper = do_inspect_later if inspect.iscoroutinefunction(asked) else do_inspect
     setattr(kernel, _METHOD, wrapper)

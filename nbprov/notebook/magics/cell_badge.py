@@ -17,7 +17,9 @@ _STYLE = "display:inline-block;font-size:smaller;opacity:.65;padding:0 .6em;bord
 _last: dict[str, str] = {}
 
 
-def show_badge(shell: Any, name: str, seconds: float, *, nodes: str = "head", how: str = "") -> None:
+def show_badge(
+    shell: Any, name: str, seconds: float, *, nodes: str = "head", how: str = ""
+) -> None:
     """Show the badge, as `%config Nbprov.badge` asks for it.
 
     Parameters
@@ -37,14 +39,23 @@ def show_badge(shell: Any, name: str, seconds: float, *, nodes: str = "head", ho
     if wish is not True and not is_new and seconds < LONG_SECONDS:
         return
     text = " · ".join(filter(None, (where, _duration(seconds), how)))
-    shell.display_pub.publish(data={"text/plain": text, "text/html": f'<div style="{_STYLE}">{html.escape(text)}</div>'}, metadata={})
+    shell.display_pub.publish(
+        data={"text/plain": text, "text/html": f'<div style="{_STYLE}">{html.escape(text)}</div>'},
+        metadata={},
+    )
 
 
 def _where(name: str, nodes: str) -> str:
     offer = session().engine.cluster(name).candidate.offer
     place = "/".join(filter(None, (offer.cloud, offer.region, offer.zone)))
-    gpus = f"{offer.accelerator}:{offer.accelerator_count:g}" if offer.accelerator else offer.instance_type
-    which = "" if nodes == "head" else f"nodes {nodes}" if not nodes.isdecimal() else f"node {nodes}"
+    gpus = (
+        f"{offer.accelerator}:{offer.accelerator_count:g}"
+        if offer.accelerator
+        else offer.instance_type
+    )
+    which = (
+        "" if nodes == "head" else f"nodes {nodes}" if not nodes.isdecimal() else f"node {nodes}"
+    )
     return " · ".join(filter(None, (name, which, place, gpus)))
 
 

@@ -16,7 +16,11 @@ def list_clusters(shell: Any, *, ended: bool) -> None:
 
     def snapshot() -> Any:
         # A cluster that ends while the table is open stays in it, as ended: a row that vanishes would leave the person wondering.
-        views = [v for v in here.clusters(ended=True) if ended or v.cluster_id in shown or v.ended is None]
+        views = [
+            v
+            for v in here.clusters(ended=True)
+            if ended or v.cluster_id in shown or v.ended is None
+        ]
         shown.update(v.cluster_id for v in views)
         return views
 

@@ -6,11 +6,25 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from IPython.core.magic import Magics, cell_magic, line_cell_magic, line_magic, magics_class, no_var_expand
+from IPython.core.magic import (
+    Magics,
+    cell_magic,
+    line_cell_magic,
+    line_magic,
+    magics_class,
+    no_var_expand,
+)
 from traitlets import Bool, Dict, Enum, Float, TraitError, default, observe, validate
 
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.notebook.arguments import HelpWanted, MagicParser, clusters_parser, on_parser, prices_parser, provision_parser
+from nbprov.notebook.arguments import (
+    HelpWanted,
+    MagicParser,
+    clusters_parser,
+    on_parser,
+    prices_parser,
+    provision_parser,
+)
 
 
 @magics_class
@@ -21,8 +35,12 @@ class Nbprov(Magics):
         False,
         help="Apply nest_asyncio for your own nested loops. Nothing in nbprov needs it: its engine has a thread and a loop of its own.",
     ).tag(config=True)
-    demo = Bool(help="Let the simulated `local` cloud into every plan, not only into those that name it.").tag(config=True)
-    hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(config=True)
+    demo = Bool(
+        help="Let the simulated `local` cloud into every plan, not only into those that name it."
+    ).tag(config=True)
+    hedge = Float(20.0, help="Seconds after which a race (--race N) starts its next attempt.").tag(
+        config=True
+    )
 
     catalog_refresh = Dict(
         help="When each cloud's prices are renewed, by its name or `default`: '7h', 'on demand' or 'never'; 'automatic': False ends it. See docs/catalogue.md."

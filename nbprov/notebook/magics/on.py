@@ -51,9 +51,14 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
     """
     inputs, outputs = names_of(arguments.input, "-i"), names_of(arguments.output, "-o")
     if (inputs or outputs) and (arguments.bash or arguments.nodes != "head"):
-        raise UsageError("variables travel with Python cells on the head alone", hint="leave --bash and --nodes out, or -i and -o")
+        raise UsageError(
+            "variables travel with Python cells on the head alone",
+            hint="leave --bash and --nodes out, or -i and -o",
+        )
     if arguments.trust and not outputs:
-        raise UsageError("--trust is about what comes back with -o", hint="%%on dev -o model --trust")
+        raise UsageError(
+            "--trust is about what comes back with -o", hint="%%on dev -o model --trust"
+        )
     env = environment(arguments.env, "%%on")
     same_cluster(arguments.name)
     if inputs:
@@ -73,7 +78,11 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
     outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     started = time.monotonic()
     future = session().start_remote(
-        name, lambda live: run(live, text, nodes=arguments.nodes, on_output=outputs.put, env=env, underway=underway), say=say
+        name,
+        lambda live: run(
+            live, text, nodes=arguments.nodes, on_output=outputs.put, env=env, underway=underway
+        ),
+        say=say,
     )
     how = ""
     try:
@@ -89,7 +98,11 @@ def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, An
             show_badge(shell, name, time.monotonic() - started, nodes=arguments.nodes, how=how)
 
 
-def follow(shell: Any, future: concurrent.futures.Future[Any], outputs: queue.SimpleQueue[dict[str, Any] | None]) -> Any:
+def follow(
+    shell: Any,
+    future: concurrent.futures.Future[Any],
+    outputs: queue.SimpleQueue[dict[str, Any] | None],
+) -> Any:
     """Publish what comes until the work is done; its result. Interruptible."""
     future.add_done_callback(lambda _: outputs.put(None))
     while not future.done():
@@ -135,7 +148,9 @@ def wait_until(is_so: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.01)
 
 
-def publish_waiting(shell: Any, outputs: queue.SimpleQueue[dict[str, Any] | None], wait: float) -> bool:
+def publish_waiting(
+    shell: Any, outputs: queue.SimpleQueue[dict[str, Any] | None], wait: float
+) -> bool:
     """Publish what is there, texts in a row as one, since a page drops what comes as too many messages. False where nothing was."""
     waiting: list[dict[str, Any]] = []
     has_any = False
@@ -157,8 +172,18 @@ def publish_waiting(shell: Any, outputs: queue.SimpleQueue[dict[str, Any] | None
 
 def _add(waiting: list[dict[str, Any]], message: dict[str, Any]) -> None:
     last = waiting[-1] if waiting else None
-    if last is not None and last["msg_type"] == message["msg_type"] == "stream" and last["content"]["name"] == message["content"]["name"]:
-        waiting[-1] = {"msg_type": "stream", "content": {**last["content"], "text": last["content"]["text"] + message["content"]["text"]}}
+    if (
+        last is not None
+        and last["msg_type"] == message["msg_type"] == "stream"
+        and last["content"]["name"] == message["content"]["name"]
+    ):
+        waiting[-1] = {
+            "msg_type": "stream",
+            "content": {
+                **last["content"],
+                "text": last["content"]["text"] + message["content"]["text"],
+            },
+        }
     else:
         waiting.append(message)
 

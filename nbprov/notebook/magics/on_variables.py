@@ -43,11 +43,18 @@ def names_of(items: Sequence[str], flag: str) -> list[str]:
     found = [name.strip() for item in items for name in item.split(",") if name.strip()]
     for name in found:
         if not name.isidentifier():
-            raise UsageError(f"%%on {flag} wants names of variables, not {name!r}", hint="%%on dev -i a,b -o c")
+            raise UsageError(
+                f"%%on {flag} wants names of variables, not {name!r}", hint="%%on dev -i a,b -o c"
+            )
     return list(dict.fromkeys(found))
 
 
-def packed(namespace: Mapping[str, Any], names: Sequence[str], where: str, told: Callable[[int], None] | None = None) -> memoryview:
+def packed(
+    namespace: Mapping[str, Any],
+    names: Sequence[str],
+    where: str,
+    told: Callable[[int], None] | None = None,
+) -> memoryview:
     """Variables as they go to a machine, weighed before they are copied.
 
     Raises
@@ -80,9 +87,13 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
     progress = Progress(f"packing {which}", after=SHOWN_AFTER)
     steps = _Steps()
     try:
-        data = packed(namespace, names, name, lambda size: progress.at(size) if steps.is_due() else None)
+        data = packed(
+            namespace, names, name, lambda size: progress.at(size) if steps.is_due() else None
+        )
     except KeyboardInterrupt:
-        raise Interrupted(f"interrupted; nothing was sent to {name}, and the cell was not run") from None
+        raise Interrupted(
+            f"interrupted; nothing was sent to {name}, and the cell was not run"
+        ) from None
     copying = transfer.Copying()
     told = _carried(
         name,
@@ -96,7 +107,9 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
         raise not_understood(told, names, name)
 
 
-def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trusted: bool = False) -> None:
+def fetch(
+    name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trusted: bool = False
+) -> None:
     """Copy variables from the machine. All of them arrive, or none.
 
     Parameters
@@ -117,12 +130,20 @@ def fetch(name: str, namespace: dict[str, Any], names: Sequence[str], *, is_trus
     progress = Progress(f"fetching {which}", after=SHOWN_AFTER)
     now = f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}: %%on {name} -o {','.join(names)} fetches again"
     told, parts = _carried(
-        name, copying, progress, which, lambda live, hear: transfer.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear), now
+        name,
+        copying,
+        progress,
+        which,
+        lambda live, hear: transfer.fetch(live, names, MOST_BYTES, not is_trusted, copying, hear),
+        now,
     )
     if "no" in told:
         raise not_sent(told, name, "here", MOST_BYTES)
     try:
-        found = {one: _unpacked(one, part, name, progress, is_trusted=is_trusted) for one, part in zip(names, parts, strict=True)}
+        found = {
+            one: _unpacked(one, part, name, progress, is_trusted=is_trusted)
+            for one, part in zip(names, parts, strict=True)
+        }
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; {now}") from None
     progress.at(copying.total, f"fetching {which}", copying.total)
@@ -137,7 +158,12 @@ def _unpacked(name: str, part: bytes, where: str, progress: Progress, *, is_trus
     try:
         if is_trusted:
             return pickle.loads(part)
-        return plain_value(part, lambda size: progress.at(size, f"reading {name}", len(part)) if steps.is_due() else None)
+        return plain_value(
+            part,
+            lambda size: (
+                progress.at(size, f"reading {name}", len(part)) if steps.is_due() else None
+            ),
+        )
     except NotPlain as error:
         raise not_plain(name, error) from None
     except Exception as error:
@@ -184,7 +210,9 @@ def _carried(
             say(heard.get())
         progress.at(copying.done, copying.doing.format(which), copying.total)
 
-    future: concurrent.futures.Future[Any] = session().start_remote(name, lambda live: work(live, hear), say=say)
+    future: concurrent.futures.Future[Any] = session().start_remote(
+        name, lambda live: work(live, hear), say=say
+    )
     try:
         while not concurrent.futures.wait([future], timeout=TICK).done:
             show()

@@ -33,7 +33,9 @@ class PriceResult(PriceTable):
 
     def __init__(self, prices: Prices, title: str, off: Mapping[str, str] | None = None) -> None:
         self.prices = prices
-        table = TableData.from_offers(prices.offers(LISTED), stock=prices.stock_of, off=off, total=len(prices))
+        table = TableData.from_offers(
+            prices.offers(LISTED), stock=prices.stock_of, off=off, total=len(prices)
+        )
         super().__init__(table, title=title, now=time.time())
 
     def to_frame(self) -> Any:
@@ -50,12 +52,16 @@ class PriceResult(PriceTable):
 def list_prices(shell: Any, arguments: argparse.Namespace) -> Any:
     """The answer to a `%prices` line: a table, shown because it is the cell's value; with `x = %prices …` a pandas DataFrame."""
     here = session()
-    prices = here.prices(arguments.accelerator, query=_query(arguments), live=arguments.live, fuzzy=True)
+    prices = here.prices(
+        arguments.accelerator, query=_query(arguments), live=arguments.live, fuzzy=True
+    )
     for remark in prices.remarks:
         print(f"note: {remark}")
     say_problems(prices.catalog)
     if not prices and arguments.fresh is not None:
-        print(f"note: no such price is of the last {arguments.fresh:g} days; %nbprov catalog refresh renews what can be renewed")
+        print(
+            f"note: no such price is of the last {arguments.fresh:g} days; %nbprov catalog refresh renews what can be renewed"
+        )
     if is_assigned(shell):
         return prices.to_frame()
     what = f"prices of {_subject(arguments, prices)}"
@@ -126,4 +132,6 @@ def is_assigned(shell: Any) -> bool:
     if frame is None:
         return False
     following = (i.opname for i in dis.get_instructions(frame.f_code) if i.offset > frame.f_lasti)
-    return next((name for name in following if name not in ("CACHE", "NOP", "EXTENDED_ARG")), "").startswith("STORE_")
+    return next(
+        (name for name in following if name not in ("CACHE", "NOP", "EXTENDED_ARG")), ""
+    ).startswith("STORE_")

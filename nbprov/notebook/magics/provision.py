@@ -23,7 +23,14 @@ from nbprov.model.errors import Interrupted, UsageError
 from nbprov.model.offers import Plan
 from nbprov.model.spec import Spec
 from nbprov.notebook.arguments import environment
-from nbprov.notebook.panels import ClustersTable, ClustersView, LiveDisplay, PriceTable, RunPanel, frontend
+from nbprov.notebook.panels import (
+    ClustersTable,
+    ClustersView,
+    LiveDisplay,
+    PriceTable,
+    RunPanel,
+    frontend,
+)
 from nbprov.notebook.panels.actions import Buttons
 from nbprov.notebook.panels.displays import Follower, Line, print_lines, say, say_remarks, show
 from nbprov.notebook.rendering import TableData
@@ -136,7 +143,9 @@ def _launch_and_wait(shell: Any, run: Run, arguments: argparse.Namespace) -> Non
 def _agree(run: Run) -> None:
     """Launch, and say what --yes agreed to."""
     if not run.launched:
-        print(f"{run.name}: agreed to {_most(run)}{'; simulated, you pay $0' if _is_simulated(run) else ''}")
+        print(
+            f"{run.name}: agreed to {_most(run)}{'; simulated, you pay $0' if _is_simulated(run) else ''}"
+        )
     run.launch()
 
 
@@ -183,18 +192,43 @@ def _refuse_without_consent(run: Run) -> None:
 
 def can_ask(shell: Any) -> bool:
     """Whether a question would reach a person: a notebook that somebody looks at, or a terminal."""
-    return frontend.is_interactive() if hasattr(shell, "kernel") else sys.stdin is not None and sys.stdin.isatty()
+    return (
+        frontend.is_interactive()
+        if hasattr(shell, "kernel")
+        else sys.stdin is not None and sys.stdin.isatty()
+    )
 
 
-def read_cell(here: Session, shell: Any, text: str, *, ignore: Sequence[str], given: Mapping[str, str] | None = None) -> Spec:
+def read_cell(
+    here: Session,
+    shell: Any,
+    text: str,
+    *,
+    ignore: Sequence[str],
+    given: Mapping[str, str] | None = None,
+) -> Spec:
     """The spec of a cell, `$name` in it taken from the notebook; what is worth saying of it, and what was put in, is printed."""
-    spec = here.parse(text, ignore=ignore, first_line=BODY_LINE, variables=shell.user_ns, given=names_given(given or {}))
+    spec = here.parse(
+        text,
+        ignore=ignore,
+        first_line=BODY_LINE,
+        variables=shell.user_ns,
+        given=names_given(given or {}),
+    )
     say_remarks(spec)
     say_problems(here.catalog())
     return spec
 
 
-def show_plan(here: Session, spec: Spec, title: str, *, race: int | None = None, agreed: bool = False, assume: Sequence[str] = ()) -> Plan:
+def show_plan(
+    here: Session,
+    spec: Spec,
+    title: str,
+    *,
+    race: int | None = None,
+    agreed: bool = False,
+    assume: Sequence[str] = (),
+) -> Plan:
     """Show what a spec would try, what Launch would agree to, how the run would go, and what was left out and why.
 
     A live table is shown at once and put in order by what clouds say of their stock, seconds later; where nothing can be renewed that comes first.
@@ -210,7 +244,9 @@ def show_plan(here: Session, spec: Spec, title: str, *, race: int | None = None,
     if display is None:
         show(_plan_table(terms, title))
     if assume:
-        print(f"as if set up: {', '.join(assume)}; a launch takes only what %nbprov check shows as enabled")
+        print(
+            f"as if set up: {', '.join(assume)}; a launch takes only what %nbprov check shows as enabled"
+        )
     for line in plan_lines(terms):
         print(line)
     return terms.plan
@@ -229,7 +265,11 @@ def plan_lines(terms: Terms) -> list[str]:
     plan = terms.plan
     facts = plan_facts(plan, terms.race)
     lines = [facts.headline] if plan.chosen is not None else []
-    lines += [line for line in (facts.consent, f"guards: {facts.guards}") if line] if plan.chosen is not None else []
+    lines += (
+        [line for line in (facts.consent, f"guards: {facts.guards}") if line]
+        if plan.chosen is not None
+        else []
+    )
     lines += terms.notes if plan.chosen is not None else ()
     lines += [f"launch would be refused: {terms.refusal}"] if terms.refusal else []
     lines += [f"note: {note}" for note in plan.notes]
@@ -299,7 +339,11 @@ def _show_existing(cluster: Cluster, *, wait: bool) -> None:
         print(remark)
     show_clusters([view])
     if cluster.setting_up is not None:
-        follow_setting_up(cluster.name, cluster.setting_up, wait=wait or frontend.current() is not frontend.Host.WIDGETS)
+        follow_setting_up(
+            cluster.name,
+            cluster.setting_up,
+            wait=wait or frontend.current() is not frontend.Host.WIDGETS,
+        )
 
 
 def show_clusters(views: Any, snapshot: Callable[[], Any] | None = None) -> None:
@@ -327,10 +371,18 @@ def _all_ended(view: ClustersView) -> bool:
 
 def _show_run(run: Run) -> LiveDisplay[Any]:
     buttons = Buttons()
-    panel = RunPanel(run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=buttons.down)
+    panel = RunPanel(
+        run.view(), on_launch=run.launch_soon, on_cancel=run.cancel, on_down=buttons.down
+    )
     buttons.panel = panel
     display: LiveDisplay[Any] = show(panel)
-    follower = Follower(display, run.view, lambda view: _run_stage(run, view), lambda view: _run_is_over(run, view), session().engine)
+    follower = Follower(
+        display,
+        run.view,
+        lambda view: _run_stage(run, view),
+        lambda view: _run_is_over(run, view),
+        session().engine,
+    )
     run.settled_future.add_done_callback(lambda _: follower.changed())
     if run.plan is not panel.view.plan:
         follower.changed()  # put in another order after the panel was drawn, and before anybody followed it
@@ -344,11 +396,23 @@ def _run_stage(run: Run, view: RunView) -> Hashable | None:
     pending = sum(not a.state.is_final for a in view.attempts)
     cluster = view.cluster
     # A plan that stock has put in another order is another plan, also to who opens the notebook later.
-    return view.state, passes, view.needs_launch, view.error, pending, view.plan.made_at, cluster and (cluster.state, cluster.reason)
+    return (
+        view.state,
+        passes,
+        view.needs_launch,
+        view.error,
+        pending,
+        view.plan.made_at,
+        cluster and (cluster.state, cluster.reason),
+    )
 
 
 def _run_is_over(run: Run, view: RunView) -> bool:
-    return run.done and not run.is_under_way and (view.cluster is None or view.cluster.state is ClusterState.ENDED)
+    return (
+        run.done
+        and not run.is_under_way
+        and (view.cluster is None or view.cluster.state is ClusterState.ENDED)
+    )
 
 
 def _wait(run: Run, display: LiveDisplay[Any]) -> None:
@@ -384,13 +448,21 @@ def _interrupted(run: Run) -> Interrupted:
     ledger = session().engine.ledger
 
     def settled(future: Any) -> None:
-        line.renew(_how_it_settled(run, future, lambda: cost_words(ledger.cost(run.run_id), simulated=_is_simulated(run))))
+        line.renew(
+            _how_it_settled(
+                run,
+                future,
+                lambda: cost_words(ledger.cost(run.run_id), simulated=_is_simulated(run)),
+            )
+        )
 
     run.settled_future.add_done_callback(settled)
     return Interrupted(f"interrupted: {run.name} is cancelled")
 
 
-def _how_it_settled(run: Run, future: concurrent.futures.Future[RunState], cost: Callable[[], str]) -> str:
+def _how_it_settled(
+    run: Run, future: concurrent.futures.Future[RunState], cost: Callable[[], str]
+) -> str:
     """What became of a cancelled launch, by what it really ended in."""
     error = None if future.cancelled() else future.exception()
     if future.cancelled() or error is not None:

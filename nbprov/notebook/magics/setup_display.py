@@ -20,7 +20,9 @@ def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
     publisher = session().engine.publisher
     if frontend.current() is not frontend.Host.WIDGETS:
         print(head, flush=True)
-        setting_up.listen(lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True))
+        setting_up.listen(
+            lambda text, line: print(safe_text(line or f"{name}: {text}"), flush=True)
+        )
         setting_up.wait()
         print(f"{name} is set up: %%on {name} uses it", flush=True)
         return
@@ -28,7 +30,9 @@ def follow_setting_up(name: str, setting_up: SettingUp, *, wait: bool) -> None:
     log: deque[str] = deque(maxlen=LINES)
 
     def renew(text: str) -> None:
-        publisher.mark(("setting up", id(line)), lambda: line.renew(safe_text("\n".join([text, *log]))))
+        publisher.mark(
+            ("setting up", id(line)), lambda: line.renew(safe_text("\n".join([text, *log])))
+        )
 
     def report(text: str, said: str) -> None:
         if said:

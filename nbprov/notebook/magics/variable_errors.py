@@ -25,9 +25,18 @@ class CannotTravel(NbprovError):
 _FILE = "write it to a file and bring that with %nbprov sync, or make it where it is needed"
 
 _NATURES: dict[str, tuple[str, str]] = {
-    "file": ("an open file belongs to its machine", "send what is in it (text = file.read()), or sync the file itself: %nbprov sync"),
-    "generator": ("a generator or iterator is code that is half run", "send what it gives: list(…)"),
-    "lambda": ("a lambda has no name by which it could be found again", "define the function where it is needed, in a cell there or here"),
+    "file": (
+        "an open file belongs to its machine",
+        "send what is in it (text = file.read()), or sync the file itself: %nbprov sync",
+    ),
+    "generator": (
+        "a generator or iterator is code that is half run",
+        "send what it gives: list(…)",
+    ),
+    "lambda": (
+        "a lambda has no name by which it could be found again",
+        "define the function where it is needed, in a cell there or here",
+    ),
     "function": (
         "a function goes by its name alone, and this one cannot be found by it",
         "define it where it is needed, or put it into a module",
@@ -36,12 +45,24 @@ _NATURES: dict[str, tuple[str, str]] = {
         "a class goes by its name alone, and this one cannot be found by it",
         "define it where it is needed, or put it into a module",
     ),
-    "module": ("a module is imported, not copied", "import it there; %pip install in a %%on cell, or setup, brings what is missing"),
-    "process": ("it belongs to the process that made it", "make it anew where it is needed, from what it was made of"),
+    "module": (
+        "a module is imported, not copied",
+        "import it there; %pip install in a %%on cell, or setup, brings what is missing",
+    ),
+    "process": (
+        "it belongs to the process that made it",
+        "make it anew where it is needed, from what it was made of",
+    ),
     "view": ("it is a view of another object", "send a copy: list(…), dict(…) or bytes(…)"),
-    "deep": ("it holds itself, or others, too many levels deep", "send it flat: a table, or a list of its parts"),
+    "deep": (
+        "it holds itself, or others, too many levels deep",
+        "send it flat: a table, or a list of its parts",
+    ),
     "memory": ("there is not enough memory for a copy", _FILE),
-    "own": ("its class is defined in a notebook or cell", "send what it is made of: arrays, numbers, text, containers of them"),
+    "own": (
+        "its class is defined in a notebook or cell",
+        "send what it is made of: arrays, numbers, text, containers of them",
+    ),
     "cupy": ("it is in a GPU's memory", "x = cupy.asnumpy(x) first"),
     "jax": ("it is in a GPU's memory", "x = numpy.asarray(x) first"),
     "jaxlib": ("it is in a GPU's memory", "x = numpy.asarray(x) first"),
@@ -54,7 +75,9 @@ _NATURES: dict[str, tuple[str, str]] = {
     ),
 }
 
-_TRUST = "; -o NAME --trust takes any object, if you trust all that runs on that machine as your own"
+_TRUST = (
+    "; -o NAME --trust takes any object, if you trust all that runs on that machine as your own"
+)
 
 
 def _words(text: object) -> str:
@@ -78,18 +101,30 @@ def not_sent(told: Mapping[str, Any], here: str, there: str, most: int) -> Canno
         flag = "-i" if here == "here" else "-o"
         where = "here" if here == "here" else "on the machine"
         hint = f"assign it {'before the cell' if flag == '-i' else 'in the cell'}, or leave it out of {flag}"
-        return CannotTravel(f"there is no variable {name} {where}", hint=hint, code="variable.missing")
+        return CannotTravel(
+            f"there is no variable {name} {where}", hint=hint, code="variable.missing"
+        )
     if no == "too-much":
         size = told.get("size")
-        known = f"{size / 1e6:,.0f} MB or more" if isinstance(size, int) and 0 <= size < 2**63 else "too much"
+        known = (
+            f"{size / 1e6:,.0f} MB or more"
+            if isinstance(size, int) and 0 <= size < 2**63
+            else "too much"
+        )
         words = f"{name} ({_said(told, 'kind')}) makes it {known}, and at most {most / 1e6:,.0f} MB travel with a cell"
         return CannotTravel(words, hint=_FILE, code="variable.too-large")
     if no == "unwritten":
         return CannotTravel(
-            f"{name} could not be written {_at(here)}: {_said(told, 'why')}", hint="make room on its disk", code="variable.no-room"
+            f"{name} could not be written {_at(here)}: {_said(told, 'why')}",
+            hint="make room on its disk",
+            code="variable.no-room",
         )
     if no == "interrupted":
-        return CannotTravel(f"the copy was interrupted {_at(here)}", hint="run the cell again", code="variable.interrupted")
+        return CannotTravel(
+            f"the copy was interrupted {_at(here)}",
+            hint="run the cell again",
+            code="variable.interrupted",
+        )
     if no != "cannot":
         return CannotTravel("the machine's answer cannot be read", hint="run the cell again")
     return _cannot(name, told, is_plain=bool(told.get("plain")))
@@ -98,12 +133,19 @@ def not_sent(told: Mapping[str, Any], here: str, there: str, most: int) -> Canno
 def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTravel:
     nature, kind, held = _said(told, "nature"), _said(told, "kind"), _said(told, "held")
     why, hint = _NATURES.get(nature, ("", ""))
-    holds = f"it holds a {held.removeprefix('builtins.')}, and " if held and held.rpartition(".")[2] != kind else ""
+    holds = (
+        f"it holds a {held.removeprefix('builtins.')}, and "
+        if held and held.rpartition(".")[2] != kind
+        else ""
+    )
     if not why:
         why = _said(told, "why")
         if is_plain:
             holds, why = "", why.removeprefix("NotPlainHere: ") + ", which is no plain data"
-        hint = "send what it is made of: arrays, tables, numbers, texts, containers of them; or " + _FILE
+        hint = (
+            "send what it is made of: arrays, tables, numbers, texts, containers of them; or "
+            + _FILE
+        )
     # What no pickle can do, trust cannot either.
     could_come = is_plain and nature not in ("file", "generator", "lambda", "module", "process")
     return CannotTravel(
@@ -124,15 +166,21 @@ def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
     if error.code == "agent.unknown-op":
         words = f"the agent on {name} is of an earlier release, which carries no variables, and cannot be replaced while kernels or jobs are there"
         hint = "write them to files and bring those with %nbprov sync; only then %nbprov stop and start, which ends its kernels and their variables"
-        return CannotTravel(f"{words}; {now.partition(': ')[0]}", hint=hint, code="variable.old-agent")
+        return CannotTravel(
+            f"{words}; {now.partition(': ')[0]}", hint=hint, code="variable.old-agent"
+        )
     if error.code in ("agent.no-room", "agent.boxes-full"):
         return CannotTravel(
-            f"{error.message}; {now}", hint=f"make room on the disk of {name}: %%on {name} --bash, df -h ~", code="variable.no-room"
+            f"{error.message}; {now}",
+            hint=f"make room on the disk of {name}: %%on {name} --bash, df -h ~",
+            code="variable.no-room",
         )
     if error.code == "agent.no-box":
         return CannotTravel(error.message, hint=now, code="variable.torn")
     if error.code in ("agent.lost", "agent.timeout"):
-        return CannotTravel(error.message, hint=f"{now}; %clusters shows whether {name} still runs", code=error.code)
+        return CannotTravel(
+            error.message, hint=f"{now}; %clusters shows whether {name} still runs", code=error.code
+        )
     return error
 
 
@@ -145,7 +193,11 @@ def not_understood(told: Mapping[str, Any], names: Sequence[str], where: str) ->
     if told.get("no") in ("interrupted", "unwritten"):
         return not_sent(told, where, where, 0)
     if told.get("no") != "unread" or told.get("name") not in names:
-        return CannotTravel(f"what was sent to {where} did not arrive whole", hint="run the cell again", code="variable.torn")
+        return CannotTravel(
+            f"what was sent to {where} did not arrive whole",
+            hint="run the cell again",
+            code="variable.torn",
+        )
     return _unread(str(told["name"]), _said(told, "why"), where, "here")
 
 
@@ -159,7 +211,10 @@ def _unread(name: str, why: str, place: str, origin: str) -> CannotTravel:
     cell = f"a %%on {place} cell" if place != "here" else "a cell here"
     missing = re.search(r"Can't get attribute '([\w.<>]+)' on <module '__main__'", why)
     module = re.search(r"No module named '([\w.]+)'", why)
-    words, hint = f"{name} cannot be read {at}: {why}", "what it is made of must be defined or installed there as it is where it comes from"
+    words, hint = (
+        f"{name} cannot be read {at}: {why}",
+        "what it is made of must be defined or installed there as it is where it comes from",
+    )
     if missing:
         words = f"{name} cannot be read {at}: its class or function {missing[1]} is defined in a cell {made} alone"
         hint = f"define {missing[1]} in {cell} as well, or in a module that both have (workdir)"
@@ -169,7 +224,9 @@ def _unread(name: str, why: str, place: str, origin: str) -> CannotTravel:
     elif module:
         words = f"{name} cannot be read {at}: it needs the module {module[1]}, which is not installed {at}"
         hint = f"%pip install it in {cell}, or " + (
-            "name it in python: or setup:" if place != "here" else "fetch it as plain data: x.cpu().numpy(), list(x)"
+            "name it in python: or setup:"
+            if place != "here"
+            else "fetch it as plain data: x.cpu().numpy(), list(x)"
         )
     elif "CUDA" in why or "cuda" in why:
         words = f"{name} cannot be read {at}: it is in a GPU's memory, and there is none that could take it {at}"

@@ -43,7 +43,9 @@ class Buttons:
         view = self.panel.view if self.panel is not None else None
         if isinstance(view, RunView):
             return view.cluster.cluster_id if view.cluster is not None else view.run_id
-        rows = [c for c in view.clusters if c.name == name] if isinstance(view, ClustersView) else []
+        rows = (
+            [c for c in view.clusters if c.name == name] if isinstance(view, ClustersView) else []
+        )
         rows.sort(key=lambda row: row.state is ClusterState.ENDED)
         return rows[0].cluster_id if rows else ""
 
@@ -52,7 +54,11 @@ class Buttons:
 
     def _tell(self, error: BaseException) -> None:
         # Through the one way to the browser, and by a message: the state of the panel has no room for what a button did.
-        said = f"{error.message} {error.hint}".strip() if isinstance(error, NbprovError) else f"{type(error).__name__}: {error}"
+        said = (
+            f"{error.message} {error.hint}".strip()
+            if isinstance(error, NbprovError)
+            else f"{type(error).__name__}: {error}"
+        )
         engine = session().engine
 
         def send() -> None:

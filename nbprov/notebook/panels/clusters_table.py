@@ -9,7 +9,12 @@ from typing import Any
 
 from nbprov.model.clock import Instant
 from nbprov.model.clusters import ClusterView
-from nbprov.notebook.rendering.clusters import cluster_facts, clusters_heading, clusters_html, clusters_text
+from nbprov.notebook.rendering.clusters import (
+    cluster_facts,
+    clusters_heading,
+    clusters_html,
+    clusters_text,
+)
 
 from .panel import NamedCallback, Panel, call
 
@@ -23,7 +28,11 @@ class ClustersView:
 
 
 def _view_of(clusters: ClustersView | Sequence[ClusterView]) -> ClustersView:
-    return clusters if isinstance(clusters, ClustersView) else ClustersView(tuple(clusters), time.time())
+    return (
+        clusters
+        if isinstance(clusters, ClustersView)
+        else ClustersView(tuple(clusters), time.time())
+    )
 
 
 class ClustersTable(Panel[ClustersView]):

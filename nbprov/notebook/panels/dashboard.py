@@ -66,12 +66,21 @@ class Dashboard(ClustersTable):
 
     def _heading(self) -> str:
         facts = [cluster_facts(view) for view in self._view.clusters]
-        live, ending = [c for c in facts if c.can_down], [c for c in facts if not c.can_down and c.ended is None]
+        live, ending = (
+            [c for c in facts if c.can_down],
+            [c for c in facts if not c.can_down and c.ended is None],
+        )
         if not live and not ending:
             return "nbprov: no cluster is live"
         of_live = [f"{len(live)} cluster{'' if len(live) == 1 else 's'} live"] if live else []
         # It is on the bill until its cloud no longer lists it.
-        of_ending = [f"{len(ending)}{'' if live else ' cluster' if len(ending) == 1 else ' clusters'} ending"] if ending else []
+        of_ending = (
+            [
+                f"{len(ending)}{'' if live else ' cluster' if len(ending) == 1 else ' clusters'} ending"
+            ]
+            if ending
+            else []
+        )
         return f"nbprov: {', '.join([*of_live, *of_ending])}"
 
     def html(self) -> str:

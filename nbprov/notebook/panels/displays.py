@@ -44,8 +44,13 @@ class Line:
             if not update:
                 print(text)
             return
-        data = {"text/plain": text, "text/html": f'<div style="{_AS_PRINTED}">{html.escape(text)}</div>'}
-        shell.display_pub.publish(data=data, metadata={}, transient={"display_id": self._id}, update=update)
+        data = {
+            "text/plain": text,
+            "text/html": f'<div style="{_AS_PRINTED}">{html.escape(text)}</div>',
+        }
+        shell.display_pub.publish(
+            data=data, metadata={}, transient={"display_id": self._id}, update=update
+        )
 
 
 class Follower:
@@ -72,7 +77,12 @@ class Follower:
         is_over: Callable[[Any], bool],
         engine: Engine,
     ) -> None:
-        self._display, self._snapshot, self._stage, self._is_over = display, snapshot, stage, is_over
+        self._display, self._snapshot, self._stage, self._is_over = (
+            display,
+            snapshot,
+            stage,
+            is_over,
+        )
         self._engine = engine
         self._saved = stage(display.panel.view)
         if not is_over(display.panel.view):
@@ -112,7 +122,9 @@ class Follower:
             follower.changed()
             follower._engine.publisher.forget(follower._display.display_id)
         engines = {follower._engine for follower in cls._open}
-        concurrent.futures.wait([engine.thread.call(_nothing()) for engine in engines], FLUSH_SECONDS)
+        concurrent.futures.wait(
+            [engine.thread.call(_nothing()) for engine in engines], FLUSH_SECONDS
+        )
 
     @classmethod
     def drop_all(cls) -> None:

@@ -106,7 +106,9 @@ class LiveDisplay(Generic[View]):
         if self.where is frontend.Host.TEXT or running is None:
             return
         data, metadata = self.panel.static_bundle(beside_widget=self.where is frontend.Host.WIDGETS)
-        running.display_pub.publish(data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update)
+        running.display_pub.publish(
+            data=data, metadata=metadata, transient={"display_id": self.display_id}, update=update
+        )
 
     def _publish_widget(self) -> None:
         running = frontend.shell()

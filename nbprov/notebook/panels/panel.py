@@ -164,7 +164,9 @@ class Panel(ABC, Generic[View]):
             try:
                 self._handle(kind, content)
             except NbprovError as error:
-                self._send({"type": "notice", "view": "", "text": f"{error.message} {error.hint}".strip()})
+                self._send(
+                    {"type": "notice", "view": "", "text": f"{error.message} {error.hint}".strip()}
+                )
 
     def _send_table(self, view: str) -> None:
         with self._lock:
@@ -172,7 +174,10 @@ class Panel(ABC, Generic[View]):
         if table is None:
             return
         packed = table.pack()
-        self._send({"type": "table", "view": view, "version": version, "table": packed.header}, packed.buffers)
+        self._send(
+            {"type": "table", "view": view, "version": version, "table": packed.header},
+            packed.buffers,
+        )
 
     def _send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         with self._lock:

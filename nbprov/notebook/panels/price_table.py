@@ -17,7 +17,9 @@ def table_of(source: TableData | Plan | Sequence[Offer]) -> TableData:
     """The table of a plan's candidates or of offers; a table stays itself."""
     if isinstance(source, TableData):
         return source
-    return TableData.from_plan(source) if isinstance(source, Plan) else TableData.from_offers(source)
+    return (
+        TableData.from_plan(source) if isinstance(source, Plan) else TableData.from_offers(source)
+    )
 
 
 class PriceTable(Panel[TableData]):
@@ -56,7 +58,11 @@ class PriceTable(Panel[TableData]):
         super().update(table_of(view))
 
     def state(self) -> dict[str, Any]:
-        return {"title": self._heading(), "version": self._version, "notes": off_lines(self._view.off(), how="grey")}
+        return {
+            "title": self._heading(),
+            "version": self._version,
+            "notes": off_lines(self._view.off(), how="grey"),
+        }
 
     def html(self) -> str:
         return table_html(self._view, heading=self._heading(), now=self._now)

@@ -54,4 +54,6 @@ class Progress:
         scale, unit = (1e6, "MB") if max(self._total, self._done) >= 1_000_000 else (1e3, "kB")
         if self._total:
             return f"{self._doing}: {self._done / scale:,.0f} of {self._total / scale:,.0f} {unit}"
-        return f"{self._doing}: {self._done / scale:,.0f} {unit}" if self._done else f"{self._doing} …"
+        return (
+            f"{self._doing}: {self._done / scale:,.0f} {unit}" if self._done else f"{self._doing} …"
+        )

@@ -38,7 +38,12 @@ class RunPanel(Panel[RunView]):
         on_down: NamedCallback | None = None,
         on_select: RankCallback | None = None,
     ) -> None:
-        self._on_launch, self._on_cancel, self._on_down, self._on_select = on_launch, on_cancel, on_down, on_select
+        self._on_launch, self._on_cancel, self._on_down, self._on_select = (
+            on_launch,
+            on_cancel,
+            on_down,
+            on_select,
+        )
         super().__init__(view)
 
     def state(self) -> dict[str, Any]:
@@ -69,7 +74,10 @@ class RunPanel(Panel[RunView]):
     def _has_new_table(self, before: RunView, after: RunView) -> bool:
         # Snapshots of one run share their plan; one that was loaded again is told by its time and its length.
         old, new = before.plan, after.plan
-        return old is not new and (old.made_at, len(old.candidates)) != (new.made_at, len(new.candidates))
+        return old is not new and (old.made_at, len(old.candidates)) != (
+            new.made_at,
+            len(new.candidates),
+        )
 
     def _handle(self, kind: str, content: Mapping[str, Any]) -> None:
         if kind == "launch":

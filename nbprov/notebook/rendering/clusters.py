@@ -81,7 +81,9 @@ def cluster_facts(view: ClusterView) -> ClusterFacts:
         ended=view.ended,
         cost=view.cost,
         hourly=view.hourly_now,
-        guards="; ".join([view.guards.words() + (" (default)" if view.guards.is_default else ""), *view.notes]),
+        guards="; ".join(
+            [view.guards.words() + (" (default)" if view.guards.is_default else ""), *view.notes]
+        ),
         confirmed=view.confirmed,
         reason=view.reason,
         simulated=view.simulated,
@@ -132,7 +134,9 @@ def _text_table(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
 
 
 def _foot(clusters: Sequence[ClusterFacts], now: Instant) -> list[str]:
-    return ([f"* {SIMULATED}"] if any(c.simulated for c in clusters) else []) + ([f"as of {utc_words(now)}"] if clusters else [])
+    return ([f"* {SIMULATED}"] if any(c.simulated for c in clusters) else []) + (
+        [f"as of {utc_words(now)}"] if clusters else []
+    )
 
 
 def clusters_html(clusters: Sequence[ClusterView], now: Instant) -> str:

@@ -44,7 +44,15 @@ class Shape(StrEnum):
     @property
     def symbol(self) -> str:
         """The mark as one character, for plain text."""
-        return {"ring": "○", "half": "◐", "disc": "●", "cross": "✕", "square": "■", "alert": "▲", "dash": "–"}[self.value]
+        return {
+            "ring": "○",
+            "half": "◐",
+            "disc": "●",
+            "cross": "✕",
+            "square": "■",
+            "alert": "▲",
+            "dash": "–",
+        }[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,11 @@ def stock_words(stock: Stock | None, now: Instant) -> str:
     >>> stock_words(Stock(100.0, pool, Level.HIGH), 120.0), stock_words(None, 120.0)
     ('high, 20 s ago', '')
     """
-    return "" if stock is None else f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
+    return (
+        ""
+        if stock is None
+        else f"{stock.level.value}, {short_duration(max(0.0, now - stock.at))} ago"
+    )
 
 
 def utc_words(instant: Instant) -> str:

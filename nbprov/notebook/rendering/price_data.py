@@ -73,7 +73,10 @@ COLUMNS: tuple[PriceColumn, ...] = (
     PriceColumn("vcpus", "vCPU", Kind.NUMBER, lambda r: r.offer.vcpus),
     PriceColumn("memory", "GiB", Kind.NUMBER, lambda r: r.offer.memory_gib),
     PriceColumn(
-        "gpu_memory", "GPU GiB", Kind.NUMBER, lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1)
+        "gpu_memory",
+        "GPU GiB",
+        Kind.NUMBER,
+        lambda r: r.offer.accelerator_memory_gib and round(r.offer.accelerator_memory_gib, 1),
     ),
     PriceColumn("stock", "stock", Kind.STOCK, lambda r: stock_code(r.stock)),
     PriceColumn("chance", "chance", Kind.TEXT, lambda r: r.chance),
@@ -86,7 +89,11 @@ COLUMNS: tuple[PriceColumn, ...] = (
 
 _BY_KEY = {c.key: c for c in COLUMNS}
 _CODED = (Kind.TEXT, Kind.DATE, Kind.STOCK)
-_FORMATS: dict[Kind, tuple[str, str]] = {Kind.RANK: ("i", "i4"), Kind.MONEY: ("d", "f8"), Kind.NUMBER: ("f", "f4")}
+_FORMATS: dict[Kind, tuple[str, str]] = {
+    Kind.RANK: ("i", "i4"),
+    Kind.MONEY: ("d", "f8"),
+    Kind.NUMBER: ("f", "f4"),
+}
 
 
 def stock_code(stock: Stock | None) -> str:
@@ -110,7 +117,9 @@ class Coded:
     def of(cls, values: Iterable[Any]) -> Coded:
         """Code a column of texts; None and empty stand for unknown."""
         index: dict[str, int] = {}
-        codes = array("I", (index.setdefault(str(v) if v is not None else "", len(index)) for v in values))
+        codes = array(
+            "I", (index.setdefault(str(v) if v is not None else "", len(index)) for v in values)
+        )
         return cls(codes, tuple(index))
 
 
@@ -168,7 +177,9 @@ class TableData:
     tail: int = 0
 
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Any], *, total: int | None = None, noun: str = "offer") -> TableData:
+    def from_columns(
+        cls, columns: Mapping[str, Any], *, total: int | None = None, noun: str = "offer"
+    ) -> TableData:
         """Make a table of lists, numpy arrays or `Coded` columns under the keys of `COLUMNS`.
 
         Texts are unknown where empty, numbers where NaN, money is in micros. `rank` is made where it is not given.
@@ -180,10 +191,15 @@ class TableData:
         """
         unknown = [key for key in columns if key not in _BY_KEY]
         if unknown:
-            raise UsageError(f"the price table has no column {unknown[0]!r}", hint=f"its columns are {', '.join(_BY_KEY)}")
+            raise UsageError(
+                f"the price table has no column {unknown[0]!r}",
+                hint=f"its columns are {', '.join(_BY_KEY)}",
+            )
         lengths = {len(v.codes) if isinstance(v, Coded) else len(v) for v in columns.values()}
         if len(lengths) > 1:
-            raise UsageError(f"the columns have unequal lengths: {', '.join(str(n) for n in sorted(lengths))}")
+            raise UsageError(
+                f"the columns have unequal lengths: {', '.join(str(n) for n in sorted(lengths))}"
+            )
         rows = lengths.pop() if lengths else 0
         given = {"rank": range(rows), **columns}
         made = tuple(_column(spec, given[spec.key]) for spec in COLUMNS if spec.key in given)
@@ -209,8 +225,16 @@ class TableData:
             Why clouds cannot be used, by name: their rows are grey.
         """
         known, why = stock or (lambda offer: None), off or {}
-        rows = [Row(i, offer, stock=known(offer), off=why.get(offer.cloud, "")) for i, offer in enumerate(islice(offers, limit))]
-        return cls._of_rows(rows, len(offers) if total is None else total, "offer", without={"total", "why", "chance"})
+        rows = [
+            Row(i, offer, stock=known(offer), off=why.get(offer.cloud, ""))
+            for i, offer in enumerate(islice(offers, limit))
+        ]
+        return cls._of_rows(
+            rows,
+            len(offers) if total is None else total,
+            "offer",
+            without={"total", "why", "chance"},
+        )
 
     @classmethod
     def from_plan(cls, plan: Plan, *, limit: int | None = None) -> TableData:
@@ -218,12 +242,22 @@ class TableData:
         rows = [_candidate_row(c) for c in islice(plan.candidates, limit)]
         without = set() if any(r.nodes > 1 for r in rows) else {"total"}
         tail = [_unusable_row(u, plan.spec.num_nodes) for u in plan.unusable[:GREYED]]
-        return cls._of_rows([*rows, *tail], len(plan.candidates), "candidate", without=without, tail=len(tail))
+        return cls._of_rows(
+            [*rows, *tail], len(plan.candidates), "candidate", without=without, tail=len(tail)
+        )
 
     @classmethod
-    def _of_rows(cls, rows: Sequence[Row], total: int, noun: str, *, without: set[str], tail: int = 0) -> TableData:
+    def _of_rows(
+        cls, rows: Sequence[Row], total: int, noun: str, *, without: set[str], tail: int = 0
+    ) -> TableData:
         specs = [c for c in COLUMNS if c.key not in without]
-        return cls(tuple(_column(c, [c.value(r) for r in rows]) for c in specs), len(rows), total, noun, tail)
+        return cls(
+            tuple(_column(c, [c.value(r) for r in rows]) for c in specs),
+            len(rows),
+            total,
+            noun,
+            tail,
+        )
 
     def cells(self, row: int, today: date, now: Instant = 0.0) -> dict[str, str]:
         """One row as a person reads it, by column key."""
@@ -236,14 +270,22 @@ class TableData:
         if not (isinstance(reasons, Coded) and isinstance(clouds, Coded)) or not any(reasons.words):
             return {}
         pairs = {(int(c), int(r)) for c, r in zip(clouds.codes, reasons.codes, strict=True)}
-        return {str(clouds.words[c]): str(reasons.words[r]) for c, r in sorted(pairs) if reasons.words[r]}
+        return {
+            str(clouds.words[c]): str(reasons.words[r])
+            for c, r in sorted(pairs)
+            if reasons.words[r]
+        }
 
     def pack(self) -> Packed:
         """The table as one binary buffer a column; texts as codes into a dictionary."""
         heads: list[dict[str, Any]] = []
         buffers: list[bytes] = []
         for column in self.columns:
-            head: dict[str, Any] = {"key": column.key, "label": column.label, "kind": column.kind.value}
+            head: dict[str, Any] = {
+                "key": column.key,
+                "label": column.label,
+                "kind": column.kind.value,
+            }
             if isinstance(column.values, Coded):
                 small = len(column.values.words) <= 0x10000
                 code, dtype = ("H", "u2") if small else ("I", "u4")
@@ -253,7 +295,14 @@ class TableData:
                 code, dtype = _FORMATS[column.kind]
                 buffers.append(_little_endian(column.values, code, dtype))
             heads.append({**head, "dtype": dtype})
-        head = {"rows": self.rows, "total": self.total, "noun": self.noun, "tail": self.tail, "now": time.time(), "columns": heads}
+        head = {
+            "rows": self.rows,
+            "total": self.total,
+            "noun": self.noun,
+            "tail": self.tail,
+            "now": time.time(),
+            "columns": heads,
+        }
         return Packed(head, buffers)
 
 
@@ -270,10 +319,19 @@ def _unusable_row(unusable: Unusable, nodes: int) -> Row:
 
 def _column(spec: PriceColumn, values: Any) -> ColumnData:
     if spec.kind in _CODED:
-        return ColumnData(spec.key, spec.label, spec.kind, values if isinstance(values, Coded) else Coded.of(values))
+        return ColumnData(
+            spec.key,
+            spec.label,
+            spec.kind,
+            values if isinstance(values, Coded) else Coded.of(values),
+        )
     if not hasattr(values, "dtype"):
         code = _FORMATS[spec.kind][0]
-        values = array(code, values) if spec.kind is Kind.RANK else array(code, (NAN if v is None else v for v in values))
+        values = (
+            array(code, values)
+            if spec.kind is Kind.RANK
+            else array(code, (NAN if v is None else v for v in values))
+        )
     return ColumnData(spec.key, spec.label, spec.kind, values)
 
 
@@ -281,7 +339,9 @@ def _little_endian(values: Any, code: str, dtype: str) -> bytes:
     """The values as bytes of one machine type; numpy arrays are converted by numpy, all else by the standard library."""
     if hasattr(values, "astype"):
         return bytes(values.astype(f"<{dtype}").tobytes())
-    packed = values if isinstance(values, array) and values.typecode == code else array(code, values)
+    packed = (
+        values if isinstance(values, array) and values.typecode == code else array(code, values)
+    )
     if sys.byteorder == "big":
         packed = array(code, packed)
         packed.byteswap()

@@ -83,7 +83,9 @@ def plan_facts(plan: Plan, race: int = 1) -> PlanFacts:
     simulated = chosen is not None and is_simulated(chosen.offer)
     headline = "no offer satisfies the spec"
     if chosen is not None:
-        headline = f"{count:,} place{'s' if count > 1 else ''} to try, first {candidate_words(chosen)}"
+        headline = (
+            f"{count:,} place{'s' if count > 1 else ''} to try, first {candidate_words(chosen)}"
+        )
     consent = consent_words(plan, race)
     if consent:
         consent = f"may take {consent}{'; simulated, you pay $0' if simulated else ''}"
@@ -164,7 +166,14 @@ def _raw_date(data: TableData, row: int) -> str:
     return str(values.words[int(values.codes[row])]) if isinstance(values, Coded) else ""
 
 
-def table_html(data: TableData, *, heading: str = "", now: Instant = 0.0, rows: int = STATIC_ROWS, below: Sequence[str] = ()) -> str:
+def table_html(
+    data: TableData,
+    *,
+    heading: str = "",
+    now: Instant = 0.0,
+    rows: int = STATIC_ROWS,
+    below: Sequence[str] = (),
+) -> str:
     """The first rows of a price table as static HTML, with what was left out, the sources and the time."""
     if not data.rows:
         return html_page(html_heading(heading or f"no {data.noun}s"), html_lines(below))
@@ -175,15 +184,31 @@ def table_html(data: TableData, *, heading: str = "", now: Instant = 0.0, rows: 
     return html_page(html_heading(heading) if heading else "", table, html_lines(lines))
 
 
-def table_text(data: TableData, *, heading: str = "", now: Instant = 0.0, rows: int = STATIC_ROWS, below: Sequence[str] = ()) -> str:
+def table_text(
+    data: TableData,
+    *,
+    heading: str = "",
+    now: Instant = 0.0,
+    rows: int = STATIC_ROWS,
+    below: Sequence[str] = (),
+) -> str:
     """The first rows of a price table as aligned text, with what was left out, the sources and the time."""
     if not data.rows:
         return "\n".join([heading or f"no {data.noun}s", *below])
     shown = _static_rows(data, rows, now)
     left_out = _TEXT_LEAVES_OUT | (_PLAN_LEAVES_OUT if "why" in shown.keys else set())
     kept = [i for i, k in enumerate(shown.keys) if k not in left_out]
-    table = text_table([_COLUMNS[shown.keys[i]] for i in kept], [[row[i] for i in kept] for row in shown.cells])
-    lines = [heading, *table, more_rows(0, shown.left), *off_lines(data.off()), *below, _as_of(data, rows)]
+    table = text_table(
+        [_COLUMNS[shown.keys[i]] for i in kept], [[row[i] for i in kept] for row in shown.cells]
+    )
+    lines = [
+        heading,
+        *table,
+        more_rows(0, shown.left),
+        *off_lines(data.off()),
+        *below,
+        _as_of(data, rows),
+    ]
     return "\n".join(line for line in lines if line)
 
 
@@ -200,7 +225,9 @@ def offers_html(
     stock: Callable[[Offer], Stock | None] | None = None,
 ) -> str:
     """Offers as a static HTML table, in their order."""
-    return table_html(TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows)
+    return table_html(
+        TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows
+    )
 
 
 def offers_text(
@@ -212,18 +239,24 @@ def offers_text(
     stock: Callable[[Offer], Stock | None] | None = None,
 ) -> str:
     """Offers as aligned text, in their order."""
-    return table_text(TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows)
+    return table_text(
+        TableData.from_offers(offers, stock=stock, limit=rows, total=total), now=now, rows=rows
+    )
 
 
 def plan_html(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
     """A plan as static HTML: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
     facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
-    return table_html(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())
+    return table_html(
+        data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines()
+    )
 
 
 def plan_text(plan: Plan, *, rows: int = STATIC_ROWS, race: int = 1) -> str:
     """A plan as text: its candidates in order, what Launch consents to, the guards, what was left out and by which rule."""
     facts = plan_facts(plan, race)
     data = TableData.from_plan(plan, limit=rows)
-    return table_text(data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines())
+    return table_text(
+        data, heading=facts.headline, now=plan.made_at, rows=rows, below=facts.lines()
+    )

@@ -27,6 +27,10 @@ def relax_sheet(found: Sequence[Relaxation]) -> Sheet:
     closed = [r.change for r in found if not r.offers]
     lines = [f"opens nothing more, alone: {'; '.join(closed)}"] if closed else []
     # To say of a spec with constraints that none stands in the way would be wrong where it takes two of them less.
-    nothing = "no single constraint less opens a place" if closed else "no single constraint stands in the way"
+    nothing = (
+        "no single constraint less opens a place"
+        if closed
+        else "no single constraint stands in the way"
+    )
     heading = "one constraint less, each alone:" if opening else nothing
     return Sheet(heading, _COLUMNS, rows, lines, tuple(found))

@@ -17,8 +17,21 @@ class Sheet:
         What the table was made of: its attributes are the sheet's, so that `x = %nbprov catalog diff` and then `x.to_frame()` work.
     """
 
-    def __init__(self, heading: str, columns: Sequence[Column], rows: Sequence[Sequence[str]], lines: Sequence[str], data: Any) -> None:
-        self.heading, self.columns, self.rows, self.lines, self.data = heading, columns, rows, lines, data
+    def __init__(
+        self,
+        heading: str,
+        columns: Sequence[Column],
+        rows: Sequence[Sequence[str]],
+        lines: Sequence[str],
+        data: Any,
+    ) -> None:
+        self.heading, self.columns, self.rows, self.lines, self.data = (
+            heading,
+            columns,
+            rows,
+            lines,
+            data,
+        )
 
     def text(self) -> str:
         """As text."""
@@ -27,7 +40,11 @@ class Sheet:
 
     def html(self) -> str:
         """As HTML that every viewer shows."""
-        return html_page(html_heading(self.heading), html_table(self.columns, self.rows) if self.rows else "", html_lines(self.lines))
+        return html_page(
+            html_heading(self.heading),
+            html_table(self.columns, self.rows) if self.rows else "",
+            html_lines(self.lines),
+        )
 
     def bundle(self) -> dict[str, str]:
         """Both, by MIME type."""

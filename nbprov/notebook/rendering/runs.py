@@ -25,7 +25,17 @@ from .formatting import (
     utc_words,
 )
 from .prices import PlanFacts, plan_facts, plan_html, plan_text
-from .tables import Column, html_heading, html_lines, html_page, html_preformatted, html_table, one_line, safe_text, text_table
+from .tables import (
+    Column,
+    html_heading,
+    html_lines,
+    html_page,
+    html_preformatted,
+    html_table,
+    one_line,
+    safe_text,
+    text_table,
+)
 
 PLAN_ROWS_WAITING = 10
 """Rows of the plan shown statically while a run waits for Launch; once attempts are made they tell more than the plan."""
@@ -189,13 +199,21 @@ def run_facts(view: RunView) -> RunFacts:
     simulated = view.cluster.simulated if view.cluster is not None else plan.simulated
     shown = view.attempts[-MOST_ATTEMPTS:]
     earlier = view.attempts[:-MOST_ATTEMPTS]
-    attempts = tuple(attempt_facts(a) for a in (*(a for a in earlier if not a.state.is_final), *shown))
+    attempts = tuple(
+        attempt_facts(a) for a in (*(a for a in earlier if not a.state.is_final), *shown)
+    )
     left_out = len(view.attempts) - len(attempts)
-    told = (f"{left_out:,} earlier attempts are not shown: %nbprov attempts {view.name}",) if left_out else ()
+    told = (
+        (f"{left_out:,} earlier attempts are not shown: %nbprov attempts {view.name}",)
+        if left_out
+        else ()
+    )
     return RunFacts(
         name=view.name,
         state=view.state.value,
-        look=WAITS_FOR_LAUNCH if view.needs_launch and view.state is RunState.PLANNED else RUN_LOOKS[view.state],
+        look=WAITS_FOR_LAUNCH
+        if view.needs_launch and view.state is RunState.PLANNED
+        else RUN_LOOKS[view.state],
         message=view.message,
         is_final=view.state.is_final,
         needs_launch=view.needs_launch,
@@ -237,26 +255,43 @@ def _hourly(view: RunView, attempts: tuple[AttemptFacts, ...]) -> Micros:
 
 def _summary(view: RunView) -> tuple[str, ...]:
     tries = len(view.attempts)
-    passes = f", {view.waiting.passes} passes" if view.waiting is not None and view.waiting.passes > 1 else ""
+    passes = (
+        f", {view.waiting.passes} passes"
+        if view.waiting is not None and view.waiting.passes > 1
+        else ""
+    )
     took = f"{tries} attempt{'' if tries == 1 else 's'}{passes}, {short_duration(view.now - view.started)}"
     lines: list[str] = []
     if view.state is RunState.READY and view.cluster is not None:
         winner, first = view.cluster.candidate, view.plan.chosen
         lines.append(f"{view.name} is ready: {candidate_words(winner)}")
         if first is not None and winner.hourly > first.hourly:
-            lines.append(f"dearer than the first place of the plan: {per_hour(winner.hourly)} instead of {per_hour(first.hourly)}")
+            lines.append(
+                f"dearer than the first place of the plan: {per_hour(winner.hourly)} instead of {per_hour(first.hourly)}"
+            )
         heads = [i for i in view.cluster.instances if i.node == 0 and i.host]
         lines += [f"address: {i.host} port {i.port}" for i in heads]
-        lines += [took, f"guards: {view.cluster.guards.words()}", *view.cluster.notes, f"next: %%on {view.name}"]
+        lines += [
+            took,
+            f"guards: {view.cluster.guards.words()}",
+            *view.cluster.notes,
+            f"next: %%on {view.name}",
+        ]
         return tuple(lines + _ending(view))
-    words = {RunState.FAILED: "no machine", RunState.CANCELLED: "cancelled", RunState.ENDED: "ended"}.get(view.state, view.state.value)
+    words = {
+        RunState.FAILED: "no machine",
+        RunState.CANCELLED: "cancelled",
+        RunState.ENDED: "ended",
+    }.get(view.state, view.state.value)
     lines.append(f"{words}: {took}")
     return tuple(lines + (_ending(view) or ["nothing of it is on the bill"]))
 
 
 def _ending(view: RunView) -> list[str]:
     """What is still to be confirmed gone, by name. The winner is not, while its cluster is kept or once that has ended."""
-    is_settled = view.state is RunState.READY or (view.cluster is not None and view.cluster.state is ClusterState.ENDED)
+    is_settled = view.state is RunState.READY or (
+        view.cluster is not None and view.cluster.state is ClusterState.ENDED
+    )
     kept = AttemptState.READY if is_settled else None
     open_ones = [a for a in view.attempts if not a.state.is_final and a.state is not kept]
     return [
@@ -314,7 +349,14 @@ def run_html(view: RunView) -> str:
         plan = plan_html(view.plan, rows=PLAN_ROWS_WAITING, race=view.race)
         return html_page(heading, above, error, plan, html_lines(_notes(facts)))
     stamp = html_lines([f"as of {utc_words(view.now)}"] if view.now else [])
-    return html_page(heading, above, html_table(_COLUMNS, _rows(facts)), error, html_lines(_lines_below(facts)), stamp)
+    return html_page(
+        heading,
+        above,
+        html_table(_COLUMNS, _rows(facts)),
+        error,
+        html_lines(_lines_below(facts)),
+        stamp,
+    )
 
 
 def run_text(view: RunView) -> str:
@@ -330,14 +372,24 @@ def run_text(view: RunView) -> str:
 
 def _text_table(facts: RunFacts) -> list[str]:
     kept = [i for i, column in enumerate(_COLUMNS) if column.label not in _TEXT_LEAVES_OUT]
-    kind, market = (next(i for i, c in enumerate(_COLUMNS) if c.label == label) for label in ("type", "market"))
+    kind, market = (
+        next(i for i, c in enumerate(_COLUMNS) if c.label == label) for label in ("type", "market")
+    )
     rows = _rows(facts)
     for row in rows:
         row[kind] += " spot" if row[market] == "spot" else ""
     return text_table([_COLUMNS[i] for i in kept], [[row[i] for i in kept] for row in rows])
 
 
-_NOISE = frozenset({AttemptState.INTENT, AttemptState.SENT, AttemptState.SSH, AttemptState.AGENT, AttemptState.HEALTH})
+_NOISE = frozenset(
+    {
+        AttemptState.INTENT,
+        AttemptState.SENT,
+        AttemptState.SSH,
+        AttemptState.AGENT,
+        AttemptState.HEALTH,
+    }
+)
 """Steps that a log need not tell: they follow each other by themselves within seconds, and what comes of them is told."""
 
 
@@ -351,7 +403,11 @@ def attempt_line(attempt: AttemptView) -> str:
     offer = attempt.candidate.offer
     spot = "  spot" if offer.market.value == "spot" else ""
     kind = nodes_words(attempt.candidate.count) + offer.instance_type
-    why = "" if attempt.failure is None or attempt.failure.cause is Cause.CANCELLED else f": {one_line(attempt.failure.sentence())}"
+    why = (
+        ""
+        if attempt.failure is None or attempt.failure.cause is Cause.CANCELLED
+        else f": {one_line(attempt.failure.sentence())}"
+    )
     words = ATTEMPT_LOOKS[attempt.state].words
     return f"attempt {attempt.number}  {place_words(offer.place)}  {kind}{spot}  {per_hour(attempt.candidate.hourly)}  {words}{why}"
 
@@ -361,18 +417,31 @@ def run_lines(previous: RunView | None, current: RunView) -> list[str]:
 
     Lines between snapshots follow each other without repeats, so a caller prints them as they come.
     """
-    before = {a.token: (a.state, a.failure) for a in previous.attempts} if previous is not None else {}
+    before = (
+        {a.token: (a.state, a.failure) for a in previous.attempts} if previous is not None else {}
+    )
     lines: list[str] = []
     facts = run_facts(current)
     if previous is None:
-        lines += [f"{facts.name or 'provision'}: {facts.plan.headline}", *([facts.plan.consent] if facts.plan.consent else [])]
+        lines += [
+            f"{facts.name or 'provision'}: {facts.plan.headline}",
+            *([facts.plan.consent] if facts.plan.consent else []),
+        ]
     told = previous.notes if previous is not None else ()
     # A machine that is ready is still set up, of which there is something to tell.
-    lines += [note for note in current.notes if note not in told] if previous is not None or not facts.is_final else []
+    lines += (
+        [note for note in current.notes if note not in told]
+        if previous is not None or not facts.is_final
+        else []
+    )
     changed = previous is None or previous.state is not current.state
     if changed and not facts.is_final:
         lines += _state_lines(facts)
-    news = (a for a in current.attempts if a.state not in _NOISE and before.get(a.token) != (a.state, a.failure))
+    news = (
+        a
+        for a in current.attempts
+        if a.state not in _NOISE and before.get(a.token) != (a.state, a.failure)
+    )
     lines += [attempt_line(a) for a in news]
     fresh = current.logged - (previous.logged if previous is not None else 0)
     lines += ["… some lines of the log are left out here …"] if fresh > len(current.log) else []
@@ -387,9 +456,27 @@ def _state_lines(facts: RunFacts) -> list[str]:
         if facts.state == RunState.WAITING.value:
             return [f"{facts.name}: {facts.waiting or facts.message}"]
         # The message of a launch is of its latest attempt, which has a line of its own.
-        detail = f": {facts.message}" if facts.message and facts.state != RunState.LAUNCHING.value else ""
-        return [] if facts.state == RunState.PLANNED.value and not facts.needs_launch else [f"{facts.name}: {facts.look.words}{detail}"]
+        detail = (
+            f": {facts.message}"
+            if facts.message and facts.state != RunState.LAUNCHING.value
+            else ""
+        )
+        return (
+            []
+            if facts.state == RunState.PLANNED.value and not facts.needs_launch
+            else [f"{facts.name}: {facts.look.words}{detail}"]
+        )
     return [line for line in [*facts.summary, facts.spent, *facts.error.splitlines()] if line]
 
 
-__all__ = ["SIMULATED", "AttemptFacts", "RunFacts", "attempt_facts", "attempt_line", "run_facts", "run_html", "run_lines", "run_text"]
+__all__ = [
+    "SIMULATED",
+    "AttemptFacts",
+    "RunFacts",
+    "attempt_facts",
+    "attempt_line",
+    "run_facts",
+    "run_html",
+    "run_lines",
+    "run_text",
+]

@@ -48,7 +48,10 @@ def width_of(text: str) -> int:
     >>> width_of("a100"), width_of("機械")
     (4, 4)
     """
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
+    return sum(
+        2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1
+        for c in text
+    )
 
 
 def cut(text: str, width: int) -> str:
@@ -80,10 +83,15 @@ def safe_text(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
-def text_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = TEXT_WIDTH) -> list[str]:
+def text_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, width: int = TEXT_WIDTH
+) -> list[str]:
     """Lines of an aligned table: a header, a rule, the rows. Flexible columns give way, the widest first."""
     cells = [[one_line(c) for c in row] for row in rows]
-    widths = [max([width_of(column.label), *(width_of(row[i]) for row in cells)]) for i, column in enumerate(columns)]
+    widths = [
+        max([width_of(column.label), *(width_of(row[i]) for row in cells)])
+        for i, column in enumerate(columns)
+    ]
     flexible = [i for i, column in enumerate(columns) if column.flexible]
     excess = sum(widths) + len(GAP) * (len(columns) - 1) - width
     for _ in range(excess):
@@ -118,7 +126,9 @@ def html_text(text: str) -> str:
     return escaped.replace("$", "<span>$</span>") if escaped.count("$") > 1 else escaped
 
 
-def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, off: Sequence[str] = ()) -> str:
+def html_table(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], *, off: Sequence[str] = ()
+) -> str:
     """A table with inline borders; every cell is escaped.
 
     Parameters
@@ -147,7 +157,9 @@ def html_table(columns: Sequence[Column], rows: Sequence[Sequence[str]], *, off:
 
 def html_lines(lines: Sequence[str]) -> str:
     """Paragraphs, escaped; empty lines are left out."""
-    return "".join(f'<p style="margin:2px 0">{html_text(line)}</p>\n' for line in lines if line.strip())
+    return "".join(
+        f'<p style="margin:2px 0">{html_text(line)}</p>\n' for line in lines if line.strip()
+    )
 
 
 def html_page(*parts: str) -> str:

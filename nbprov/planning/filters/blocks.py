@@ -35,7 +35,10 @@ class Blocker:
         self._count = count
         self._accounts = sorted({cloud.account for cloud in enabled.values()})
         # Clouds that are not enabled share the code behind the last account.
-        found = [self._accounts.index(c.account) if (c := enabled.get(n)) else len(self._accounts) for n in table.names("cloud")]
+        found = [
+            self._accounts.index(c.account) if (c := enabled.get(n)) else len(self._accounts)
+            for n in table.names("cloud")
+        ]
         self._account_of = np.array(found, dtype=np.int64)
 
     def taken(self, rows: Ints, blocks: Sequence[Block]) -> Ints:
@@ -46,15 +49,26 @@ class Blocker:
             if self._count >= block.min_count:
                 groups.setdefault(tuple(map(bool, _VALUES(block))), []).append(number)
         at: Ints | slice = slice(None)
-        if all(named[0] for named in groups):  # packing all columns of all rows would cost more than leaving out other types
-            at = self._of_types(rows, {blocks[number].instance_type for numbers in groups.values() for number in numbers})
+        if all(
+            named[0] for named in groups
+        ):  # packing all columns of all rows would cost more than leaving out other types
+            at = self._of_types(
+                rows,
+                {blocks[number].instance_type for numbers in groups.values() for number in numbers},
+            )
         concerned = _Some(self._table, rows[at], self._account_of)
         if not len(concerned.rows):
             return first
         here = first[at]
         for named, numbers in groups.items():
             fields = tuple(name for name, is_named in zip(_FIELDS, named, strict=True) if is_named)
-            self._mark(here, concerned, fields, [blocks[number] for number in numbers], np.array(numbers, dtype=np.int64))
+            self._mark(
+                here,
+                concerned,
+                fields,
+                [blocks[number] for number in numbers],
+                np.array(numbers, dtype=np.int64),
+            )
         if (here != _NONE).any():
             self._close_regions(here, concerned)
         first[at] = here
@@ -66,10 +80,19 @@ class Blocker:
         kinds[_NONE] = False  # where a type that no row has was noted
         return np.flatnonzero(kinds[self._table.of("instance_type", rows)])
 
-    def _mark(self, first: Ints, rows: _Some, fields: tuple[str, ...], members: Sequence[Block], numbers: Ints) -> None:
+    def _mark(
+        self,
+        first: Ints,
+        rows: _Some,
+        fields: tuple[str, ...],
+        members: Sequence[Block],
+        numbers: Ints,
+    ) -> None:
         """Note the earliest block of one group on the rows it matches."""
         codes = [self._codes(name, map(attrgetter(name), members)) for name in fields]
-        real = np.ones(len(members), dtype=bool)  # a block that names what no row has matches nothing
+        real = np.ones(
+            len(members), dtype=bool
+        )  # a block that names what no row has matches nothing
         for column in codes:
             real &= column >= 0
         if not real.all():
@@ -92,7 +115,9 @@ class Blocker:
     def _size(self, name: str) -> int:
         if name == "market":
             return 2
-        return len(self._accounts) + 1 if name == "account" else max(1, len(self._table.names(name)))
+        return (
+            len(self._accounts) + 1 if name == "account" else max(1, len(self._table.names(name)))
+        )
 
     def _codes(self, name: str, values: Iterable[str]) -> Ints:
         """The codes of texts, -1 where no row has one."""
@@ -120,7 +145,9 @@ class Blocker:
         fields = ("cloud", "region", "instance_type", "market")
         keys = rows.packed(fields, self._sizes(fields))
         free = set(keys[~anywhere & ~blocked].tolist())
-        pairs = zip(keys[zoned_and_blocked].tolist(), first[zoned_and_blocked].tolist(), strict=True)
+        pairs = zip(
+            keys[zoned_and_blocked].tolist(), first[zoned_and_blocked].tolist(), strict=True
+        )
         closed = {key: number for key, number in pairs if key not in free}
         for place, key in zip(open_ones.tolist(), keys[open_ones].tolist(), strict=True):
             first[place] = closed.get(key, _NONE)
@@ -142,7 +169,9 @@ class _Some:
             if name == "account":
                 found = self._account_of[self.column("cloud")]
             else:
-                found = self._table.of("is_spot" if name == "market" else name, self.rows).astype(np.int64)
+                found = self._table.of("is_spot" if name == "market" else name, self.rows).astype(
+                    np.int64
+                )
             self._known[name] = found
         return found
 

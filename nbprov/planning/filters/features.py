@@ -60,7 +60,8 @@ def needs_of(request: Request, nodes: int, expose: Expose) -> Needs:
         network_best=request.network_tier == BEST,
         local_disk=request.local_disk is not None,
         accelerator_args=bool(request.accelerator_args),
-        public_ports=bool(request.ports) and (expose.everything or _overlap(request.ports, expose.public)),
+        public_ports=bool(request.ports)
+        and (expose.everything or _overlap(request.ports, expose.public)),
     )
 
 
@@ -85,10 +86,19 @@ def _lacks(cloud: str, can: Capabilities, needs: Needs) -> Iterator[Rule]:
     if needs.machine_image and not can.images:
         yield Rule(f"machine-image:{cloud}", f"{cloud} cannot start a machine image of one's own")
     if needs.disk_tier and needs.disk_tier not in can.disk_tiers:
-        has = f"has only {', '.join(sorted(can.disk_tiers))}" if can.disk_tiers else "has no choice of disks"
-        yield Rule(f"disk-tier:{cloud}", f"{cloud} {has}: disk_tier {needs.disk_tier} cannot be had there")
+        has = (
+            f"has only {', '.join(sorted(can.disk_tiers))}"
+            if can.disk_tiers
+            else "has no choice of disks"
+        )
+        yield Rule(
+            f"disk-tier:{cloud}", f"{cloud} {has}: disk_tier {needs.disk_tier} cannot be had there"
+        )
     if needs.network_best and not can.network_best:
-        yield Rule(f"network-tier:{cloud}", f"{cloud} has no faster network: network_tier best cannot be had there")
+        yield Rule(
+            f"network-tier:{cloud}",
+            f"{cloud} has no faster network: network_tier best cannot be had there",
+        )
     if needs.local_disk and not can.local_disk:
         yield Rule(f"local-disk:{cloud}", f"{cloud} cannot promise a disk inside the machine")
     if needs.accelerator_args and not can.accelerator_args:

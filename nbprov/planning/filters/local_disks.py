@@ -51,7 +51,9 @@ def _sizes() -> dict[str, float]:
     sizes: dict[str, float] = {}
     for family, text in _AWS.items():
         words = text.split()
-        sizes |= {f"{family}.{size}": float(gb) for size, gb in zip(words[::2], words[1::2], strict=True)}
+        sizes |= {
+            f"{family}.{size}": float(gb) for size, gb in zip(words[::2], words[1::2], strict=True)
+        }
     return sizes
 
 

@@ -44,11 +44,16 @@ def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[
     """The rules that drop some of these rows, with those they keep."""
     if request.disk_tier in PREMIUM_TIERS:
         words = f"azure: disk_tier {request.disk_tier} is a premium disk, which only machines of the s-series take"
-        yield Rule("premium-disk:azure", words), _not(table, rows, "azure") | by_type(table, rows, takes_premium_disk)
+        yield (
+            Rule("premium-disk:azure", words),
+            _not(table, rows, "azure") | by_type(table, rows, takes_premium_disk),
+        )
     if request.network_tier == BEST:
         many = table.of("accelerator_count", rows) == FAST_NETWORK_COUNT
         fast = many & _by_name(table, "accelerator", rows, FAST_NETWORK_GPUS.__contains__)
-        words = f"nebius: only machines with {FAST_NETWORK_COUNT} H100 or H200 have the faster network"
+        words = (
+            f"nebius: only machines with {FAST_NETWORK_COUNT} H100 or H200 have the faster network"
+        )
         yield Rule("fast-network:nebius", words), _not(table, rows, "nebius") | fast
     disk = request.local_disk
     if disk is not None:
@@ -56,7 +61,11 @@ def machine_rules(table: Table, rows: Ints, request: Request) -> Iterator[tuple[
             Rule("local-disk:type", f"the machine has no disk {disk} inside"),
             by_type(table, rows, lambda kind: has_local_disk(kind, disk)),
         )
-    regions = frozenset(region.casefold() for region, _ in request.image.machine) if request.image else frozenset()
+    regions = (
+        frozenset(region.casefold() for region, _ in request.image.machine)
+        if request.image
+        else frozenset()
+    )
     if regions and "" not in regions:
         yield (
             Rule("image-region", "image_id has no image for the region"),
@@ -68,7 +77,11 @@ def without_premium_disk(table: Table, rows: Ints) -> list[str]:
     """The Azure types among these rows that take no premium disk, sorted: where no tier was asked they get a standard one."""
     code = table.code("cloud", "azure")
     azure = rows[table.of("cloud", rows) == code] if code >= 0 else rows[:0]
-    return [kind for kind in table.distinct("instance_type", azure) if not takes_premium_disk(kind)] if len(azure) else []
+    return (
+        [kind for kind in table.distinct("instance_type", azure) if not takes_premium_disk(kind)]
+        if len(azure)
+        else []
+    )
 
 
 def by_type(table: Table, rows: Ints, holds: Callable[[str], bool]) -> Bools:

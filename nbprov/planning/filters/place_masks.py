@@ -56,7 +56,9 @@ class Placing:
     def _names(self, column: str, pattern: str) -> Bools:
         key = column, pattern
         if key not in self._named:
-            self._named[key] = np.array([matches(pattern, name) for name in self._table.names(column)], dtype=bool)
+            self._named[key] = np.array(
+                [matches(pattern, name) for name in self._table.names(column)], dtype=bool
+            )
         return self._named[key]
 
     def _areas(self, pattern: str) -> Bools | None:
@@ -69,6 +71,8 @@ class Placing:
                 made = np.zeros((len(table.names("cloud")), len(table.names("region"))), dtype=bool)
                 for cloud, places in table.places.items():
                     for region in places.regions.values():
-                        made[table.code("cloud", cloud), table.code("region", region)] = word.holds(ground_of(cloud, region))
+                        made[table.code("cloud", cloud), table.code("region", region)] = word.holds(
+                            ground_of(cloud, region)
+                        )
             self._lying[pattern] = made
         return self._lying[pattern]

@@ -67,7 +67,12 @@ def is_pattern(name: str) -> bool:
 
 def named_clouds(rules: Iterable[PlaceRule]) -> frozenset[str]:
     """The clouds that rules allow by their whole name."""
-    return frozenset(glob.cloud.casefold() for rule in rules for glob in rule.allow if glob.cloud and not is_pattern(glob.cloud))
+    return frozenset(
+        glob.cloud.casefold()
+        for rule in rules
+        for glob in rule.allow
+        if glob.cloud and not is_pattern(glob.cloud)
+    )
 
 
 def is_under(place: Place, glob: PlaceGlob) -> bool:
@@ -85,7 +90,8 @@ def is_under(place: Place, glob: PlaceGlob) -> bool:
 def is_allowed(place: Place, rules: Iterable[PlaceRule]) -> bool:
     """Whether all rules leave a place."""
     return all(
-        (not rule.allow or any(is_under(place, glob) for glob in rule.allow)) and not any(is_under(place, glob) for glob in rule.deny)
+        (not rule.allow or any(is_under(place, glob) for glob in rule.allow))
+        and not any(is_under(place, glob) for glob in rule.deny)
         for rule in rules
     )
 
@@ -96,11 +102,19 @@ def has_place(glob: PlaceGlob, places: Mapping[str, Places], clouds: Iterable[st
         known = places.get(cloud)
         if known is None or not matches(glob.cloud, cloud):
             continue
-        regions = [name for name in known.regions.values() if not glob.region or region_matches(glob.region, cloud, name)]
+        regions = [
+            name
+            for name in known.regions.values()
+            if not glob.region or region_matches(glob.region, cloud, name)
+        ]
         if not regions:
             continue
         if not glob.zone:
             return True
-        if any(region in regions and matches(glob.zone, zone) for pairs in known.zones.values() for region, zone in pairs):
+        if any(
+            region in regions and matches(glob.zone, zone)
+            for pairs in known.zones.values()
+            for region, zone in pairs
+        ):
             return True
     return False

@@ -105,7 +105,9 @@ class Table:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._view: View = catalog._view  # the columns of any rows at all; `select` only gives those of its answer
+        self._view: View = (
+            catalog._view
+        )  # the columns of any rows at all; `select` only gives those of its answer
         self.size = self._view.rows
         self.places = self._with_live_places()
         self._live_rank: Ints | None = None
@@ -118,7 +120,9 @@ class Table:
         places = dict(stored)
         fresh: set[str] = set()
         for row in range(self._view.store.rows, self.size):
-            cloud, region, zone = (self._view.text(row, name) for name in ("cloud", "region", "zone"))
+            cloud, region, zone = (
+                self._view.text(row, name) for name in ("cloud", "region", "zone")
+            )
             if cloud not in fresh:
                 fresh.add(cloud)
                 known = places.get(cloud, Places())
@@ -203,17 +207,22 @@ class Table:
             view, store, live = self._view, self._view.store, self._view.live
             assert live is not None
             _, by_rank = _ranks_of(store)
-            hourly = store.array("hourly")  # ascending, by rank as by row: rank only reorders what costs the same
+            hourly = store.array(
+                "hourly"
+            )  # ascending, by rank as by row: rank only reorders what costs the same
 
             def names(row: int) -> tuple[Any, ...]:
-                place = tuple(view.text(row, name) for name in ("cloud", "region", "zone", "instance_type"))
+                place = tuple(
+                    view.text(row, name) for name in ("cloud", "region", "zone", "instance_type")
+                )
                 return (not view.value(row, "is_us"), *place, view.value(row, "is_spot"))
 
             first = np.searchsorted(hourly, live.arrays["hourly"], side="left").tolist()
             last = np.searchsorted(hourly, live.arrays["hourly"], side="right").tolist()
             keys = [names(store.rows + row) for row in range(live.rows)]
             at = [
-                bisect_left(range(low, high), key, key=lambda place: names(int(by_rank[place]))) + low
+                bisect_left(range(low, high), key, key=lambda place: names(int(by_rank[place])))
+                + low
                 for key, low, high in zip(keys, first, last, strict=True)
             ]
             prices = live.arrays["hourly"].tolist()
@@ -243,7 +252,9 @@ class Table:
         """The clouds that sell a type, sorted; a GCP host is sold with attached accelerators too."""
         found = self.select(Query(instance_type=kind))
         if accelerator:
-            found = np.concatenate((found, self.select(Query(instance_type=kind, accelerator=accelerator))))
+            found = np.concatenate(
+                (found, self.select(Query(instance_type=kind, accelerator=accelerator)))
+            )
         return self.distinct("cloud", found)
 
     def types_of(self, clouds: Collection[str]) -> list[str]:

@@ -87,7 +87,9 @@ class Resolver:
         Further clouds that exist: enabled or known to be disabled.
     """
 
-    def __init__(self, catalog: Catalog, table: Table, usable: Collection[str], known: Collection[str]) -> None:
+    def __init__(
+        self, catalog: Catalog, table: Table, usable: Collection[str], known: Collection[str]
+    ) -> None:
         self._catalog = catalog
         self._table = table
         self._usable = usable
@@ -110,7 +112,9 @@ class Resolver:
         """
         cloud = self._cloud(request)
         area = self._area(request, cloud)
-        cloud, region, zone, notes = self._place(replace(request, region="") if area else request, cloud)
+        cloud, region, zone, notes = self._place(
+            replace(request, region="") if area else request, cloud
+        )
         rules = (*area, *self._rules(request, cloud, beside))
         cloud = self._tpu_cloud(request, cloud)
         accelerator, unknown = self._accelerator(request, cloud, notes)
@@ -149,7 +153,11 @@ class Resolver:
         if not request.region or place_word(request.region) is None:
             return ()
         clouds = (cloud,) if cloud else [c for c in self._usable if c in self._table.places]
-        if any(c not in self._table.places or request.region.casefold() in self._table.places[c].regions for c in clouds):
+        if any(
+            c not in self._table.places
+            or request.region.casefold() in self._table.places[c].regions
+            for c in clouds
+        ):
             return ()
         return (PlaceRule((PlaceGlob(region=request.region),)),)
 
@@ -158,7 +166,9 @@ class Resolver:
         if not request.places:
             return ()
         named = tuple(ALIASES.get(name.casefold(), name.casefold()) for name in beside)
-        clouds = named if cloud and len(named) > 1 else (cloud,) if cloud else tuple(self._table.places)
+        clouds = (
+            named if cloud and len(named) > 1 else (cloud,) if cloud else tuple(self._table.places)
+        )
         for rule in request.places:
             for glob in (*rule.allow, *rule.deny):
                 self._check_glob(request, glob, clouds)
@@ -169,29 +179,77 @@ class Resolver:
         if key in self._good_globs:
             return
         named = (
-            [name for name in self._known if matches(ALIASES.get(glob.cloud.casefold(), glob.cloud), name)] if glob.cloud else list(clouds)
+            [
+                name
+                for name in self._known
+                if matches(ALIASES.get(glob.cloud.casefold(), glob.cloud), name)
+            ]
+            if glob.cloud
+            else list(clouds)
         )
         if not named:
             near = _near(glob.cloud.strip("*?"), sorted(self._known))
-            raise _refused(request, "plan.unknown-cloud", f"no cloud is called {glob.cloud!r}", near, _clouds_words(self._table.places))
+            raise _refused(
+                request,
+                "plan.unknown-cloud",
+                f"no cloud is called {glob.cloud!r}",
+                near,
+                _clouds_words(self._table.places),
+            )
         priced = [name for name in named if name in self._table.places and name in clouds]
-        if (glob.region or glob.zone) and priced and not has_place(glob, self._table.places, priced):
+        if (
+            (glob.region or glob.zone)
+            and priced
+            and not has_place(glob, self._table.places, priced)
+        ):
             raise self._matches_nothing(request, glob, priced)
         self._good_globs.add(key)
 
     def _matches_nothing(self, request: Request, glob: PlaceGlob, clouds: Sequence[str]) -> Refused:
         places = self._table.places
         if glob.region and not has_place(PlaceGlob(region=glob.region), places, clouds):
-            what, known = glob.region, sorted({r for c in clouds for r in places[c].regions.values()})
+            what, known = (
+                glob.region,
+                sorted({r for c in clouds for r in places[c].regions.values()}),
+            )
         else:
-            what, known = glob.zone, sorted({zone for c in clouds for pairs in places[c].zones.values() for _, zone in pairs})
+            what, known = (
+                glob.zone,
+                sorted(
+                    {
+                        zone
+                        for c in clouds
+                        for pairs in places[c].zones.values()
+                        for _, zone in pairs
+                    }
+                ),
+            )
         near = _near(what.strip("*?"), known)
         where = clouds[0] if len(clouds) == 1 else "any cloud"
         ages = [self._catalog.info(c) for c in clouds]
-        dates = sorted({ages[0].oldest, *(about.oldest for about in ages), *(about.newest for about in ages)} - {""})
-        age = f" (prices of {dates[0]} to {dates[-1]})" if len(dates) > 1 else f" (prices of {dates[0]})" if dates else ""
-        listed = f"places: {', '.join(known)}" if len(known) <= MOST_LISTED else "%prices lists the places"
-        return _refused(request, "plan.unknown-place", f"no place of {where} is called {what!r}{age}", near, listed)
+        dates = sorted(
+            {ages[0].oldest, *(about.oldest for about in ages), *(about.newest for about in ages)}
+            - {""}
+        )
+        age = (
+            f" (prices of {dates[0]} to {dates[-1]})"
+            if len(dates) > 1
+            else f" (prices of {dates[0]})"
+            if dates
+            else ""
+        )
+        listed = (
+            f"places: {', '.join(known)}"
+            if len(known) <= MOST_LISTED
+            else "%prices lists the places"
+        )
+        return _refused(
+            request,
+            "plan.unknown-place",
+            f"no place of {where} is called {what!r}{age}",
+            near,
+            listed,
+        )
 
     def _tpu_cloud(self, request: Request, cloud: str) -> str:
         """TPUs are sold by GCP alone, and not as an instance type."""
@@ -199,10 +257,20 @@ class Resolver:
             return cloud
         name = request.accelerator.name
         if cloud not in ("", TPU_CLOUD, "kubernetes"):
-            raise _refused(request, "plan.tpu", f"{name} is sold by {TPU_CLOUD}, not by {cloud}", (), f"write infra: {TPU_CLOUD}")
+            raise _refused(
+                request,
+                "plan.tpu",
+                f"{name} is sold by {TPU_CLOUD}, not by {cloud}",
+                (),
+                f"write infra: {TPU_CLOUD}",
+            )
         if request.instance_type:
             raise _refused(
-                request, "plan.tpu", f"{name} is no part of an instance type such as {request.instance_type}", (), "leave it out"
+                request,
+                "plan.tpu",
+                f"{name} is no part of an instance type such as {request.instance_type}",
+                (),
+                "leave it out",
             )
         return cloud or TPU_CLOUD
 
@@ -217,10 +285,19 @@ class Resolver:
             if found is None:
                 raise self._unknown_place(request, (cloud,))
             return cloud, *found, []
-        here = {c: p for c in sorted(self._usable) if c in self._table.places and (p := self._in_cloud(c, request))}
+        here = {
+            c: p
+            for c in sorted(self._usable)
+            if c in self._table.places and (p := self._in_cloud(c, request))
+        }
         if len(here) == 1:
             [(only, (region, zone))] = here.items()
-            return only, region, zone, [f"{zone or region} is a place of {only}: no other enabled cloud has it"]
+            return (
+                only,
+                region,
+                zone,
+                [f"{zone or region} is a place of {only}: no other enabled cloud has it"],
+            )
         if here:
             raise _refused(
                 request,
@@ -255,17 +332,41 @@ class Resolver:
             elsewhere = place.zones.get(request.zone.casefold(), ())
             if elsewhere and request.region.casefold() in place.regions:
                 return _refused(
-                    request, "plan.zone-of-other-region", f"zone {request.zone!r} is in {elsewhere[0][0]}, not in {request.region}", ()
+                    request,
+                    "plan.zone-of-other-region",
+                    f"zone {request.zone!r} is in {elsewhere[0][0]}, not in {request.region}",
+                    (),
                 )
             if not request.region or request.region.casefold() in place.regions:
-                near = _near(request.zone, sorted({zone for pairs in place.zones.values() for _, zone in pairs}))
-                return _refused(request, "plan.unknown-zone", f"{clouds[0]} has no zone {request.zone!r}", near, "%prices lists the places")
+                near = _near(
+                    request.zone,
+                    sorted({zone for pairs in place.zones.values() for _, zone in pairs}),
+                )
+                return _refused(
+                    request,
+                    "plan.unknown-zone",
+                    f"{clouds[0]} has no zone {request.zone!r}",
+                    near,
+                    "%prices lists the places",
+                )
         regions = sorted({name for c in clouds for name in self._table.places[c].regions.values()})
         near = _near(request.region or request.zone, regions)
-        listed = f"regions: {', '.join(regions)}" if len(regions) <= MOST_LISTED else "%prices lists the places"
-        return _refused(request, "plan.unknown-region", f"{where} has no place {_written(request)!r}", near, listed)
+        listed = (
+            f"regions: {', '.join(regions)}"
+            if len(regions) <= MOST_LISTED
+            else "%prices lists the places"
+        )
+        return _refused(
+            request,
+            "plan.unknown-region",
+            f"{where} has no place {_written(request)!r}",
+            near,
+            listed,
+        )
 
-    def _accelerator(self, request: Request, cloud: str, notes: list[str]) -> tuple[str, tuple[str, ...] | None]:
+    def _accelerator(
+        self, request: Request, cloud: str, notes: list[str]
+    ) -> tuple[str, tuple[str, ...] | None]:
         asked = request.accelerator
         if asked is None or asked.memory_gib is not None:
             return "", None
@@ -279,7 +380,13 @@ class Resolver:
                 sold = self._sold_by(cloud, asked.name) if cloud else []
                 if len(sold) != 1:
                     raise Refused(
-                        PlanProblem("plan.ambiguous-accelerator", request.origin, error.message, error.hint, error.close)
+                        PlanProblem(
+                            "plan.ambiguous-accelerator",
+                            request.origin,
+                            error.message,
+                            error.hint,
+                            error.close,
+                        )
                     ) from None
                 known = sold[0], None
             except UnknownName as error:
@@ -292,17 +399,25 @@ class Resolver:
 
     def _sold_by(self, cloud: str, fragment: str) -> list[str]:
         """The accelerators of a cloud whose names hold a fragment."""
-        names = self._table.distinct("accelerator", self._table.select(Query(cloud=cloud, has_accelerator=True)))
+        names = self._table.distinct(
+            "accelerator", self._table.select(Query(cloud=cloud, has_accelerator=True))
+        )
         return [name for name in names if fragment.casefold() in name.casefold()]
 
     def _type(self, request: Request, cloud: str, accelerator: str) -> tuple[str, str]:
         """The cloud of a type and its name as the cloud writes it; refused if unknown, sold by several clouds, or at odds with what stands beside it."""
         sellers = self._table.sellers(request.instance_type, accelerator)
         if not sellers or (cloud and cloud in self._table.places and cloud not in sellers):
-            near = _near(request.instance_type, self._table.types_of((cloud,) if cloud else self._usable))
+            near = _near(
+                request.instance_type, self._table.types_of((cloud,) if cloud else self._usable)
+            )
             where = cloud or "the catalogue"
             raise _refused(
-                request, "plan.unknown-type", f"{where} has no instance type {request.instance_type!r}", near, "%prices lists the types"
+                request,
+                "plan.unknown-type",
+                f"{where} has no instance type {request.instance_type!r}",
+                near,
+                "%prices lists the types",
             )
         if not cloud:
             usable = sorted(set(sellers) & set(self._usable))
@@ -355,7 +470,11 @@ class _Device(TypedDict, total=False):
 def _device(asked: Accelerator | None) -> _Device:
     if asked is None or asked.memory_gib is None:
         return {}
-    return {"device_gib": asked.memory_gib, "device_at_least": asked.memory_at_least, "maker": asked.maker}
+    return {
+        "device_gib": asked.memory_gib,
+        "device_at_least": asked.memory_at_least,
+        "maker": asked.maker,
+    }
 
 
 def _near(name: str, known: Iterable[str]) -> tuple[str, ...]:
@@ -375,6 +494,8 @@ def _written(request: Request) -> str:
     return "/".join(part for part in (request.region, request.zone) if part)
 
 
-def _refused(request: Request, code: str, message: str, near: tuple[str, ...], otherwise: str = "") -> Refused:
+def _refused(
+    request: Request, code: str, message: str, near: tuple[str, ...], otherwise: str = ""
+) -> Refused:
     hint = f"did you mean {' or '.join(near)}?" if near else otherwise
     return Refused(PlanProblem(code, request.origin, message, hint, near))

@@ -15,14 +15,25 @@ THREE_TIERS = frozenset({"low", "medium", "high"})
 ALL_TIERS = THREE_TIERS | {"ultra"}
 
 SKYPILOT_FEATURES: Mapping[str, Capabilities] = {
-    "aws": Capabilities(spot=True, stop=True, images=True, disk_tiers=ALL_TIERS, network_best=True, local_disk=True),
+    "aws": Capabilities(
+        spot=True, stop=True, images=True, disk_tiers=ALL_TIERS, network_best=True, local_disk=True
+    ),
     "azure": Capabilities(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
     "cudo": Capabilities(docker=False),
     "do": Capabilities(stop=True, images=True),
-    "gcp": Capabilities(spot=True, stop=True, images=True, disk_tiers=ALL_TIERS, network_best=True, accelerator_args=True),
+    "gcp": Capabilities(
+        spot=True,
+        stop=True,
+        images=True,
+        disk_tiers=ALL_TIERS,
+        network_best=True,
+        accelerator_args=True,
+    ),
     "hyperstack": Capabilities(),
     "lambda": Capabilities(),
-    "nebius": Capabilities(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS, network_best=True),
+    "nebius": Capabilities(
+        spot=True, stop=True, images=True, disk_tiers=THREE_TIERS, network_best=True
+    ),
     "oci": Capabilities(spot=True, stop=True, images=True, disk_tiers=THREE_TIERS),
     "primeintellect": Capabilities(spot=True, multi_node=False, docker=False, ports=False),
     "runpod": Capabilities(spot=True, multi_node=False, images=True),
@@ -39,4 +50,6 @@ def skypilot_clouds(names: Iterable[str], account: str = "") -> dict[str, Enable
     >>> skypilot_clouds(["lambda"])["lambda"].capabilities.spot
     False
     """
-    return {name: EnabledCloud(account, SKYPILOT_FEATURES.get(name, Capabilities())) for name in names}
+    return {
+        name: EnabledCloud(account, SKYPILOT_FEATURES.get(name, Capabilities())) for name in names
+    }

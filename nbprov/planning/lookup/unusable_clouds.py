@@ -17,13 +17,24 @@ if TYPE_CHECKING:
 
 
 def unusable(
-    spec: Spec, demands: Iterable[Demand], table: Table, enabled: Mapping[str, EnabledCloud], disabled: Mapping[str, str]
+    spec: Spec,
+    demands: Iterable[Demand],
+    table: Table,
+    enabled: Mapping[str, EnabledCloud],
+    disabled: Mapping[str, str],
 ) -> list[PlanProblem]:
     """What to refuse where every alternative names a cloud that has neither prices nor an adapter; nothing where one does not.
 
     A cloud that has either is known and merely not set up: its plan is empty and says what is missing.
     """
-    foreign = [d.cloud for d in demands if d.cloud and d.cloud not in table.places and d.cloud not in enabled and d.cloud not in disabled]
+    foreign = [
+        d.cloud
+        for d in demands
+        if d.cloud
+        and d.cloud not in table.places
+        and d.cloud not in enabled
+        and d.cloud not in disabled
+    ]
     if not foreign or len(foreign) < len(spec.requests):
         return []
     names = " and ".join(dict.fromkeys(foreign))
@@ -32,7 +43,12 @@ def unusable(
     return [PlanProblem("plan.no-adapter", spec.requests[0].origin, message, hint)]
 
 
-def without_adapter(spec: Spec, demands: Iterable[Demand], enabled: Mapping[str, EnabledCloud], disabled: Mapping[str, str]) -> list[str]:
+def without_adapter(
+    spec: Spec,
+    demands: Iterable[Demand],
+    enabled: Mapping[str, EnabledCloud],
+    disabled: Mapping[str, str],
+) -> list[str]:
     """The way out, as a note, where every alternative names a cloud that has prices and no adapter."""
     clouds = [d.cloud for d in demands]
     if not all(cloud and cloud not in enabled and cloud not in disabled for cloud in clouds):
@@ -42,7 +58,11 @@ def without_adapter(spec: Spec, demands: Iterable[Demand], enabled: Mapping[str,
 
 def _at_hand(enabled: Mapping[str, EnabledCloud]) -> str:
     names = sorted(name for name, cloud in enabled.items() if not cloud.capabilities.named_only)
-    return f"clouds at hand: {', '.join(names)}" if names else "%nbprov check says which clouds are at hand"
+    return (
+        f"clouds at hand: {', '.join(names)}"
+        if names
+        else "%nbprov check says which clouds are at hand"
+    )
 
 
 def _anywhere(spec: Spec) -> str:
@@ -53,5 +73,9 @@ def _anywhere(spec: Spec) -> str:
     distinct = {replace(r, index=0, origin=Origin("")): r for r in anywhere}
     requests = tuple(replace(r, index=i) for i, r in enumerate(distinct.values()))
     lines = to_yaml(Spec(requests=requests, guards=spec.guards)).splitlines()
-    below = next((at for at, line in enumerate(lines[1:], 1) if not line.startswith((" ", "-"))), len(lines))
-    return "\n".join(lines[:below]) if lines and lines[0].startswith("resources:") else "resources: {}"
+    below = next(
+        (at for at, line in enumerate(lines[1:], 1) if not line.startswith((" ", "-"))), len(lines)
+    )
+    return (
+        "\n".join(lines[:below]) if lines and lines[0].startswith("resources:") else "resources: {}"
+    )

@@ -21,7 +21,9 @@ class Blocks(Leases):
 
     def repeats(self, block: Block) -> int:
         """How often a pattern was blocked before without a success between."""
-        row = self.store.row("SELECT repeats FROM blocks WHERE pattern = ?", "|".join(block.pattern))
+        row = self.store.row(
+            "SELECT repeats FROM blocks WHERE pattern = ?", "|".join(block.pattern)
+        )
         return 0 if row is None else int(row[0])
 
     def remember(self, block: Block) -> None:

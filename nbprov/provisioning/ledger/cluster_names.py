@@ -66,7 +66,9 @@ class Names(Clusters, History):
             self._refuse_taken(db, aside)
             self._rename(db, old, aside)
             self._rename(db, new, old["name"])
-            db.execute("UPDATE clusters SET reason = ? WHERE cluster_id = ?", (storable(reason), old_id))
+            db.execute(
+                "UPDATE clusters SET reason = ? WHERE cluster_id = ?", (storable(reason), old_id)
+            )
 
     def now_called(self, name: str) -> str:
         """What a live cluster is called now that once had this name; empty where there is none."""
@@ -87,7 +89,10 @@ class Names(Clusters, History):
 
     def _rename(self, db: sqlite3.Connection, row: sqlite3.Row, name: str) -> None:
         db.execute("UPDATE clusters SET name = ? WHERE cluster_id = ?", (name, row["cluster_id"]))
-        db.execute("UPDATE runs SET name = ?, updated = ? WHERE run_id = ?", (name, self.clock.now(), row["run_id"]))
+        db.execute(
+            "UPDATE runs SET name = ?, updated = ? WHERE run_id = ?",
+            (name, self.clock.now(), row["run_id"]),
+        )
         self.note(row["run_id"], RENAMED, f"{row['name']}{_CALLED}{name} now", row["token"])
 
     @staticmethod
@@ -98,15 +103,28 @@ class Names(Clusters, History):
             (name, name),
         ).fetchone()
         if busy is not None:
-            raise NameTaken(f"a cluster called {name!r} is {busy[0]} already", hint="use another name, or end that one first")
+            raise NameTaken(
+                f"a cluster called {name!r} is {busy[0]} already",
+                hint="use another name, or end that one first",
+            )
 
 
 def _live(db: sqlite3.Connection, cluster_id: str) -> sqlite3.Row:
-    row: sqlite3.Row | None = db.execute("SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)).fetchone()
+    row: sqlite3.Row | None = db.execute(
+        "SELECT * FROM clusters WHERE cluster_id = ?", (cluster_id,)
+    ).fetchone()
     if row is None or row["state"] in (ClusterState.ENDING.value, ClusterState.ENDED.value):
         became = (
-            "is gone" if row is None else f"has ended: {row['reason']}" if row["state"] == "ended" else f"is being ended: {row['reason']}"
+            "is gone"
+            if row is None
+            else f"has ended: {row['reason']}"
+            if row["state"] == "ended"
+            else f"is being ended: {row['reason']}"
         )
         name = cluster_id if row is None else row["name"]
-        raise NotFound(f"{name} {became}".rstrip(": "), hint="%clusters lists those there are", code="cluster.not-found")
+        raise NotFound(
+            f"{name} {became}".rstrip(": "),
+            hint="%clusters lists those there are",
+            code="cluster.not-found",
+        )
     return row

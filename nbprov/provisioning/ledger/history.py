@@ -30,14 +30,25 @@ class History(Leases):
 
     def events(self, run_id: str) -> list[tuple[Instant, str, str]]:
         """The run's history: instant, kind, text."""
-        return [(r["at"], r["kind"], r["text"]) for r in self.store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)]
+        return [
+            (r["at"], r["kind"], r["text"])
+            for r in self.store.rows("SELECT * FROM events WHERE run_id = ? ORDER BY id", run_id)
+        ]
 
-    def set_guard(self, run_id: str, node: int, config: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    def set_guard(
+        self, run_id: str, node: int, config: Mapping[str, Any], status: Mapping[str, Any]
+    ) -> None:
         """Store what a node's guard was told and what it last reported."""
         with self.store.transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO guards (run_id, node, config, status, reported) VALUES (?, ?, ?, ?, ?)",
-                (run_id, node, json.dumps(dict(config)), json.dumps(dict(status)), self.clock.now()),
+                (
+                    run_id,
+                    node,
+                    json.dumps(dict(config)),
+                    json.dumps(dict(status)),
+                    self.clock.now(),
+                ),
             )
 
     def set_guards(self, run_id: str, nodes: int, config: Mapping[str, Any]) -> None:
@@ -46,12 +57,26 @@ class History(Leases):
             for node in range(nodes):
                 self.set_guard(run_id, node, config, {})
 
-    def guard(self, run_id: str, node: int = 0) -> tuple[dict[str, Any], dict[str, Any], Instant] | None:
+    def guard(
+        self, run_id: str, node: int = 0
+    ) -> tuple[dict[str, Any], dict[str, Any], Instant] | None:
         """Configuration, last status and its instant of a node's guard."""
         row = self.store.row("SELECT * FROM guards WHERE run_id = ? AND node = ?", run_id, node)
-        return None if row is None else (json.loads(row["config"]), json.loads(row["status"]), row["reported"])
+        return (
+            None
+            if row is None
+            else (json.loads(row["config"]), json.loads(row["status"]), row["reported"])
+        )
 
-    def set_job(self, run_id: str, job_id: str, kind: str, command: str, state: str, exit_code: int | None = None) -> None:
+    def set_job(
+        self,
+        run_id: str,
+        job_id: str,
+        kind: str,
+        command: str,
+        state: str,
+        exit_code: int | None = None,
+    ) -> None:
         """Store a job and how far it came; told again without its command it keeps the one that is known."""
         now = self.clock.now()
         with self.store.transaction() as db:
@@ -60,9 +85,23 @@ class History(Leases):
                 " ON CONFLICT (run_id, job_id) DO UPDATE"
                 " SET state = excluded.state, exit_code = excluded.exit_code, ended = excluded.ended,"
                 " command = CASE WHEN excluded.command <> '' THEN excluded.command ELSE command END",
-                (run_id, job_id, kind, storable(command), state, exit_code, now, None if exit_code is None and state in _LIVE else now),
+                (
+                    run_id,
+                    job_id,
+                    kind,
+                    storable(command),
+                    state,
+                    exit_code,
+                    now,
+                    None if exit_code is None and state in _LIVE else now,
+                ),
             )
 
     def jobs(self, run_id: str) -> list[dict[str, Any]]:
         """The run's jobs as stored, oldest first."""
-        return [dict(r) for r in self.store.rows("SELECT * FROM jobs WHERE run_id = ? ORDER BY started, job_id", run_id)]
+        return [
+            dict(r)
+            for r in self.store.rows(
+                "SELECT * FROM jobs WHERE run_id = ? ORDER BY started, job_id", run_id
+            )
+        ]

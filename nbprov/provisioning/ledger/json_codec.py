@@ -32,7 +32,9 @@ def to_plain(value: Any) -> Any:
 def _hints(kind: type) -> dict[str, Any]:
     # Of the fields that are stored alone: the others may name types that their module does not import when it runs.
     stored = {f.name: f.type for f in fields(kind) if f.compare}
-    return typing.get_type_hints(type(kind.__name__, (), {"__annotations__": stored, "__module__": kind.__module__}))
+    return typing.get_type_hints(
+        type(kind.__name__, (), {"__annotations__": stored, "__module__": kind.__module__})
+    )
 
 
 def from_plain(kind: type[T], data: Any) -> T:
@@ -44,7 +46,9 @@ def _restore(hint: Any, data: Any) -> Any:
     origin = typing.get_origin(hint)
     args = typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return None if data is None else _restore(next(a for a in args if a is not type(None)), data)
+        return (
+            None if data is None else _restore(next(a for a in args if a is not type(None)), data)
+        )
     if origin is tuple:
         inner = args[:1] * len(data) if len(args) == 2 and args[1] is Ellipsis else args
         return tuple(_restore(a, item) for a, item in zip(inner, data, strict=True))
@@ -54,5 +58,7 @@ def _restore(hint: Any, data: Any) -> Any:
         return hint(data)
     if isinstance(hint, type) and is_dataclass(hint):
         known = _hints(hint)
-        return hint(**{key: _restore(known[key], item) for key, item in data.items() if key in known})
+        return hint(
+            **{key: _restore(known[key], item) for key, item in data.items() if key in known}
+        )
     return float(data) if hint is float else data

@@ -55,7 +55,13 @@ class Launches(Leases):
             self._hold(db, self._run_of(db, token))
             db.execute(
                 "UPDATE launches SET state = 'intent', launch = ?, candidate = ?, hourly = ?, deadline = ?, operation = NULL WHERE token = ?",
-                (dump(launch), dump(launch.candidate), launch.candidate.hourly, launch.answer_by, token),
+                (
+                    dump(launch),
+                    dump(launch.candidate),
+                    launch.candidate.hourly,
+                    launch.answer_by,
+                    token,
+                ),
             )
             self._begin_attempt(db, token)
 
@@ -63,20 +69,28 @@ class Launches(Leases):
         """Commit that a launch which made fewer machines than asked for is sent once more for the rest, with a new `answer_by`."""
         with self.store.transaction() as db:
             self._hold(db, self._run_of(db, token))
-            db.execute("UPDATE launches SET launch = ?, deadline = ? WHERE token = ?", (dump(launch), launch.answer_by, token))
+            db.execute(
+                "UPDATE launches SET launch = ?, deadline = ? WHERE token = ?",
+                (dump(launch), launch.answer_by, token),
+            )
 
     def _begin_attempt(self, db: sqlite3.Connection, token: str) -> None:
         db.execute("INSERT INTO attempts (token, sent) VALUES (?, ?)", (token, self.clock.now()))
 
     @staticmethod
     def _run_of(db: sqlite3.Connection, token: str) -> str:
-        return str(db.execute("SELECT run_id FROM launches WHERE token = ?", (token,)).fetchone()[0])
+        return str(
+            db.execute("SELECT run_id FROM launches WHERE token = ?", (token,)).fetchone()[0]
+        )
 
     def sent(self, token: str, operation: Operation) -> None:
         """Store the operation before it is followed."""
         with self.store.transaction() as db:
             self._hold(db, self._run_of(db, token))
-            db.execute("UPDATE launches SET state = 'sent', operation = ? WHERE token = ?", (dump(operation), token))
+            db.execute(
+                "UPDATE launches SET state = 'sent', operation = ? WHERE token = ?",
+                (dump(operation), token),
+            )
 
     def accepted(self, token: str, ids: Sequence[str]) -> None:
         """Store the ids of what was made; from now on the price runs."""
@@ -84,7 +98,10 @@ class Launches(Leases):
         with self.store.transaction() as db:
             run_id = self._run_of(db, token)
             self._hold(db, run_id)
-            db.execute("UPDATE launches SET state = 'accepted', ids = ? WHERE token = ?", (json.dumps(list(ids)), token))
+            db.execute(
+                "UPDATE launches SET state = 'accepted', ids = ? WHERE token = ?",
+                (json.dumps(list(ids)), token),
+            )
             self._answer(db, token, "accepted", None)
             row = db.execute("SELECT * FROM launches WHERE token = ?", (token,)).fetchone()
             candidate = candidate_of(row["candidate"])
@@ -92,7 +109,14 @@ class Launches(Leases):
             self._observe(db, "attempt", candidate, "accepted", now - row["created"])
 
     @staticmethod
-    def _open_segments(db: sqlite3.Connection, run_id: str, token: str, ids: Iterable[str], hourly: Micros, now: Instant) -> None:
+    def _open_segments(
+        db: sqlite3.Connection,
+        run_id: str,
+        token: str,
+        ids: Iterable[str],
+        hourly: Micros,
+        now: Instant,
+    ) -> None:
         db.executemany(
             "INSERT OR IGNORE INTO price_segments (run_id, token, instance_id, kind, hourly, started) VALUES (?, ?, ?, 'compute', ?, ?)",
             [(run_id, token, instance_id, hourly, now) for instance_id in ids],
@@ -103,17 +127,23 @@ class Launches(Leases):
 
         Only its first segment is moved, never to before its launch was written down: clouds name the first start or the last one.
         """
-        launch = db.execute("SELECT run_id, state, candidate, created FROM launches WHERE token = ?", (instance.token,)).fetchone()
+        launch = db.execute(
+            "SELECT run_id, state, candidate, created FROM launches WHERE token = ?",
+            (instance.token,),
+        ).fetchone()
         if launch is None:
             return
         now = self.clock.now()
         began = max(launch["created"], min(instance.launched_at or now, now))
         first = db.execute(
-            "SELECT id, started FROM price_segments WHERE token = ? AND instance_id = ? ORDER BY id LIMIT 1", (instance.token, instance.id)
+            "SELECT id, started FROM price_segments WHERE token = ? AND instance_id = ? ORDER BY id LIMIT 1",
+            (instance.token, instance.id),
         ).fetchone()
         if first is not None:
             if began < first["started"]:
-                db.execute("UPDATE price_segments SET started = ? WHERE id = ?", (began, first["id"]))
+                db.execute(
+                    "UPDATE price_segments SET started = ? WHERE id = ?", (began, first["id"])
+                )
         elif instance.state.is_billed and not AttemptState(launch["state"]).is_final:
             hourly = candidate_of(launch["candidate"]).offer.hourly
             self._open_segments(db, launch["run_id"], instance.token, (instance.id,), hourly, began)
@@ -131,10 +161,20 @@ class Launches(Leases):
                 self._close_segments(db, token, now)
             outcome = {AttemptState.UNKNOWN: "unknown"}.get(state, "refused")
             self._answer(db, token, outcome, failure)
-            row = db.execute("SELECT candidate, created FROM launches WHERE token = ?", (token,)).fetchone()
-            self._observe(db, "attempt", candidate_of(row["candidate"]), failure.cause.value, now - row["created"])
+            row = db.execute(
+                "SELECT candidate, created FROM launches WHERE token = ?", (token,)
+            ).fetchone()
+            self._observe(
+                db,
+                "attempt",
+                candidate_of(row["candidate"]),
+                failure.cause.value,
+                now - row["created"],
+            )
 
-    def _answer(self, db: sqlite3.Connection, token: str, outcome: str, failure: Failure | None) -> None:
+    def _answer(
+        self, db: sqlite3.Connection, token: str, outcome: str, failure: Failure | None
+    ) -> None:
         db.execute(
             "UPDATE attempts SET answered = ?, outcome = ?, cause = ?, code = ?, message = ?"
             " WHERE id = (SELECT max(id) FROM attempts WHERE token = ?) AND outcome IS NULL",
@@ -154,14 +194,17 @@ class Launches(Leases):
         with self.store.transaction() as db:
             self._hold(db, self._run_of(db, token))
             db.execute(
-                "UPDATE launches SET state = ?, ended = CASE WHEN ? THEN ? END WHERE token = ?", (state.value, state.is_final, now, token)
+                "UPDATE launches SET state = ?, ended = CASE WHEN ? THEN ? END WHERE token = ?",
+                (state.value, state.is_final, now, token),
             )
             if state.is_final:
                 self._close_segments(db, token, now)
                 self._answer(db, token, "refused", None)
 
     @staticmethod
-    def _close_segments(db: sqlite3.Connection, token: str, now: Instant, instance_id: str | None = None) -> None:
+    def _close_segments(
+        db: sqlite3.Connection, token: str, now: Instant, instance_id: str | None = None
+    ) -> None:
         db.execute(
             "UPDATE price_segments SET ended = ? WHERE token = ? AND ended IS NULL AND (? IS NULL OR instance_id = ?)",
             (now, token, instance_id, instance_id),
@@ -169,12 +212,19 @@ class Launches(Leases):
 
     def launches(self, run_id: str) -> list[LaunchRow]:
         """All launches of a run, oldest first."""
-        return [launch_row(r) for r in self.store.rows("SELECT * FROM launches WHERE run_id = ? ORDER BY number", run_id)]
+        return [
+            launch_row(r)
+            for r in self.store.rows(
+                "SELECT * FROM launches WHERE run_id = ? ORDER BY number", run_id
+            )
+        ]
 
     def costs(self, run_id: str) -> dict[str, Micros]:
         """What each launch of a run has cost so far, failed attempts included, by token."""
         now, spent = self.clock.now(), dict[str, Micros]()
-        for r in self.store.rows("SELECT token, hourly, started, ended FROM price_segments WHERE run_id = ?", run_id):
+        for r in self.store.rows(
+            "SELECT token, hourly, started, ended FROM price_segments WHERE run_id = ?", run_id
+        ):
             seconds = (r["ended"] if r["ended"] is not None else now) - r["started"]
             spent[r["token"]] = spent.get(r["token"], 0) + cost_of(r["hourly"], seconds)
         return spent
@@ -203,13 +253,25 @@ class Launches(Leases):
 
     def live_clouds(self) -> set[str]:
         """Clouds with a launch that may be on the bill."""
-        return {r[0] for r in self.store.rows("SELECT DISTINCT cloud FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')")}
+        return {
+            r[0]
+            for r in self.store.rows(
+                "SELECT DISTINCT cloud FROM launches WHERE state NOT IN ('refused', 'gone', 'absent')"
+            )
+        }
 
     def tokens(self) -> set[str]:
         """Every token this ledger ever committed."""
         return {r[0] for r in self.store.rows("SELECT token FROM launches")}
 
-    def _observe(self, db: sqlite3.Connection, kind: str, candidate: Candidate, outcome: str, seconds: Seconds | None) -> None:
+    def _observe(
+        self,
+        db: sqlite3.Connection,
+        kind: str,
+        candidate: Candidate,
+        outcome: str,
+        seconds: Seconds | None,
+    ) -> None:
         offer = candidate.offer
         db.execute(
             "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome, seconds)"

@@ -35,7 +35,9 @@ class Leases:
         Who holds this process's leases; unique a process.
     """
 
-    def __init__(self, path: Path, clock: Clock, holder: str, lease_seconds: Seconds = LEASE_SECONDS) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, holder: str, lease_seconds: Seconds = LEASE_SECONDS
+    ) -> None:
         self.store = Store(path)
         self.clock = clock
         self.holder = holder
@@ -62,7 +64,10 @@ class Leases:
                 f"run {run_id} is in the hands of another kernel",
                 hint="this one was silent for too long; %clusters shows what became of it",
             )
-        db.execute("UPDATE runs SET lease_expires = ? WHERE run_id = ?", (self.clock.now() + self.lease_seconds, run_id))
+        db.execute(
+            "UPDATE runs SET lease_expires = ? WHERE run_id = ?",
+            (self.clock.now() + self.lease_seconds, run_id),
+        )
 
     def renew(self, run_ids: Iterable[str]) -> set[str]:
         """Renew leases; returns the runs that this kernel no longer holds."""
@@ -89,10 +94,14 @@ class Leases:
         """Give a lease up."""
         with self.store.transaction() as db:
             db.execute(
-                "UPDATE runs SET lease_holder = NULL, lease_expires = NULL WHERE run_id = ? AND lease_holder = ?", (run_id, self.holder)
+                "UPDATE runs SET lease_holder = NULL, lease_expires = NULL WHERE run_id = ? AND lease_holder = ?",
+                (run_id, self.holder),
             )
 
     def release_all(self) -> None:
         """Give up every lease of this process: an orderly shutdown need not be waited for."""
         with self.store.transaction() as db:
-            db.execute("UPDATE runs SET lease_holder = NULL, lease_expires = NULL WHERE lease_holder = ?", (self.holder,))
+            db.execute(
+                "UPDATE runs SET lease_holder = NULL, lease_expires = NULL WHERE lease_holder = ?",
+                (self.holder,),
+            )

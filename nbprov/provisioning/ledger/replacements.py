@@ -75,7 +75,10 @@ class Replacements(Clusters):
             ids, gone = self._ids(db, token), {i.id for i in lost}
             if not gone & set(ids) or _state_of_cluster(db, token) not in ("running", "unknown"):
                 return False
-            db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps([i for i in ids if i not in gone]), token))
+            db.execute(
+                "UPDATE launches SET ids = ? WHERE token = ?",
+                (json.dumps([i for i in ids if i not in gone]), token),
+            )
             for instance in lost:
                 data = dump(replace(instance, state=InstanceState.GONE, host="", port=0))
                 db.execute(
@@ -95,9 +98,15 @@ class Replacements(Clusters):
         """
         with self.store.transaction() as db:
             self._hold(db, row.run_id)
-            is_open = db.execute(f"SELECT 1 FROM replacements WHERE token = ? AND {_OPEN}", (row.token,)).fetchone()
+            is_open = db.execute(
+                f"SELECT 1 FROM replacements WHERE token = ? AND {_OPEN}", (row.token,)
+            ).fetchone()
             count = from_plain(Launch, json.loads(_launch_of(db, row.token))).count
-            if is_open or _state_of_cluster(db, row.token) != "running" or len(self._ids(db, row.token)) >= count:
+            if (
+                is_open
+                or _state_of_cluster(db, row.token) != "running"
+                or len(self._ids(db, row.token)) >= count
+            ):
                 return False
             db.execute(
                 "INSERT INTO replacements (token, number, run_id, node, state, launch, spent, deadline, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -122,11 +131,18 @@ class Replacements(Clusters):
             offer = row.launch.candidate.offer
             self._open_segments(db, row.run_id, row.token, (instance_id,), offer.hourly, now)
             # A listing may have told of it first, when only the price of the launch was known.
-            db.execute("UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?", (offer.hourly, row.token, instance_id))
-            self._observe(db, "attempt", replace(row.launch.candidate, count=1), "accepted", now - row.created)
+            db.execute(
+                "UPDATE price_segments SET hourly = ? WHERE token = ? AND instance_id = ?",
+                (offer.hourly, row.token, instance_id),
+            )
+            self._observe(
+                db, "attempt", replace(row.launch.candidate, count=1), "accepted", now - row.created
+            )
             return True
 
-    def end_replacement(self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None) -> None:
+    def end_replacement(
+        self, row: ReplacementRow, state: AttemptState, failure: Failure | None = None
+    ) -> None:
         """Store that nothing comes of it: `ending`, or `refused`, `absent` or `gone`, which alone are over."""
         now = self.clock.now()
         with self.store.transaction() as db:
@@ -140,7 +156,13 @@ class Replacements(Clusters):
             if state.is_final and row.instance_id:
                 self._close_segments(db, row.token, now, row.instance_id)
             if state is AttemptState.REFUSED and failure is not None:
-                self._observe(db, "attempt", replace(row.launch.candidate, count=1), failure.cause.value, now - row.created)
+                self._observe(
+                    db,
+                    "attempt",
+                    replace(row.launch.candidate, count=1),
+                    failure.cause.value,
+                    now - row.created,
+                )
 
     def replacement_ready(self, row: ReplacementRow) -> bool:
         """Make a machine that is up one of the cluster's; False, and nothing is written, where the cluster does not run any more."""
@@ -149,14 +171,22 @@ class Replacements(Clusters):
             if _state_of_cluster(db, row.token) not in ("running", "unknown"):
                 return False
             node_of = {i.id: i.node for i in self.instances(row.token)}
-            ids = sorted({*self._ids(db, row.token), row.instance_id}, key=lambda one: (node_of.get(one, row.node), one))
+            ids = sorted(
+                {*self._ids(db, row.token), row.instance_id},
+                key=lambda one: (node_of.get(one, row.node), one),
+            )
             db.execute("UPDATE launches SET ids = ? WHERE token = ?", (json.dumps(ids), row.token))
             self._move(db, row, AttemptState.READY, "ended = ?", self.clock.now())
             return True
 
     def replacements(self, token: str) -> list[ReplacementRow]:
         """Every create that was to replace a machine of a launch, oldest first."""
-        return [_row(r) for r in self.store.rows("SELECT * FROM replacements WHERE token = ? ORDER BY number", token)]
+        return [
+            _row(r)
+            for r in self.store.rows(
+                "SELECT * FROM replacements WHERE token = ? ORDER BY number", token
+            )
+        ]
 
     def open_replacement(self, token: str) -> ReplacementRow | None:
         """The one that may be on the bill, or may get there, and is not the cluster's."""
@@ -165,7 +195,11 @@ class Replacements(Clusters):
 
     def late_nodes(self, token: str, began: Instant) -> dict[int, tuple[Seconds, Micros]]:
         """Of each node that was replaced, how long after `began` that was, and what the run had cost by then."""
-        return {r.node: (max(0.0, r.created - began), r.spent) for r in self.replacements(token) if r.state is AttemptState.READY}
+        return {
+            r.node: (max(0.0, r.created - began), r.spent)
+            for r in self.replacements(token)
+            if r.state is AttemptState.READY
+        }
 
     def last_loss(self, token: str) -> Instant:
         """When the last of a launch's machines was lost; 0 where none was. Those that did not come up in their places do not count."""
@@ -177,7 +211,14 @@ class Replacements(Clusters):
         )
         return 0.0 if row is None else float(row[0])
 
-    def _move(self, db: sqlite3.Connection, row: ReplacementRow, state: AttemptState, more: str, *values: object) -> bool:
+    def _move(
+        self,
+        db: sqlite3.Connection,
+        row: ReplacementRow,
+        state: AttemptState,
+        more: str,
+        *values: object,
+    ) -> bool:
         self._hold(db, row.run_id)
         done = db.execute(
             f"UPDATE replacements SET state = ?, {more} WHERE token = ? AND number = ? AND {_OPEN}",
@@ -187,7 +228,11 @@ class Replacements(Clusters):
 
     @staticmethod
     def _ids(db: sqlite3.Connection, token: str) -> list[str]:
-        return list(json.loads(db.execute("SELECT ids FROM launches WHERE token = ?", (token,)).fetchone()[0]))
+        return list(
+            json.loads(
+                db.execute("SELECT ids FROM launches WHERE token = ?", (token,)).fetchone()[0]
+            )
+        )
 
 
 _OPEN = "state NOT IN ('ready', 'refused', 'gone', 'absent')"
@@ -210,7 +255,9 @@ def _row(row: sqlite3.Row) -> ReplacementRow:
         node=row["node"],
         state=AttemptState(row["state"]),
         launch=from_plain(Launch, json.loads(row["launch"])),
-        operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
+        operation=None
+        if row["operation"] is None
+        else from_plain(Operation, json.loads(row["operation"])),
         instance_id=row["instance_id"],
         failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
         spent=row["spent"],

@@ -125,7 +125,9 @@ def launch_row(row: sqlite3.Row) -> LaunchRow:
         candidate=candidate_of(row["candidate"]),
         launch=from_plain(Launch, json.loads(row["launch"])),
         keys=row["keys"],
-        operation=None if row["operation"] is None else from_plain(Operation, json.loads(row["operation"])),
+        operation=None
+        if row["operation"] is None
+        else from_plain(Operation, json.loads(row["operation"])),
         ids=tuple(json.loads(row["ids"])),
         failure=None if row["failure"] is None else from_plain(Failure, json.loads(row["failure"])),
         deadline=row["deadline"] or 0.0,

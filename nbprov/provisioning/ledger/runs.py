@@ -53,13 +53,19 @@ class Runs(Leases):
         """
         now = self.clock.now()
         with self.store.transaction() as db:
-            busy = db.execute("SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)).fetchone()
+            busy = db.execute(
+                "SELECT state FROM clusters WHERE name = ? AND state <> 'ended'", (name,)
+            ).fetchone()
             if busy is None:
                 busy = db.execute(
-                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting', 'cancelling')", (name,)
+                    "SELECT state FROM runs WHERE name = ? AND state IN ('launching', 'waiting', 'cancelling')",
+                    (name,),
                 ).fetchone()
             if busy is not None:
-                raise NameTaken(f"a cluster called {name!r} is {busy[0]} already", hint=f"use another name, or end it: %nbprov down {name}")
+                raise NameTaken(
+                    f"a cluster called {name!r} is {busy[0]} already",
+                    hint=f"use another name, or end it: %nbprov down {name}",
+                )
             db.execute(
                 "INSERT INTO runs (run_id, name, state, spec, envs, folder, race, consent, wait_deadline, lease_holder, lease_expires, created, updated)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -93,20 +99,31 @@ class Runs(Leases):
         """Replace the spec of a run whose cluster lives on under another one, and what its paths are relative to."""
         with self.store.transaction() as db:
             db.execute(
-                "UPDATE runs SET spec = ?, folder = ?, updated = ? WHERE run_id = ?", (storable(spec), folder, self.clock.now(), run_id)
+                "UPDATE runs SET spec = ?, folder = ?, updated = ? WHERE run_id = ?",
+                (storable(spec), folder, self.clock.now(), run_id),
             )
 
     def request_cancel(self, run_id: str) -> None:
         """Note that the person cancelled: whoever works on the run next ends what it made."""
         with self.store.transaction() as db:
-            db.execute("UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?", (self.clock.now(), run_id))
+            db.execute(
+                "UPDATE runs SET cancelled = 1, updated = ? WHERE run_id = ?",
+                (self.clock.now(), run_id),
+            )
 
     def cancelled(self, run_ids: Iterable[str]) -> set[str]:
         """Those of the runs that somebody cancelled, perhaps in another kernel."""
         ids = list(run_ids)
         marks = ", ".join("?" * len(ids))
         return (
-            {r[0] for r in self.store.rows(f"SELECT run_id FROM runs WHERE cancelled = 1 AND run_id IN ({marks})", *ids)} if ids else set()
+            {
+                r[0]
+                for r in self.store.rows(
+                    f"SELECT run_id FROM runs WHERE cancelled = 1 AND run_id IN ({marks})", *ids
+                )
+            }
+            if ids
+            else set()
         )
 
     def run(self, run_id: str) -> RunRow | None:
@@ -116,7 +133,10 @@ class Runs(Leases):
 
     def runs(self, limit: int = 50) -> list[RunRow]:
         """Runs, newest first."""
-        return [run_row(r) for r in self.store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)]
+        return [
+            run_row(r)
+            for r in self.store.rows("SELECT * FROM runs ORDER BY created DESC LIMIT ?", limit)
+        ]
 
     def unfinished_runs(self) -> list[RunRow]:
         """Runs that are being launched or cancelled or wait for stock, or that have a launch which may be on the bill beside a handed-over cluster."""

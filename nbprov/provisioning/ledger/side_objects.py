@@ -56,7 +56,10 @@ class SideObjects(Leases):
         """Note, with an intent, that its launch may leave something: a kernel that is killed before any list shows it must not forget to look."""
         now = self.clock.now()
         with self.store.transaction() as db:
-            db.execute("INSERT OR IGNORE INTO side_objects VALUES (?, '', '', ?, ?, 0, 'there', ?, ?, '')", (cloud, token, token, now, now))
+            db.execute(
+                "INSERT OR IGNORE INTO side_objects VALUES (?, '', '', ?, ?, 0, 'there', ?, ?, '')",
+                (cloud, token, token, now, now),
+            )
 
     def side_over(self, cloud: str) -> set[str]:
         """Launches that are over beyond doubt, and whose side objects have not been listed since."""
@@ -79,7 +82,14 @@ class SideObjects(Leases):
         )
         return {r["token"]: r["account"] for r in self.store.rows(query, cloud)}
 
-    def side_seen(self, cloud: str, listed: Iterable[SideObject], over: Collection[str] = (), *, unseen: Collection[str] = ()) -> None:
+    def side_seen(
+        self,
+        cloud: str,
+        listed: Iterable[SideObject],
+        over: Collection[str] = (),
+        *,
+        unseen: Collection[str] = (),
+    ) -> None:
         """Store a whole listing of one cloud: what is new, what is there still, and what is there no more and so removed.
 
         Parameters
@@ -90,7 +100,10 @@ class SideObjects(Leases):
             Launches of which this listing tells nothing: it is of another account than theirs.
         """
         now, rows = self.clock.now(), {_key(o): o for o in listed}
-        known = {_key(row.object): row for row in self._side_rows("WHERE cloud = ? AND state <> 'removed'", cloud)}
+        known = {
+            _key(row.object): row
+            for row in self._side_rows("WHERE cloud = ? AND state <> 'removed'", cloud)
+        }
         if not rows and not known and not over:
             return
         with self.store.transaction() as db:
@@ -111,7 +124,10 @@ class SideObjects(Leases):
                 "DELETE FROM side_objects WHERE cloud = ? AND kind = '' AND token = ?",
                 [(cloud, token) for token in over if token not in unseen],
             )
-            db.execute("DELETE FROM side_objects WHERE state = 'removed' AND seen < ?", (now - REMOVED_KEPT,))
+            db.execute(
+                "DELETE FROM side_objects WHERE state = 'removed' AND seen < ?",
+                (now - REMOVED_KEPT,),
+            )
 
     def side_tried(self, outcome: Mapping[SideObject, tuple[SideState, str]]) -> None:
         """Store what an attempt to remove side objects came to: the state of each, and why it is not gone."""
@@ -127,13 +143,20 @@ class SideObjects(Leases):
 
     def side_clouds(self) -> set[str]:
         """Clouds with a side object that serves one launch alone and was not removed yet, or with a launch that may have left one."""
-        return {r[0] for r in self.store.rows("SELECT DISTINCT cloud FROM side_objects WHERE shared = 0 AND state <> 'removed'")}
+        return {
+            r[0]
+            for r in self.store.rows(
+                "SELECT DISTINCT cloud FROM side_objects WHERE shared = 0 AND state <> 'removed'"
+            )
+        }
 
     def _side_rows(self, where: str, *args: object) -> list[SideRow]:
         query = f"SELECT * FROM side_objects {where} AND kind <> '' ORDER BY since, cloud, region, kind, id"
         return [
             SideRow(
-                SideObject(r["cloud"], r["region"], r["kind"], r["id"], r["token"], bool(r["shared"])),
+                SideObject(
+                    r["cloud"], r["region"], r["kind"], r["id"], r["token"], bool(r["shared"])
+                ),
                 SideState(r["state"]),
                 r["since"],
                 r["seen"],
@@ -143,18 +166,27 @@ class SideObjects(Leases):
         ]
 
     @staticmethod
-    def _set_side(db: sqlite3.Connection, key: tuple[str, str, str, str], state: SideState, reason: str) -> None:
+    def _set_side(
+        db: sqlite3.Connection, key: tuple[str, str, str, str], state: SideState, reason: str
+    ) -> None:
         db.execute(
             "UPDATE side_objects SET state = ?, reason = ? WHERE cloud = ? AND region = ? AND kind = ? AND id = ?",
             (state.value, storable(reason), *key),
         )
 
     def _note_removed(self, db: sqlite3.Connection, thing: SideObject) -> None:
-        launch = db.execute("SELECT run_id FROM launches WHERE token = ?", (thing.token,)).fetchone()
+        launch = db.execute(
+            "SELECT run_id FROM launches WHERE token = ?", (thing.token,)
+        ).fetchone()
         if launch is not None:
             db.execute(
                 "INSERT INTO events (at, run_id, token, kind, text) VALUES (?, ?, ?, 'side', ?)",
-                (self.clock.now(), launch["run_id"], thing.token, storable(f"{thing.kind} {thing.id} is removed")),
+                (
+                    self.clock.now(),
+                    launch["run_id"],
+                    thing.token,
+                    storable(f"{thing.kind} {thing.id} is removed"),
+                ),
             )
 
 

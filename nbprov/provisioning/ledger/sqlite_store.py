@@ -78,7 +78,9 @@ class Store:
         self._lock = threading.RLock()
         self._depth = 0
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        self._connection = sqlite3.connect(
+            path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
         self._connection.row_factory = sqlite3.Row
         if os.name == "posix":
             os.chmod(path, 0o600)
@@ -91,7 +93,9 @@ class Store:
                 f"the ledger {path} cannot be read: {error}",
                 hint="restore it from a backup, or move it away: its machines are then listed by no command, so check the cloud's console",
             ) from error
-        self.owner: str = self._connection.execute("SELECT value FROM meta WHERE key = 'owner'").fetchone()[0]
+        self.owner: str = self._connection.execute(
+            "SELECT value FROM meta WHERE key = 'owner'"
+        ).fetchone()[0]
 
     def _configure(self) -> None:
         if file_system(self.path.parent) in NETWORK_FILE_SYSTEMS:
@@ -126,7 +130,9 @@ class Store:
         if version == len(MIGRATIONS):
             return
         with self.transaction() as db:
-            for number, script in enumerate(MIGRATIONS[self._version() :], start=self._version() + 1):
+            for number, script in enumerate(
+                MIGRATIONS[self._version() :], start=self._version() + 1
+            ):
                 for statement in _statements(script):
                     db.execute(statement)
                 db.execute(f"PRAGMA user_version = {number}")
@@ -202,7 +208,10 @@ class Store:
             with self._lock:
                 return self._connection.execute(query, args).fetchall()
         except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} cannot be read: {error}", hint="another kernel may be stuck") from error
+            raise LedgerError(
+                f"the ledger {self.path} cannot be read: {error}",
+                hint="another kernel may be stuck",
+            ) from error
 
     def row(self, query: str, *args: object) -> sqlite3.Row | None:
         """The first row of a query.
@@ -217,7 +226,10 @@ class Store:
                 found: sqlite3.Row | None = self._connection.execute(query, args).fetchone()
                 return found
         except sqlite3.Error as error:
-            raise LedgerError(f"the ledger {self.path} cannot be read: {error}", hint="another kernel may be stuck") from error
+            raise LedgerError(
+                f"the ledger {self.path} cannot be read: {error}",
+                hint="another kernel may be stuck",
+            ) from error
 
     def close(self) -> None:
         """Close the file; what was committed stays."""

@@ -39,14 +39,27 @@ class Probes(Leases):
                 "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome)"
                 " VALUES (?, 'probe', ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (s.at, s.pool.cloud, account, s.pool.region, s.pool.zone, s.pool.instance_type, s.pool.market, count, s.level.value)
+                    (
+                        s.at,
+                        s.pool.cloud,
+                        account,
+                        s.pool.region,
+                        s.pool.zone,
+                        s.pool.instance_type,
+                        s.pool.market,
+                        count,
+                        s.level.value,
+                    )
                     for s in stocks
                 ],
             )
             oldest = db.execute(
-                "SELECT at FROM observations WHERE kind = 'probe' ORDER BY at DESC LIMIT 1 OFFSET ?", (PROBES_KEPT,)
+                "SELECT at FROM observations WHERE kind = 'probe' ORDER BY at DESC LIMIT 1 OFFSET ?",
+                (PROBES_KEPT,),
             ).fetchone()
-            keep_from = max(self.clock.now() - PROBES_KEPT_SECONDS, oldest["at"] if oldest is not None else 0.0)
+            keep_from = max(
+                self.clock.now() - PROBES_KEPT_SECONDS, oldest["at"] if oldest is not None else 0.0
+            )
             # With that one go the others of its batch: a batch is kept whole or not at all.
             beyond = "at <= ?" if oldest is not None and oldest["at"] == keep_from else "at < ?"
             db.execute(f"DELETE FROM observations WHERE kind = 'probe' AND {beyond}", (keep_from,))
@@ -58,7 +71,11 @@ class Probes(Leases):
             " GROUP BY cloud, region, zone, instance_type, market ORDER BY at"
         )
         return [
-            Stock(r["at"], Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]), Level(r["outcome"]))
+            Stock(
+                r["at"],
+                Pool(r["cloud"], r["region"], r["zone"], r["instance_type"], r["market"]),
+                Level(r["outcome"]),
+            )
             for r in self.store.rows(query, since)
         ]
 
@@ -77,13 +94,25 @@ class Probes(Leases):
         """
         there = [s for s in stocks if s.level is not Level.NONE]
         now = self.clock.now()
-        if not there or self.store.row("SELECT 1 FROM blocks WHERE expires > ? LIMIT 1", now) is None:
+        if (
+            not there
+            or self.store.row("SELECT 1 FROM blocks WHERE expires > ? LIMIT 1", now) is None
+        ):
             return 0
         with self.store.transaction() as db:
-            live = db.execute("SELECT pattern, data FROM blocks WHERE expires > ?", (now,)).fetchall()
-            ended = [row["pattern"] for row in live if _contradicted(from_plain(Block, json.loads(row["data"])), there, count)]
+            live = db.execute(
+                "SELECT pattern, data FROM blocks WHERE expires > ?", (now,)
+            ).fetchall()
+            ended = [
+                row["pattern"]
+                for row in live
+                if _contradicted(from_plain(Block, json.loads(row["data"])), there, count)
+            ]
             # Kept as expired, not deleted: the next refusal blocks for longer than this one did.
-            db.executemany("UPDATE blocks SET expires = ? WHERE pattern = ?", [(now, pattern) for pattern in ended])
+            db.executemany(
+                "UPDATE blocks SET expires = ? WHERE pattern = ?",
+                [(now, pattern) for pattern in ended],
+            )
             return len(ended)
 
 

@@ -37,7 +37,9 @@ LAST_PAUSE: Seconds = 600.0
 """At most: spot capacity comes back within minutes or within hours, and a request a while costs nothing."""
 SELDOM: Seconds = 1800.0
 """Between two requests where a person has to do something first."""
-PERSONAL = frozenset({Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.NOT_OFFERED})
+PERSONAL = frozenset(
+    {Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.NOT_OFFERED}
+)
 """Refusals that do not pass by themselves. Quota is none: a machine that was just lost counts against it for a while."""
 NOT_NOW_PAUSE: Seconds = 30.0
 """After something spoke against asking (a price, a guard, a machine that does not answer), before that is looked at again."""
@@ -57,7 +59,9 @@ def due_at(rows: Sequence[ReplacementRow]) -> Instant | None:
         return None
     last = tried[-1]
     cause = last.failure.cause if last.failure is not None else None
-    pause = SELDOM if cause in PERSONAL else min(LAST_PAUSE, FIRST_PAUSE * 2 ** min(len(tried) - 1, 16))
+    pause = (
+        SELDOM if cause in PERSONAL else min(LAST_PAUSE, FIRST_PAUSE * 2 ** min(len(tried) - 1, 16))
+    )
     return (last.ended or last.created) + pause
 
 
@@ -115,7 +119,9 @@ class Replacing(Enforcing):
             return False
         return not any(i.by_itself for i in (*machines, *known) if i.id in lost)
 
-    def _lose(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], gone: set[str]) -> bool:
+    def _lose(
+        self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], gone: set[str]
+    ) -> bool:
         """Take machines out of their cluster that are gone; those on their way are asked to go. Whether anything changed."""
         ledger, now = self._engine.ledger, self._engine.clock.elapsed()
         going = [i.id for i in machines if i.state is InstanceState.ENDING]
@@ -124,7 +130,9 @@ class Replacing(Enforcing):
             self._asked_to_end |= dict.fromkeys(late, now)
             self._begin(self._ask_to_end(cloud, late))
         listed = {i.id: i for i in machines if i.state is InstanceState.GONE}
-        lost = [listed.get(i.id, i) for i in ledger.members(row.token) if i.id in listed or i.id in gone]
+        lost = [
+            listed.get(i.id, i) for i in ledger.members(row.token) if i.id in listed or i.id in gone
+        ]
         if not lost:
             return False
         with ledger.together():
@@ -133,7 +141,10 @@ class Replacing(Enforcing):
             ledger.free_quota(row.candidate)
             there = len(ledger.ids_of(row.token))
             names = ", ".join(str(i.node) for i in lost)
-            why = next((i.reason for i in lost if i.reason), "") or "it is not in its cloud's list any more"
+            why = (
+                next((i.reason for i in lost if i.reason), "")
+                or "it is not in its cloud's list any more"
+            )
             ledger.note(
                 *(row.run_id, NODE),
                 f"node{'s' if len(lost) > 1 else ''} {names} {'were' if len(lost) > 1 else 'was'} lost ({why}):"
@@ -157,20 +168,38 @@ class Replacing(Enforcing):
             return
         self._renew(row)
         ledger, key = self._engine.ledger, row.cluster_id
-        if key in self._replacing or self._busy[key] or row.state not in (*BILLED, ClusterState.STOPPED):
+        if (
+            key in self._replacing
+            or self._busy[key]
+            or row.state not in (*BILLED, ClusterState.STOPPED)
+        ):
             return
-        is_open, lacks = ledger.open_replacement(row.token) is not None, len(ledger.ids_of(row.token)) < row.candidate.count
+        is_open, lacks = (
+            ledger.open_replacement(row.token) is not None,
+            len(ledger.ids_of(row.token)) < row.candidate.count,
+        )
         # What is to be ended or stopped, once its outputs are here, needs no more machines.
-        if not is_open and not (lacks and not is_leaving(row) and row.state is ClusterState.RUNNING and self._is_due(row)):
+        if not is_open and not (
+            lacks
+            and not is_leaving(row)
+            and row.state is ClusterState.RUNNING
+            and self._is_due(row)
+        ):
             return
-        if self._engine.clock.elapsed() >= self._replace_at.get(key, 0.0) and self._try_lease(row.run_id):
+        if self._engine.clock.elapsed() >= self._replace_at.get(key, 0.0) and self._try_lease(
+            row.run_id
+        ):
             self._replacing[key] = self._begin(self._replace(row))
 
     def _is_due(self, row: ClusterRow) -> bool:
         rows = self._engine.ledger.replacements(row.token)
         due = due_at(rows)
         if due is None:
-            why = rows[-1].failure.sentence() if rows and rows[-1].failure is not None else "they did not come up"
+            why = (
+                rows[-1].failure.sentence()
+                if rows and rows[-1].failure is not None
+                else "they did not come up"
+            )
             if say(
                 self._engine.ledger,
                 row,
@@ -184,10 +213,16 @@ class Replacing(Enforcing):
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         work = Replacement(self._engine, cloud, row, self._spec(row.run_id))
         try:
-            await (work.undo() if row.state is ClusterState.STOPPED or is_leaving(row) else work.go())
+            await (
+                work.undo() if row.state is ClusterState.STOPPED or is_leaving(row) else work.go()
+            )
         except NotNow as why:
             self._replace_at[row.cluster_id] = self._engine.clock.elapsed() + NOT_NOW_PAUSE
-            if say(self._engine.ledger, row, f"no machine is asked for in the place of a lost one now: {why}"):
+            if say(
+                self._engine.ledger,
+                row,
+                f"no machine is asked for in the place of a lost one now: {why}",
+            ):
                 self._engine.changed()
         except LeaseLost as error:
             log.info("%s: %s", row.name, error)
@@ -203,14 +238,22 @@ class Replacing(Enforcing):
     def _end_surplus(self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance]) -> None:
         """End what is listed under a cluster's token and is none of its machines: a create that came late. Looked at again in each round."""
         ledger = self._engine.ledger
-        if row.state not in (*BILLED, ClusterState.STOPPED) or row.cluster_id in self._replacing or self._busy[row.cluster_id]:
+        if (
+            row.state not in (*BILLED, ClusterState.STOPPED)
+            or row.cluster_id in self._replacing
+            or self._busy[row.cluster_id]
+        ):
             return
         # In this order: what is being replaced now may have become the cluster's since it was listed.
         is_open, ids = ledger.open_replacement(row.token) is not None, ledger.ids_of(row.token)
         surplus = [i.id for i in machines if i.id not in ids and i.state not in GOING]
         if is_open or not ids or not surplus or not self._try_lease(row.run_id):
             return
-        if say(ledger, row, f"{', '.join(surplus)} was made too late, is none of its machines, and is ended"):
+        if say(
+            ledger,
+            row,
+            f"{', '.join(surplus)} was made too late, is none of its machines, and is ended",
+        ):
             self._engine.changed()
         self._begin(self._ask_to_end(cloud, surplus))
         self._release(row.run_id)

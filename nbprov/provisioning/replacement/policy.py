@@ -17,7 +17,11 @@ from nbprov.model.spec import Spec
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger import ClusterRow, ReplacementRow
 from nbprov.provisioning.run.requote import beyond_agreed, quoted
-from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS, check_budget, guards_known
+from nbprov.provisioning.supervision.guard_config import (
+    LEAST_BUDGET_SECONDS,
+    check_budget,
+    guards_known,
+)
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
@@ -45,7 +49,9 @@ class Asking:
         if self._engine.bringing is not None and (why := self._engine.bringing.why_not(cluster)):
             raise NotNow(why)
         if not await self._cloud.is_of(cluster.candidate.account):
-            raise NotNow(f"the credentials in use are not those of {cluster.candidate.account}, with which it was launched")
+            raise NotNow(
+                f"the credentials in use are not those of {cluster.candidate.account}, with which it was launched"
+            )
         head = await self._look()
         await self._agents_stay()
         candidate = await self._candidate(head)
@@ -107,12 +113,22 @@ class Asking:
         """Raise `NotNow` where nothing was at work since the last one joined: each one begins the idle clocks anew, and the bill would have no end."""
         ledger, token = self._ledger, self._cluster.token
         guards = guards_known(ledger, self._cluster.run_id)
-        joined = max((r.ended or 0.0 for r in ledger.replacements(token) if r.state is AttemptState.READY), default=None)
-        if joined is None or guards is None or guards.autostop is None or any(status.active for status in told):
+        joined = max(
+            (r.ended or 0.0 for r in ledger.replacements(token) if r.state is AttemptState.READY),
+            default=None,
+        )
+        if (
+            joined is None
+            or guards is None
+            or guards.autostop is None
+            or any(status.active for status in told)
+        ):
             return
         worked = self._clock.now() - min((status.idle for status in told), default=0.0)
         if worked <= joined + JOIN_GRACE and ledger.last_loss(token) > joined:
-            raise NotNow("nothing was at work since the last one was replaced; it is asked for once something is")
+            raise NotNow(
+                "nothing was at work since the last one was replaced; it is asked for once something is"
+            )
 
     async def _candidate(self, head: Instance) -> Candidate:
         """What is asked for, at the price of now, where that may be paid and is worth it."""
@@ -122,15 +138,23 @@ class Asking:
         zone = mine.offer.zone or head.place.zone
         candidate = quoted(mine, await self._cloud.quote(mine))
         run, guards = ledger.run(cluster.run_id), guards_known(ledger, cluster.run_id)
-        if beyond := beyond_agreed(candidate, max(run.consent if run is not None else 0, mine.hourly)):
+        if beyond := beyond_agreed(
+            candidate, max(run.consent if run is not None else 0, mine.hourly)
+        ):
             raise NotNow(beyond)
         if guards is not None:
             try:
                 check_budget(guards, candidate, spent=ledger.cost(cluster.run_id))
             except UsageError as error:
                 raise NotNow(error.message) from error
-            began = next(r for r in ledger.launches(cluster.run_id) if r.token == cluster.token).created
-            left = None if guards.max_lifetime is None else guards.max_lifetime - (self._clock.now() - began)
+            began = next(
+                r for r in ledger.launches(cluster.run_id) if r.token == cluster.token
+            ).created
+            left = (
+                None
+                if guards.max_lifetime is None
+                else guards.max_lifetime - (self._clock.now() - began)
+            )
             if left is not None and left < LEAST_BUDGET_SECONDS:
                 raise NotNow(f"its lifetime is over in {short_duration(max(0.0, left))}")
         return replace(candidate, offer=replace(candidate.offer, zone=zone))

@@ -13,7 +13,16 @@ from nbprov.model.clock import Seconds, short_duration
 from nbprov.model.clusters import AttemptState, ClusterState
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+    Refused,
+)
 from nbprov.model.offers import block_for
 from nbprov.provisioning.async_cloud import is_passing
 from nbprov.provisioning.gang_setup import tie
@@ -46,7 +55,15 @@ HEALTH_LEAST: Seconds = 60.0
 
 SURE = frozenset(
     {
-        *(Cause.CAPACITY, Cause.QUOTA, Cause.NOT_OFFERED, Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST),
+        *(
+            Cause.CAPACITY,
+            Cause.QUOTA,
+            Cause.NOT_OFFERED,
+            Cause.CREDENTIALS,
+            Cause.BALANCE,
+            Cause.PERMISSION,
+            Cause.BAD_REQUEST,
+        ),
         *(Cause.RATE_LIMIT, Cause.SPOT),
     }
 )
@@ -93,7 +110,9 @@ class Replacement(Asking):
         row = self._ledger.open_replacement(self._cluster.token)
         if row is not None:
             with contextlib.suppress(Unwanted):
-                await self._end(row, Failure(Cause.CANCELLED, "the cluster is to be stopped or ended"))
+                await self._end(
+                    row, Failure(Cause.CANCELLED, "the cluster is to be stopped or ended")
+                )
 
     async def _see_others(self, error: Exception) -> None:
         """Raise `NotNow` where another machine is on its way out: what failed since may have failed for want of that one."""
@@ -108,7 +127,9 @@ class Replacement(Asking):
         if row.state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN):
             found = await self._decided(row, is_mine=is_mine)
             if not isinstance(found, str):
-                self._close(row, AttemptState.ABSENT if found is None else AttemptState.REFUSED, found)
+                self._close(
+                    row, AttemptState.ABSENT if found is None else AttemptState.REFUSED, found
+                )
                 return
             if not self._ledger.replacement_made(row, found):
                 raise Unwanted
@@ -130,7 +151,11 @@ class Replacement(Asking):
 
     async def _decided(self, row: ReplacementRow, *, is_mine: bool) -> str | Failure | None:
         """The id that the create made; why it was refused; None where nothing was made and nothing can be any more."""
-        cloud, operation, may_send = self._cloud, row.operation, is_mine or self._cloud.capabilities.replayable
+        cloud, operation, may_send = (
+            self._cloud,
+            row.operation,
+            is_mine or self._cloud.capabilities.replayable,
+        )
         pause = cloud.capabilities.poll_every
         while True:
             self._check_wanted()
@@ -148,10 +173,17 @@ class Replacement(Asking):
             ids = self._ledger.ids_of(row.token)
             if isinstance(result, Accepted):
                 if len(result.ids) != 1 or result.ids[0] in ids:
-                    return Failure(Cause.BAD_REQUEST, f"{cloud.name} answered with {', '.join(result.ids)} instead of one new machine")
+                    return Failure(
+                        Cause.BAD_REQUEST,
+                        f"{cloud.name} answered with {', '.join(result.ids)} instead of one new machine",
+                    )
                 return result.ids[0]
             if result is None:
-                new = [i for i in await self._listed() if i.id not in ids and i.state is not InstanceState.GONE and i.node == row.node]
+                new = [
+                    i
+                    for i in await self._listed()
+                    if i.id not in ids and i.state is not InstanceState.GONE and i.node == row.node
+                ]
                 if new:
                     return min(new, key=lambda i: (i.launched_at, i.id)).id
                 if asked > row.deadline + cloud.capabilities.settle:
@@ -200,7 +232,12 @@ class Replacement(Asking):
             with self._ledger.together():
                 if not self._ledger.replacement_ready(row):
                     raise Unwanted
-                self._ledger.note(row.run_id, NODE, f"node {row.node} is there again, as {instance.id}: {self._words()}", row.token)
+                self._ledger.note(
+                    row.run_id,
+                    NODE,
+                    f"node {row.node} is there again, as {instance.id}: {self._words()}",
+                    row.token,
+                )
         except BaseException:
             await asyncio.shield(node.close())
             raise
@@ -218,14 +255,22 @@ class Replacement(Asking):
         alone = LiveCluster(live.run_id, live.name, live.candidate, live.keys, [node], door)
         seconds = cloud.capabilities.ssh_deadline
         try:
-            await alone.connect_to(node, seconds, boot_grace=seconds if cloud.capabilities.login else 0.0)
+            await alone.connect_to(
+                node, seconds, boot_grace=seconds if cloud.capabilities.login else 0.0
+            )
         finally:
             door.close()
         if live.door is not None:
             live.door.add(instance.id)
         await live.start_agent(node, self._guards(row), AGENT_SECONDS)
-        async with asyncio.timeout(max(HEALTH_LEAST, health_seconds(self._spec.health, live.candidate) or 0.0)):
-            await check_health(alone, self._spec.health, lambda text: log.info("%s node %d: %s", live.name, row.node, text))
+        async with asyncio.timeout(
+            max(HEALTH_LEAST, health_seconds(self._spec.health, live.candidate) or 0.0)
+        ):
+            await check_health(
+                alone,
+                self._spec.health,
+                lambda text: log.info("%s node %d: %s", live.name, row.node, text),
+            )
         nodes = [node if rank == row.node else other for rank, other in enumerate(live.nodes)]
         draft = replace(live, nodes=nodes, unheard=set(), notes=[], variables=dict(live.variables))
         await tie(draft)
@@ -253,15 +298,23 @@ class Replacement(Asking):
                 answered=self._clock.elapsed(),
                 settle=cloud.capabilities.settle,
             )
-            if gone or (found is not None and found.state not in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)):
+            if gone or (
+                found is not None
+                and found.state
+                not in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
+            ):
                 told = found.failure if found is not None else None
-                raise CloudError(told or Failure(Cause.UNHEALTHY, f"machine {row.instance_id} ended before it was up"))
+                raise CloudError(
+                    told
+                    or Failure(Cause.UNHEALTHY, f"machine {row.instance_id} ended before it was up")
+                )
             if found is not None and found.state is InstanceState.RUNNING and found.host:
                 return found
             if self._clock.elapsed() > end:
                 raise CloudError(
                     Failure(
-                        Cause.TIMEOUT, f"machine {row.instance_id} does not run after {short_duration(cloud.capabilities.boot_deadline)}"
+                        Cause.TIMEOUT,
+                        f"machine {row.instance_id} does not run after {short_duration(cloud.capabilities.boot_deadline)}",
                     )
                 )
             await asyncio.sleep(cloud.capabilities.poll_every)
@@ -270,7 +323,9 @@ class Replacement(Asking):
         """End what bears the token beside the cluster's machines and this one: a create of an earlier replacement that came late."""
         known = {*self._ledger.ids_of(row.token), row.instance_id}
         if surplus := [i.id for i in ours if i.id not in known and i.state not in GOING]:
-            self._ledger.note(row.run_id, NODE, f"{', '.join(surplus)} came too late and is ended", row.token)
+            self._ledger.note(
+                row.run_id, NODE, f"{', '.join(surplus)} came too late and is ended", row.token
+            )
             await self._cloud.terminate(surplus)
 
     # ------------------------------------------------------------ ending
@@ -295,7 +350,12 @@ class Replacement(Asking):
                 settle=cloud.capabilities.settle,
             )
             known |= {i.id for i in rest}
-            if not rest and not unsure and decided and (known or now > row.deadline + cloud.capabilities.settle):
+            if (
+                not rest
+                and not unsure
+                and decided
+                and (known or now > row.deadline + cloud.capabilities.settle)
+            ):
                 self._close(row, AttemptState.GONE if known else AttemptState.ABSENT, failure)
                 return
             if alive := [i.id for i in rest if i.state is not InstanceState.ENDING]:
@@ -323,13 +383,23 @@ class Replacement(Asking):
                 block = block_for(replace(candidate, count=1), failure, now)
                 if block is not None:
                     self._ledger.remember(
-                        block_for(replace(candidate, count=1), failure, now, repeats=self._ledger.repeats(block)) or block
+                        block_for(
+                            replace(candidate, count=1),
+                            failure,
+                            now,
+                            repeats=self._ledger.repeats(block),
+                        )
+                        or block
                     )
             self._ledger.end_replacement(row, state, failure)
             if state is AttemptState.GONE:
                 self._ledger.free_quota(candidate)
             if failure is None or failure.cause is not Cause.CANCELLED:
-                say(self._ledger, self._cluster, f"node {row.node} is not replaced yet: {words}; it is asked for again")
+                say(
+                    self._ledger,
+                    self._cluster,
+                    f"node {row.node} is not replaced yet: {words}; it is asked for again",
+                )
         self._engine.tidying.soon(self._cloud.name)
         self._engine.changed()
 
@@ -342,7 +412,11 @@ class Replacement(Asking):
     def _check_wanted(self) -> None:
         """Raise `Unwanted` where the cluster does not run any more, or is to be ended or stopped."""
         row = self._ledger.cluster_by_id(self._cluster.cluster_id)
-        if row is None or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN) or is_leaving(row):
+        if (
+            row is None
+            or row.state not in (ClusterState.RUNNING, ClusterState.UNKNOWN)
+            or is_leaving(row)
+        ):
             raise Unwanted
 
     def _check_not_ended(self) -> None:
@@ -356,7 +430,11 @@ class Replacement(Asking):
         pause = self._cloud.capabilities.poll_every
         while True:
             try:
-                ours = [i for i in await self._cloud.list(self._ledger.owner) if i.token == self._cluster.token]
+                ours = [
+                    i
+                    for i in await self._cloud.list(self._ledger.owner)
+                    if i.token == self._cluster.token
+                ]
             except CloudError as error:
                 if not is_passing(error.failure):
                     log.warning("%s: %s", self._cluster.name, error.failure.sentence())
@@ -371,7 +449,9 @@ class Replacement(Asking):
 def say(ledger: Ledger, row: ClusterRow, text: str) -> bool:
     """Note what is to be known of a missing machine, unless it was the last that was said of it."""
     with ledger.together():
-        told = next((words for _, kind, words in reversed(ledger.events(row.run_id)) if kind == NODE), "")
+        told = next(
+            (words for _, kind, words in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+        )
         if told == text:
             return False
         ledger.note(row.run_id, NODE, text, row.token)
@@ -384,4 +464,6 @@ def _failure(error: Exception) -> Failure:
         return error.failure
     if isinstance(error, RemoteError | NbprovError):
         return Failure(Cause.UNHEALTHY, error.message.splitlines()[0], error.code)
-    return Failure(Cause.UNHEALTHY, f"it does not come up: {type(error).__name__}: {error}".rstrip(": "))
+    return Failure(
+        Cause.UNHEALTHY, f"it does not come up: {type(error).__name__}: {error}".rstrip(": ")
+    )

@@ -11,7 +11,16 @@ from nbprov.model.clock import Instant, Seconds, short_duration
 from nbprov.model.clusters import AttemptState, RunState
 from nbprov.model.errors import UsageError
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult, Refused
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+    Refused,
+)
 from nbprov.model.money import SECONDS_PER_HOUR, format_usd
 from nbprov.model.offers import Candidate
 from nbprov.provisioning.async_cloud import AsyncCloud, is_passing
@@ -19,7 +28,13 @@ from nbprov.provisioning.ledger import LaunchRow
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.provisioning.ssh_ingress import Door
 from nbprov.provisioning.supervision.absence_tracker import Absences
-from nbprov.provisioning.supervision.guard_config import LEAST_BUDGET_SECONDS, check_budget, guard_config, hold_of, kept
+from nbprov.provisioning.supervision.guard_config import (
+    LEAST_BUDGET_SECONDS,
+    check_budget,
+    guard_config,
+    hold_of,
+    kept,
+)
 from nbprov.remote.errors import RemoteError
 
 from . import events
@@ -98,8 +113,14 @@ class Errands:
         if beyond:
             return Failure(Cause.CANCELLED, beyond)
         spent, total = sum(self._run.costs().values()), self._run.spec.confirm_above.total
-        if total is not None and spent + candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR > total:
-            return Failure(Cause.CANCELLED, f"{format_usd(spent)} are spent, and confirm_above allows {format_usd(total)} in all")
+        if (
+            total is not None
+            and spent + candidate.hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR > total
+        ):
+            return Failure(
+                Cause.CANCELLED,
+                f"{format_usd(spent)} are spent, and confirm_above allows {format_usd(total)} in all",
+            )
         try:
             check_budget(self._run.spec.guards, candidate, spent=spent)
         except UsageError as error:
@@ -113,7 +134,9 @@ class Errands:
             row = run.rows[action.token]
             launch = replace(row.launch, candidate=action.candidate, answer_by=answer_by)
             run.ledger.intend_again(action.token, launch)
-            run.rows[action.token] = replace(row, candidate=action.candidate, launch=launch, deadline=answer_by, operation=None)
+            run.rows[action.token] = replace(
+                row, candidate=action.candidate, launch=launch, deadline=answer_by, operation=None
+            )
             run.machine.freeze(action.token, action.candidate)
             return
         launch = make_launch(
@@ -164,7 +187,11 @@ class Errands:
         cloud = self._cloud(token)
         while True:
             result = await self._poll(cloud, operation)
-            if isinstance(result, Accepted) and len(result.ids) < self._run.rows[token].candidate.count and cloud.capabilities.fills:
+            if (
+                isinstance(result, Accepted)
+                and len(result.ids) < self._run.rows[token].candidate.count
+                and cloud.capabilities.fills
+            ):
                 self._run.post(await hold(self, token, cloud, operation, result.ids))
                 return
             if not isinstance(result, Pending):
@@ -192,7 +219,9 @@ class Errands:
         except CloudError as error:
             self._run.post(events.PhaseFailed(token, error.failure))
         except RemoteError as error:
-            self._run.post(events.PhaseFailed(token, Failure(Cause.UNHEALTHY, error.message, error.code)))
+            self._run.post(
+                events.PhaseFailed(token, Failure(Cause.UNHEALTHY, error.message, error.code))
+            )
         else:
             self._run.post(events.PhaseDone(token, phase))
 
@@ -206,10 +235,18 @@ class Errands:
             grace = capabilities.ssh_deadline if capabilities.login else 0.0
             await run.clusters[token].connect(capabilities.ssh_deadline, boot_grace=grace)
         elif phase is AttemptState.HEALTH:
-            await check_health(run.clusters[token], run.spec.health, lambda text: self._say_health(token, text))
+            await check_health(
+                run.clusters[token], run.spec.health, lambda text: self._say_health(token, text)
+            )
         else:
             candidate = run.machine.attempts[token].candidate
-            guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(run.costs().values()), hold=hold_of(run.spec))
+            guards = guard_config(
+                run.spec.guards,
+                capabilities,
+                candidate,
+                spent=sum(run.costs().values()),
+                hold=hold_of(run.spec),
+            )
             await run.clusters[token].start_agents(guards, AGENT_SECONDS)
             for note in run.clusters[token].notes:
                 run.runlog.line(f"attempt {run.machine.attempts[token].number}  {note}")
@@ -222,16 +259,34 @@ class Errands:
         """
         run, winner = self._run, self._run.machine.winner or ""
         live, costs = run.clusters.get(winner), run.costs()
-        if live is None or run.spec.guards.budget is None or not any(cost for token, cost in costs.items() if token != winner):
+        if (
+            live is None
+            or run.spec.guards.budget is None
+            or not any(cost for token, cost in costs.items() if token != winner)
+        ):
             return
         candidate = run.machine.attempts[winner].candidate
         capabilities = self._cloud(winner).capabilities
-        guards = guard_config(run.spec.guards, capabilities, candidate, spent=sum(costs.values()), hold=hold_of(run.spec))
+        guards = guard_config(
+            run.spec.guards,
+            capabilities,
+            candidate,
+            spent=sum(costs.values()),
+            hold=hold_of(run.spec),
+        )
         try:
             async with asyncio.timeout(RECOUNT_SECONDS):
-                await asyncio.gather(*(node.agent.set_guards(guards) for node in live.nodes if node.agent is not None))
+                await asyncio.gather(
+                    *(
+                        node.agent.set_guards(guards)
+                        for node in live.nodes
+                        if node.agent is not None
+                    )
+                )
         except (CloudError, RemoteError, TimeoutError) as error:
-            run.runlog.line(f"the agents were not told what the race cost: {error}; they are told again")
+            run.runlog.line(
+                f"the agents were not told what the race cost: {error}; they are told again"
+            )
         await run.books.persist(lambda: self._write_guards(candidate.count, guards))
 
     def _say_health(self, token: str, text: str) -> None:
@@ -250,22 +305,48 @@ class Errands:
             asked = run.clock.elapsed()
             listed = {i.id: i for i in await self._listing(cloud, token)}
             gone, _ = absences.look(
-                token, attempt.ids, listed.keys(), asked=asked, answered=run.clock.elapsed(), settle=cloud.capabilities.settle
+                token,
+                attempt.ids,
+                listed.keys(),
+                asked=asked,
+                answered=run.clock.elapsed(),
+                settle=cloud.capabilities.settle,
             )
             if gone:
-                raise CloudError(Failure(Cause.UNHEALTHY, f"machine {min(gone)} is not in its cloud's list any more"))
-            if twin := next((i for i in listed.values() if i.id not in attempt.ids and i.state not in GOING), None):
+                raise CloudError(
+                    Failure(
+                        Cause.UNHEALTHY, f"machine {min(gone)} is not in its cloud's list any more"
+                    )
+                )
+            if twin := next(
+                (i for i in listed.values() if i.id not in attempt.ids and i.state not in GOING),
+                None,
+            ):
                 # A create that was called refused, and sent again, was carried out after all: whoever keeps one must end the other, and all of
                 # a token end together.
-                raise CloudError(Failure(Cause.TRANSIENT, f"{twin.id} was made by the same launch too: both are ended"))
+                raise CloudError(
+                    Failure(
+                        Cause.TRANSIENT,
+                        f"{twin.id} was made by the same launch too: both are ended",
+                    )
+                )
             found = [listed[i] for i in attempt.ids if i in listed]
-            dead = [i for i in found if i.state not in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)]
+            dead = [
+                i
+                for i in found
+                if i.state
+                not in (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
+            ]
             if dead:
                 raise CloudError(_late_failure(dead[0]))
-            if len(found) == len(attempt.ids) and all(i.state is InstanceState.RUNNING and i.host for i in found):
+            if len(found) == len(attempt.ids) and all(
+                i.state is InstanceState.RUNNING and i.host for i in found
+            ):
                 nodes = [Node(instance) for instance in sorted(found, key=lambda i: (i.node, i.id))]
                 door = Door(cloud, attempt.ids, run.clock, partial(run.ledger.instances, token))
-                run.clusters[token] = LiveCluster(run.run_id, run.name, attempt.candidate, run.keys, nodes, door)
+                run.clusters[token] = LiveCluster(
+                    run.run_id, run.name, attempt.candidate, run.keys, nodes, door
+                )
                 return
             await asyncio.sleep(cloud.capabilities.poll_every)
 
@@ -285,7 +366,9 @@ class Errands:
                 account = self._run.rows[token].candidate.account
                 if not ours and not await cloud.is_of(account):
                     words = f"the credentials in use are not those of {account}, with which it was launched: put them back"
-                    self._run.trouble(token, LIST, Failure(Cause.CREDENTIALS, words, "other-account"))
+                    self._run.trouble(
+                        token, LIST, Failure(Cause.CREDENTIALS, words, "other-account")
+                    )
                     await asyncio.sleep(pause)
                     pause = min(MOST_PAUSE, pause * 2)
                     continue
@@ -301,7 +384,11 @@ class Errands:
         operation = run.rows[token].operation
         if operation is None and cloud.capabilities.replayable and run.machine.may_start:
             operation = await self._replay(token, cloud)
-        ids = await self._decided(operation, cloud) if operation is not None else await self._look_for(token, cloud)
+        ids = (
+            await self._decided(operation, cloud)
+            if operation is not None
+            else await self._look_for(token, cloud)
+        )
         run.post(events.Resolved(token, ids))
 
     async def _replay(self, token: str, cloud: AsyncCloud) -> Operation | None:
@@ -358,7 +445,9 @@ class Errands:
         pause = cloud.capabilities.poll_every
         while True:
             asked = run.clock.now()
-            if len(made) < run.rows[token].candidate.count and await self._may_yet_make(token, cloud, made):
+            if len(made) < run.rows[token].candidate.count and await self._may_yet_make(
+                token, cloud, made
+            ):
                 sure_after = max(sure_after, run.clock.now() + cloud.capabilities.settle)
             ours = await self._listing(cloud, token)
             seen |= {i.id for i in ours}
@@ -367,17 +456,23 @@ class Errands:
             if not rest and (all_seen or asked > sure_after):
                 run.post(events.Gone(token))
                 return
-            pause = await self._terminate(token, cloud, [i.id for i in rest if i.state is not InstanceState.ENDING], pause)
+            pause = await self._terminate(
+                token, cloud, [i.id for i in rest if i.state is not InstanceState.ENDING], pause
+            )
             await asyncio.sleep(pause)
 
-    async def _terminate(self, token: str, cloud: AsyncCloud, alive: list[str], pause: Seconds) -> Seconds:
+    async def _terminate(
+        self, token: str, cloud: AsyncCloud, alive: list[str], pause: Seconds
+    ) -> Seconds:
         """Ask for the end of what lives; returns the pause before the next look."""
         if not alive:
             return pause
         try:
             await cloud.terminate(alive)
         except CloudError as error:
-            self._run.runlog.line(f"terminate: {error.failure.sentence()}; tried again in {short_duration(pause)}")
+            self._run.runlog.line(
+                f"terminate: {error.failure.sentence()}; tried again in {short_duration(pause)}"
+            )
             if not is_passing(error.failure):
                 self._run.trouble(token, END, error.failure)
             return min(MOST_PAUSE, pause * 2)
@@ -399,7 +494,9 @@ class Errands:
 def _late_failure(instance: Instance) -> Failure:
     """Why a machine that was accepted ends before it is up: by its cloud's own cause where that can be told (it was out of stock after all)."""
     told = instance.failure
-    words = f"machine {instance.id} is {instance.state.value}" + (f": {instance.reason}" if instance.reason else "")
+    words = f"machine {instance.id} is {instance.state.value}" + (
+        f": {instance.reason}" if instance.reason else ""
+    )
     return replace(told, message=words) if told is not None else Failure(Cause.UNHEALTHY, words)
 
 

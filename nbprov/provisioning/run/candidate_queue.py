@@ -46,7 +46,9 @@ class Itinerary:
         """Whether no place is left to be looked at."""
         return self._cursor >= len(self.candidates)
 
-    def next(self, now: Instant, tiers: Collection[int], meet: Callable[[Block], object]) -> Candidate | None:
+    def next(
+        self, now: Instant, tiers: Collection[int], meet: Callable[[Block], object]
+    ) -> Candidate | None:
         """The next place that may be tried, left where it is until it is taken.
 
         Parameters
@@ -67,13 +69,17 @@ class Itinerary:
             if block is not None:
                 meet(block)
                 self._skipped += 1
-                self.is_planning = self.can_replan and not self._plans_fail and self._skipped >= SKIPS
+                self.is_planning = (
+                    self.can_replan and not self._plans_fail and self._skipped >= SKIPS
+                )
         return None
 
     def _may_be_tried(self, candidate: Candidate) -> bool:
         if candidate.is_sold_out and self._has_tried_sold_out:
             return False  # of what its cloud says is not there the best is tried, once a pass: the word may be out of date, but hardly so often
-        return candidate.offer.key not in self._tried and (self.ceiling is None or candidate.hourly <= self.ceiling)
+        return candidate.offer.key not in self._tried and (
+            self.ceiling is None or candidate.hourly <= self.ceiling
+        )
 
     def take(self, candidate: Candidate) -> None:
         """A place is tried."""

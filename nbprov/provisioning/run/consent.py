@@ -78,7 +78,11 @@ def _ceiling(spec: Spec, first: Candidate) -> Micros | None:
 
 def total_note(confirm: ConfirmAbove, guards: Guards) -> str:
     """What cannot be told beforehand of a total; empty where it can."""
-    if confirm.total is None or guards.max_lifetime or (guards.budget is not None and guards.budget <= confirm.total):
+    if (
+        confirm.total is None
+        or guards.max_lifetime
+        or (guards.budget is not None and guards.budget <= confirm.total)
+    ):
         return ""
     return (
         f"confirm_above: without max_lifetime a total cannot be foreseen; {format_usd(confirm.total)} holds for the launch,"
@@ -99,4 +103,7 @@ def lasts(guards: Guards, candidate: Candidate | None) -> str:
 
 def fits_budget(guards: Guards, hourly: Micros, *, spent: Micros = 0) -> bool:
     """Whether the budget pays for so much an hour for at least as long as makes a machine of use."""
-    return guards.budget is None or spent + hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR <= guards.budget
+    return (
+        guards.budget is None
+        or spent + hourly * LEAST_BUDGET_SECONDS / SECONDS_PER_HOUR <= guards.budget
+    )

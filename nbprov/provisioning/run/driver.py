@@ -154,7 +154,11 @@ class RunDriver:
         try:
             self.ledger.request_cancel(self.run_id)
         except NbprovError as error:
-            log.warning("run %s: the cancel is carried out and could not be written yet: %s", self.run_id, error)
+            log.warning(
+                "run %s: the cancel is carried out and could not be written yet: %s",
+                self.run_id,
+                error,
+            )
             self.cancel_unwritten = True
         if self.state in (RunState.LAUNCHING, RunState.WAITING):
             self.state = RunState.CANCELLING
@@ -244,7 +248,9 @@ class RunDriver:
             else:
                 self.post(events.SubmitFailed(token, replace(failure, cause=Cause.UNKNOWN_OUTCOME)))
 
-    async def _insistent(self, token: str, work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+    async def _insistent(
+        self, token: str, work: Callable[[str], Coroutine[Any, Any, None]]
+    ) -> None:
         """What must not be given up, since a machine might stay behind, is begun again after a fault of ours (a locked ledger)."""
         while True:
             try:
@@ -270,7 +276,10 @@ class RunDriver:
     def lose(self) -> None:
         """Another kernel holds the lease: stop acting, touch nothing. On the engine thread."""
         self._detach(
-            LeaseLost("another kernel has taken this run over while this one was silent", hint="%clusters shows what became of it")
+            LeaseLost(
+                "another kernel has taken this run over while this one was silent",
+                hint="%clusters shows what became of it",
+            )
         )
 
     def _detach(self, error: LeaseLost) -> None:
@@ -320,7 +329,9 @@ class RunDriver:
             await self._errands.recount()
         await self.books.persist(lambda: self._write_finish(state))
         self.runlog.line(f"run {state.value}")
-        if state is not RunState.READY:  # told at the hand-over, which need not wait for the losers' end
+        if (
+            state is not RunState.READY
+        ):  # told at the hand-over, which need not wait for the losers' end
             announce(self)
         if not self.ready.done():
             self._settle_ready(ended)
@@ -331,7 +342,9 @@ class RunDriver:
 
     def _write_finish(self, state: RunState) -> None:
         with self.ledger.together():
-            if state is not RunState.READY:  # the hand-over wrote that already, and the cluster may have ended since
+            if (
+                state is not RunState.READY
+            ):  # the hand-over wrote that already, and the cluster may have ended since
                 self.ledger.set_run(self.run_id, state, self.message, self.error)
             self.ledger.note(self.run_id, "run", f"{state.value}: {self.message}")
             self.ledger.release(self.run_id)
@@ -341,7 +354,11 @@ class RunDriver:
         if ended is None and live is not None:
             settle(self.ready, live)
         else:
-            again = NbprovError(f"{self.name} is up, and its connections are not", hint=f"%%on {self.name} opens them", code="run.left")
+            again = NbprovError(
+                f"{self.name} is up, and its connections are not",
+                hint=f"%%on {self.name} opens them",
+                code="run.left",
+            )
             settle(self.ready, error=ended or again)
 
     def leave_ready(self, error: NbprovError) -> None:
@@ -355,7 +372,9 @@ class RunDriver:
 
     # ------------------------------------------------------------ after a fault of ours
 
-    async def start_over(self, machine: Failover, launches: Iterable[LaunchRow], *, has_cluster: bool) -> list[events.Action]:
+    async def start_over(
+        self, machine: Failover, launches: Iterable[LaunchRow], *, has_cluster: bool
+    ) -> list[events.Action]:
         """Put a fresh failover, made of the ledger's rows, in the place of one that cannot go on; returns what to do about each launch."""
         old, rows = self.machine, {row.token: row for row in launches}
         never_sent = [a for a in old.attempts.values() if a.token not in rows and a.is_over]
@@ -374,11 +393,23 @@ class RunDriver:
             machine.attempts[ready[0].token] = ready[0]
             machine.winner = ready[0].token
         is_unwanted = self.is_cancelled or has_cluster or self.given_up is not None
-        self.state = RunState.READY if has_cluster else RunState.CANCELLING if is_unwanted else RunState.LAUNCHING
+        self.state = (
+            RunState.READY
+            if has_cluster
+            else RunState.CANCELLING
+            if is_unwanted
+            else RunState.LAUNCHING
+        )
         others = sorted((a for a in attempts if a.token != machine.winner), key=lambda a: a.number)
         is_unwanted = is_unwanted or not hasattr(self, "keys")
         now, elapsed = self.clock.now(), self.clock.elapsed()
-        return machine.restore(others, cancelled=is_unwanted, now=now, elapsed=elapsed, go_on=machine.patience.until > now)
+        return machine.restore(
+            others,
+            cancelled=is_unwanted,
+            now=now,
+            elapsed=elapsed,
+            go_on=machine.patience.until > now,
+        )
 
     def adopt(self, row: LaunchRow) -> None:
         """Take a launch of a dead kernel into the books; the failover is told by `Failover.restore`."""

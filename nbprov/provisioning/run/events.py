@@ -235,4 +235,18 @@ class Wake:
     at: Seconds
 
 
-Action = Submit | Follow | Prepare | Resolve | End | Abandon | Remember | Replan | Rest | BeginPass | HandOver | Finish | Wake
+Action = (
+    Submit
+    | Follow
+    | Prepare
+    | Resolve
+    | End
+    | Abandon
+    | Remember
+    | Replan
+    | Rest
+    | BeginPass
+    | HandOver
+    | Finish
+    | Wake
+)

@@ -97,7 +97,9 @@ class Failover:
 
     # ------------------------------------------------------------ events
 
-    def _take(self, event: events.Event, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _take(
+        self, event: events.Event, now: Instant, elapsed: Seconds, actions: list[events.Action]
+    ) -> None:
         match event:
             case events.Started():
                 self._started = True
@@ -135,7 +137,9 @@ class Failover:
         attempt = self.attempts.get(token)
         return None if attempt is None or attempt.is_over else attempt
 
-    def _submitted(self, attempt: Attempt | None, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _submitted(
+        self, attempt: Attempt | None, elapsed: Seconds, actions: list[events.Action]
+    ) -> None:
         if attempt is None or attempt.state is not AttemptState.INTENT:
             return
         attempt.state = AttemptState.SENT
@@ -144,15 +148,29 @@ class Failover:
             attempt.failure = None  # that of an earlier try with the same token
         actions.append(events.Follow(attempt.token))
 
-    def _refused(self, attempt: Attempt | None, failure: Failure, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _refused(
+        self,
+        attempt: Attempt | None,
+        failure: Failure,
+        now: Instant,
+        elapsed: Seconds,
+        actions: list[events.Action],
+    ) -> None:
         if attempt is None or attempt.state not in (AttemptState.INTENT, AttemptState.SENT):
             return
         attempt.failure = failure
         retry = failure.rule.retry
         if retry is Retry.RESOLVE:
             self._unknown(attempt, actions)
-        elif retry is Retry.SAME and attempt.tries < SAME_TRIES and self.may_start and not self.is_unwanted(attempt.token):
-            pause = min(failure.retry_after or 0.0, MOST_HEEDED) or min(BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1))
+        elif (
+            retry is Retry.SAME
+            and attempt.tries < SAME_TRIES
+            and self.may_start
+            and not self.is_unwanted(attempt.token)
+        ):
+            pause = min(failure.retry_after or 0.0, MOST_HEEDED) or min(
+                BACKOFF_MOST, BACKOFF_FIRST * 2 ** (attempt.tries - 1)
+            )
             attempt.retry_at = elapsed + pause
             attempt.deadline = float("inf")
         else:
@@ -162,10 +180,19 @@ class Failover:
 
     def _unknown(self, attempt: Attempt, actions: list[events.Action]) -> None:
         attempt.state = AttemptState.UNKNOWN
-        attempt.deadline = float("inf")  # an unknown outcome is waited for however long it takes: giving up could leave a machine
+        attempt.deadline = float(
+            "inf"
+        )  # an unknown outcome is waited for however long it takes: giving up could leave a machine
         actions.append(events.Resolve(attempt.token))
 
-    def _polled(self, attempt: Attempt | None, result: PollResult, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _polled(
+        self,
+        attempt: Attempt | None,
+        result: PollResult,
+        now: Instant,
+        elapsed: Seconds,
+        actions: list[events.Action],
+    ) -> None:
         if attempt is None or attempt.state is not AttemptState.SENT:
             return
         match result:
@@ -176,19 +203,38 @@ class Failover:
             case Accepted(ids):
                 self._accepted(attempt, ids, now, elapsed, actions)
 
-    def _accepted(self, attempt: Attempt, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _accepted(
+        self,
+        attempt: Attempt,
+        ids: tuple[str, ...],
+        now: Instant,
+        elapsed: Seconds,
+        actions: list[events.Action],
+    ) -> None:
         attempt.ids = ids
         attempt.state = AttemptState.ACCEPTED
         if self.is_unwanted(attempt.token):
             self._end(attempt, actions)
         elif len(ids) != attempt.candidate.count:
             cause = Cause.CAPACITY if len(ids) < attempt.candidate.count else Cause.UNHEALTHY
-            self._broken(attempt, Failure(cause, f"{len(ids)} of {attempt.candidate.count} machines were made"), now, actions)
+            self._broken(
+                attempt,
+                Failure(cause, f"{len(ids)} of {attempt.candidate.count} machines were made"),
+                now,
+                actions,
+            )
         else:
             attempt.failure = None
             self._enter(attempt, AttemptState.BOOTING, elapsed, actions)
 
-    def _partial(self, attempt: Attempt | None, ids: tuple[str, ...], failure: Failure, now: Instant, actions: list[events.Action]) -> None:
+    def _partial(
+        self,
+        attempt: Attempt | None,
+        ids: tuple[str, ...],
+        failure: Failure,
+        now: Instant,
+        actions: list[events.Action],
+    ) -> None:
         if attempt is None or attempt.state is not AttemptState.SENT:
             return
         attempt.ids = ids
@@ -199,7 +245,12 @@ class Failover:
             self._broken(attempt, failure, now, actions)
 
     def _resolved(
-        self, attempt: Attempt | None, ids: tuple[str, ...], now: Instant, elapsed: Seconds, actions: list[events.Action]
+        self,
+        attempt: Attempt | None,
+        ids: tuple[str, ...],
+        now: Instant,
+        elapsed: Seconds,
+        actions: list[events.Action],
     ) -> None:
         if attempt is None or attempt.state is not AttemptState.UNKNOWN:
             return
@@ -208,7 +259,9 @@ class Failover:
         else:
             attempt.state = AttemptState.ABSENT
 
-    def _enter(self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _enter(
+        self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]
+    ) -> None:
         allowed = limit(self.deadlines_of(attempt.candidate), phase)
         if allowed is None:
             self._after(attempt, phase, elapsed, actions)
@@ -217,11 +270,19 @@ class Failover:
         attempt.deadline = elapsed + allowed
         actions.append(events.Prepare(attempt.token, phase))
 
-    def _phase_done(self, attempt: Attempt | None, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _phase_done(
+        self,
+        attempt: Attempt | None,
+        phase: AttemptState,
+        elapsed: Seconds,
+        actions: list[events.Action],
+    ) -> None:
         if attempt is not None and attempt.state is phase:
             self._after(attempt, phase, elapsed, actions)
 
-    def _after(self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]) -> None:
+    def _after(
+        self, attempt: Attempt, phase: AttemptState, elapsed: Seconds, actions: list[events.Action]
+    ) -> None:
         following = PHASES.index(phase) + 1
         if following < len(PHASES):
             self._enter(attempt, PHASES[following], elapsed, actions)
@@ -232,9 +293,15 @@ class Failover:
         actions.append(events.HandOver(attempt.token))
         for loser in self.attempts.values():
             if loser is not attempt:
-                self._let_go(loser, Failure(Cause.CANCELLED, f"attempt {attempt.number} was ready first"), actions)
+                self._let_go(
+                    loser,
+                    Failure(Cause.CANCELLED, f"attempt {attempt.number} was ready first"),
+                    actions,
+                )
 
-    def _broken(self, attempt: Attempt | None, failure: Failure, now: Instant, actions: list[events.Action]) -> None:
+    def _broken(
+        self, attempt: Attempt | None, failure: Failure, now: Instant, actions: list[events.Action]
+    ) -> None:
         if attempt is None or attempt.state not in MADE:
             return
         attempt.failure = failure
@@ -286,12 +353,19 @@ class Failover:
             if attempt.is_over or elapsed < attempt.deadline:
                 continue
             phase = {AttemptState.SENT: "accepted"}.get(attempt.state, attempt.state.value)
-            failure = Failure(Cause.TIMEOUT, f"not {phase} in time" if attempt.state is AttemptState.SENT else f"stuck in phase {phase}")
+            failure = Failure(
+                Cause.TIMEOUT,
+                f"not {phase} in time"
+                if attempt.state is AttemptState.SENT
+                else f"stuck in phase {phase}",
+            )
             actions.append(events.Abandon(attempt.token))
             if attempt.state is AttemptState.SENT:
                 attempt.failure = failure
                 self._learn(attempt.candidate, failure, now, actions)
-                self._end(attempt, actions)  # a create that is still undecided may yet make machines
+                self._end(
+                    attempt, actions
+                )  # a create that is still undecided may yet make machines
             else:
                 self._broken(attempt, failure, now, actions)
 
@@ -301,13 +375,21 @@ class Failover:
                 attempt.retry_at = None
                 attempt.tries += 1
                 attempt.state = AttemptState.INTENT
-                actions.append(events.Submit(attempt.token, attempt.candidate, attempt.number, attempt.slot, again=True))
+                actions.append(
+                    events.Submit(
+                        attempt.token, attempt.candidate, attempt.number, attempt.slot, again=True
+                    )
+                )
 
     def _sleep(self, now: Instant, elapsed: Seconds, actions: list[events.Action]) -> None:
         active = self._active()
         times = [a.deadline for a in active if a.deadline != float("inf")]
         times += [a.retry_at for a in active if a.retry_at is not None]
-        due = self.hedging.next_due(active, elapsed) if self._wants_more() and self._free_slots() else None
+        due = (
+            self.hedging.next_due(active, elapsed)
+            if self._wants_more() and self._free_slots()
+            else None
+        )
         times += [due] if due is not None else []
         if self.patience.is_waiting:
             times.append(elapsed + max(SHORTEST_LOOK, self.patience.pause(now)))
@@ -321,10 +403,21 @@ class Failover:
         return [a for a in self.attempts.values() if not a.is_over and a.token != self.winner]
 
     def _wants_more(self) -> bool:
-        return self._started and self.may_start and self.winner is None and not self.cancelled and self.stopped_by is None
+        return (
+            self._started
+            and self.may_start
+            and self.winner is None
+            and not self.cancelled
+            and self.stopped_by is None
+        )
 
     def _may_go_on(self, now: Instant) -> bool:
-        return self._wants_more() and not self.places.is_planning and not self.patience.is_waiting and self.patience.may_start(now)
+        return (
+            self._wants_more()
+            and not self.places.is_planning
+            and not self.patience.is_waiting
+            and self.patience.may_start(now)
+        )
 
     def _free_slots(self) -> list[int]:
         used = {a.slot for a in self._active()}
@@ -350,11 +443,15 @@ class Failover:
             if candidate is None or (racing and not self.hedging.affords(racing, candidate)):
                 return
             self.places.take(candidate)
-            attempt = Attempt(self.new_token(), candidate, len(self.attempts) + 1, slots[0], begun=elapsed)
+            attempt = Attempt(
+                self.new_token(), candidate, len(self.attempts) + 1, slots[0], begun=elapsed
+            )
             self.attempts[attempt.token] = attempt
             actions.append(events.Submit(attempt.token, candidate, attempt.number, attempt.slot))
 
-    def _learn(self, candidate: Candidate, failure: Failure, now: Instant, actions: list[events.Action]) -> None:
+    def _learn(
+        self, candidate: Candidate, failure: Failure, now: Instant, actions: list[events.Action]
+    ) -> None:
         if failure.rule.retry is Retry.STOP and failure.cause is not Cause.CANCELLED:
             self.stopped_by = failure
         self.patience.causes.add(failure.cause)
@@ -369,7 +466,9 @@ class Failover:
     def _conclude(self, now: Instant, actions: list[events.Action]) -> None:
         if self._active() or (not self._started and self.may_start and not self.cancelled):
             return
-        if self._wants_more() and (self.places.is_planning or (self._may_go_on(now) and not self.places.is_exhausted)):
+        if self._wants_more() and (
+            self.places.is_planning or (self._may_go_on(now) and not self.places.is_exhausted)
+        ):
             return
         if self._wants_more() and self.patience.may_wait(now):
             if not self.patience.is_waiting:
@@ -388,7 +487,13 @@ class Failover:
     # ------------------------------------------------------------ a dead kernel's run
 
     def restore(
-        self, attempts: Iterable[Attempt], *, cancelled: bool, now: Instant, elapsed: Seconds, go_on: bool = False
+        self,
+        attempts: Iterable[Attempt],
+        *,
+        cancelled: bool,
+        now: Instant,
+        elapsed: Seconds,
+        go_on: bool = False,
     ) -> list[events.Action]:
         """Take up the attempts of a run whose kernel died; returns what has to be done about each.
 
@@ -411,12 +516,18 @@ class Failover:
         if self.cancelled:
             attempt.failure = attempt.failure or Failure(Cause.CANCELLED, "the launch was given up")
         if attempt.state in (AttemptState.INTENT, AttemptState.UNKNOWN):
-            attempt.failure = attempt.failure or Failure(Cause.UNKNOWN_OUTCOME, "its kernel stopped before the answer came")
+            attempt.failure = attempt.failure or Failure(
+                Cause.UNKNOWN_OUTCOME, "its kernel stopped before the answer came"
+            )
             self._unknown(attempt, actions)
         elif attempt.state is AttemptState.SENT:
             attempt.deadline = elapsed + self.deadlines_of(attempt.candidate).accepted
             actions.append(events.Follow(attempt.token))
-        elif attempt.state is AttemptState.ENDING or self.cancelled or len(attempt.ids) != attempt.candidate.count:
+        elif (
+            attempt.state is AttemptState.ENDING
+            or self.cancelled
+            or len(attempt.ids) != attempt.candidate.count
+        ):
             self._end(attempt, actions)
         else:
             attempt.failure = None

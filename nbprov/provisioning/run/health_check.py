@@ -56,7 +56,11 @@ def is_checked(health: Health, candidate: Candidate) -> bool:
 
 def health_seconds(health: Health, candidate: Candidate) -> Seconds | None:
     """How long the first check may take until it counts as failed for good; None where nothing is checked."""
-    return health.failures * (health.timeout + health.every) + SLACK if is_checked(health, candidate) else None
+    return (
+        health.failures * (health.timeout + health.every) + SLACK
+        if is_checked(health, candidate)
+        else None
+    )
 
 
 def health_words(health: Health, candidate: Candidate) -> str:
@@ -64,7 +68,11 @@ def health_words(health: Health, candidate: Candidate) -> str:
     if not is_checked(health, candidate):
         return ""
     offer = candidate.offer
-    what = health.command or (f"nvidia-smi sees {offer.gpus}" if _has_gpus(candidate) else f"memory {candidate.request.memory}")
+    what = health.command or (
+        f"nvidia-smi sees {offer.gpus}"
+        if _has_gpus(candidate)
+        else f"memory {candidate.request.memory}"
+    )
     return f"{what} on every node, {health.failures} {'try' if health.failures == 1 else 'tries'}"
 
 
@@ -93,7 +101,9 @@ async def check_health(live: LiveCluster, health: Health, tell: Callable[[str], 
     await all_of(*(_check_node(node, live, health, tell) for node in live.nodes))
 
 
-async def _check_node(node: Node, live: LiveCluster, health: Health, tell: Callable[[str], object]) -> None:
+async def _check_node(
+    node: Node, live: LiveCluster, health: Health, tell: Callable[[str], object]
+) -> None:
     where = f"node {node.instance.node}: " if len(live.nodes) > 1 else ""
     for number in range(1, health.failures + 1):
         wrong = await _once(node, live.candidate, health)
@@ -102,7 +112,12 @@ async def _check_node(node: Node, live: LiveCluster, health: Health, tell: Calla
         tell(f"health check {number} of {health.failures} failed: {where}{wrong}")
         if number < health.failures:
             await asyncio.sleep(health.every)
-    raise CloudError(Failure(Cause.UNHEALTHY, f"{where}{wrong} ({health.failures} check{'' if health.failures == 1 else 's'})"))
+    raise CloudError(
+        Failure(
+            Cause.UNHEALTHY,
+            f"{where}{wrong} ({health.failures} check{'' if health.failures == 1 else 's'})",
+        )
+    )
 
 
 async def _once(node: Node, candidate: Candidate, health: Health) -> str:
@@ -111,7 +126,9 @@ async def _once(node: Node, candidate: Candidate, health: Health) -> str:
         if health.command:
             return await _command(node, health.command, health.timeout)
         wrong = await _gpus(node, candidate, health.timeout) if _has_gpus(candidate) else ""
-        return wrong or (await _memory(node, candidate, health.timeout) if _asked_memory(candidate) else "")
+        return wrong or (
+            await _memory(node, candidate, health.timeout) if _asked_memory(candidate) else ""
+        )
     except RemoteError as error:
         return error.message
     except CloudError as error:
@@ -130,7 +147,9 @@ async def _command(node: Node, command: str, seconds: Seconds) -> str:
     inner = f"{{ {{ sh -c {shlex.quote(command)} 2>&1 3>&-; echo $? >&3; }} | tail -c {MOST_TALK} >&2; }} 3>&1"
     outer, code, last = await _run(node, inner, seconds)
     code = code.strip() or str(outer)
-    return "" if code == "0" else f"the check ended with code {code}" + (f": {last}" if last else "")
+    return (
+        "" if code == "0" else f"the check ended with code {code}" + (f": {last}" if last else "")
+    )
 
 
 async def _gpus(node: Node, candidate: Candidate, seconds: Seconds) -> str:
@@ -143,7 +162,12 @@ async def _gpus(node: Node, candidate: Candidate, seconds: Seconds) -> str:
     wanted = max(1, int(offer.accelerator_count))
     if len(sizes) < wanted:
         return f"{len(sizes)} of {wanted} {offer.accelerator} answer"
-    least = (offer.accelerator_memory_gib or 0.0) * min(1.0, offer.accelerator_count or 1.0) * MIB_PER_GIB * LEAST_SHARE
+    least = (
+        (offer.accelerator_memory_gib or 0.0)
+        * min(1.0, offer.accelerator_count or 1.0)
+        * MIB_PER_GIB
+        * LEAST_SHARE
+    )
     if sizes and min(sizes) < least:
         return f"a device has {min(sizes) / MIB_PER_GIB:.0f} GiB where a {offer.accelerator} has {offer.accelerator_memory_gib:g}"
     return ""
@@ -165,7 +189,11 @@ def driver_words(code: int, said: str, candidate: Candidate) -> str:
     if not short:
         return ""
     image = candidate.request.image
-    named = image.docker if image and image.docker and not image.machine else image_at(image, candidate.offer.region)
+    named = (
+        image.docker
+        if image and image.docker and not image.machine
+        else image_at(image, candidate.offer.region)
+    )
     if named:
         what, advice = (
             f"the image {named}",
@@ -183,5 +211,11 @@ async def _memory(node: Node, candidate: Candidate, seconds: Seconds) -> str:
         return ""
     has = int(said) / KIB_PER_GIB
     # What was asked for at least, or exactly, is there in either case where it is not less.
-    floor = wanted.value * (offer.vcpus or 1.0) if wanted.compare is Compare.PER_VCPU else wanted.value
-    return "" if has >= floor * LEAST_RAM_SHARE else f"it has {has:.0f} GiB of memory, and {wanted} was asked for"
+    floor = (
+        wanted.value * (offer.vcpus or 1.0) if wanted.compare is Compare.PER_VCPU else wanted.value
+    )
+    return (
+        ""
+        if has >= floor * LEAST_RAM_SHARE
+        else f"it has {has:.0f} GiB of memory, and {wanted} was asked for"
+    )

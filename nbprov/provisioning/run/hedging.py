@@ -50,7 +50,11 @@ class Hedging:
 
     def next_due(self, active: Iterable[Attempt], elapsed: Seconds) -> Seconds | None:
         """When the next of these attempts becomes overdue; None where none will."""
-        times = [due for a in active if a.state is not AttemptState.ENDING and elapsed < (due := self._due(a)) < float("inf")]
+        times = [
+            due
+            for a in active
+            if a.state is not AttemptState.ENDING and elapsed < (due := self._due(a)) < float("inf")
+        ]
         return min(times, default=None)
 
     def _due(self, attempt: Attempt) -> Seconds:

@@ -81,11 +81,16 @@ def public_ports(ports: tuple[tuple[int, int], ...], expose: Expose) -> tuple[tu
     """
     if expose.everything:
         return ports
-    both = ((max(low, first), min(high, last)) for low, high in ports for first, last in expose.public)
+    both = (
+        (max(low, first), min(high, last)) for low, high in ports for first, last in expose.public
+    )
     return tuple(sorted((low, high) for low, high in both if low <= high))
 
 
 def _start_script(request: Request, capabilities: Capabilities) -> str:
     """The start script as a template; who logs in is made by it, and may be another than the cloud's usual one on an image of one's own."""
-    login, command = dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login, end_command(capabilities)
+    login, command = (
+        dict(request.labels).get(LOGIN_LABEL, "") or capabilities.login,
+        end_command(capabilities),
+    )
     return boot_template(command, login=login) if login else boot_template(command)

@@ -27,7 +27,9 @@ ASK_EVERY: Seconds = 5.0
 """Between two requests for the rest: a minute of them stays below every cloud's limit of creates."""
 
 
-async def hold(errands: Errands, token: str, cloud: AsyncCloud, operation: Operation, ids: tuple[str, ...]) -> events.Event:
+async def hold(
+    errands: Errands, token: str, cloud: AsyncCloud, operation: Operation, ids: tuple[str, ...]
+) -> events.Event:
     """Ask for the missing machines in the same place, with the same token, until all are there or the time is over.
 
     What the create makes is found by its token whatever becomes of this: each request is committed before it is sent, as the first one was.
@@ -39,7 +41,11 @@ async def hold(errands: Errands, token: str, cloud: AsyncCloud, operation: Opera
     pause = max(cloud.capabilities.poll_every, min(ASK_EVERY, (end - begun) / 10))
     words = f"{len(ids)} of {count} machines were made; they are held for {short_duration(end - begun)} while the rest is asked for"
     await run.books.persist(lambda: run.books.say(attempt, words)())
-    while run.clock.elapsed() + pause < end and run.machine.may_start and not run.machine.is_unwanted(token):
+    while (
+        run.clock.elapsed() + pause < end
+        and run.machine.may_start
+        and not run.machine.is_unwanted(token)
+    ):
         await asyncio.sleep(pause)
         await _ask_again(errands, token, cloud)
         result = await errands._poll(cloud, operation)
@@ -64,4 +70,6 @@ async def _ask_again(errands: Errands, token: str, cloud: AsyncCloud) -> None:
     try:
         await cloud.submit(errands._filled(token))
     except CloudError as error:
-        run.runlog.line(f"attempt {run.machine.attempts[token].number}  the rest: {error.failure.sentence()}")
+        run.runlog.line(
+            f"attempt {run.machine.attempts[token].number}  the rest: {error.failure.sentence()}"
+        )

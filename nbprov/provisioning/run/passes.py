@@ -40,7 +40,9 @@ def change_pass(run: RunDriver, action: events.Rest | events.BeginPass) -> None:
     if isinstance(action, events.Rest):
         run.state = RunState.WAITING
         run.message = "nothing in stock"  # when it is tried again stands in the view, to the minute
-        run.runlog.line(f"{run.message}; tried again in {short_duration(action.next_pass - run.clock.now())} or sooner")
+        run.runlog.line(
+            f"{run.message}; tried again in {short_duration(action.next_pass - run.clock.now())} or sooner"
+        )
     else:
         run.state = RunState.LAUNCHING
         run.message = f"pass {action.number}: trying the places again"

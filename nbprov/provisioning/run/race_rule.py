@@ -52,7 +52,9 @@ def usual_accept(ledger: Ledger, cloud: str) -> Seconds:
     return max(LEAST_ACCEPT, seen[min(len(seen) - 1, int(len(seen) * QUARTILE))])
 
 
-def race_rule(race: Race, plan: Plan, *, usual: Callable[[str], Seconds], eager: bool = False) -> RaceRule:
+def race_rule(
+    race: Race, plan: Plan, *, usual: Callable[[str], Seconds], eager: bool = False
+) -> RaceRule:
     """How wide a race over a plan may be, after gangs and budget had their say."""
     spec, first = plan.spec, plan.chosen
     width = min(race.width, MOST_GANGS) if spec.num_nodes > 1 else race.width
@@ -69,7 +71,12 @@ def race_rule(race: Race, plan: Plan, *, usual: Callable[[str], Seconds], eager:
     else:
         how = f"{first.offer.cloud}'s usual time" if race.hedge is None else "your hedge"
         joins = f"a further one only beside one that has not answered within {short_duration(after)} ({how})"
-    return RaceRule(width, race.hedge, eager, f"race: up to {width} {what} at once; {joins}; the first ready is kept, the others are ended")
+    return RaceRule(
+        width,
+        race.hedge,
+        eager,
+        f"race: up to {width} {what} at once; {joins}; the first ready is kept, the others are ended",
+    )
 
 
 def hedging_of(rule: RaceRule, spec: Spec, ledger: Ledger, spent: Callable[[], Micros]) -> Hedging:
@@ -83,6 +90,8 @@ def hedging_of(rule: RaceRule, spec: Spec, ledger: Ledger, spent: Callable[[], M
         return rule.hedge if rule.hedge is not None else usual(candidate.offer.cloud)
 
     def affords(racing: Sequence[Candidate], candidate: Candidate) -> bool:
-        return spec.guards.budget is None or fits_budget(spec.guards, sum(c.hourly for c in (*racing, candidate)), spent=spent())
+        return spec.guards.budget is None or fits_budget(
+            spec.guards, sum(c.hourly for c in (*racing, candidate)), spent=spent()
+        )
 
     return Hedging(rule.width, after, rule.eager, affords)

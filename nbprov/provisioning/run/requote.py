@@ -14,7 +14,9 @@ def quoted(candidate: Candidate, quote: Quote | None) -> Candidate:
     """The candidate at the price asked just now; as it was where the cloud cannot tell."""
     if quote is None or quote.hourly == candidate.offer.hourly:
         return candidate
-    offer = replace(candidate.offer, hourly=quote.hourly, source=quote.source, as_of=iso(quote.as_of)[:10])
+    offer = replace(
+        candidate.offer, hourly=quote.hourly, source=quote.source, as_of=iso(quote.as_of)[:10]
+    )
     return replace(candidate, offer=offer)
 
 

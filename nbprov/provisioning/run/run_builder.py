@@ -41,11 +41,18 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-def new_failover(engine: Engine, spec: Spec, plan: Plan, consent: Micros, patience: Patience) -> Failover:
+def new_failover(
+    engine: Engine, spec: Spec, plan: Plan, consent: Micros, patience: Patience
+) -> Failover:
     """A failover over a plan that takes nothing dearer than was agreed to."""
     ledger = engine.ledger
     return Failover(
-        places=Itinerary(plan.candidates, ledger.blocks(), ceiling=consent or None, can_replan=engine.replan is not None),
+        places=Itinerary(
+            plan.candidates,
+            ledger.blocks(),
+            ceiling=consent or None,
+            can_replan=engine.replan is not None,
+        ),
         deadlines_of=partial(engine.deadlines_of, health=spec.health),
         new_token=new_id,
         patience=patience,
@@ -59,7 +66,10 @@ def resumed_failover(engine: Engine, row: RunRow, spec: Spec) -> Failover:
     machine = new_failover(engine, spec, Plan(spec, ()), row.consent, patience)
     machine.may_start = False
     patience.passes += sum(kind == PASS for _, kind, _ in ledger.events(row.run_id))
-    patience.causes |= {Cause.CAPACITY, *(x.failure.cause for x in ledger.launches(row.run_id) if x.failure is not None)}
+    patience.causes |= {
+        Cause.CAPACITY,
+        *(x.failure.cause for x in ledger.launches(row.run_id) if x.failure is not None),
+    }
     for block in machine.places.blocks:
         if block.cause in STOCK:
             patience.meet(block)
@@ -68,7 +78,12 @@ def resumed_failover(engine: Engine, row: RunRow, spec: Spec) -> Failover:
     return machine
 
 
-def notes_of(spec: Spec, plan: Plan, rule: RaceRule, capabilities_of: Callable[[str], Capabilities] | None = None) -> list[str]:
+def notes_of(
+    spec: Spec,
+    plan: Plan,
+    rule: RaceRule,
+    capabilities_of: Callable[[str], Capabilities] | None = None,
+) -> list[str]:
     """What the person should know before Launch of how a run buys, waits, checks and ends.
 
     Parameters
@@ -90,7 +105,9 @@ def notes_of(spec: Spec, plan: Plan, rule: RaceRule, capabilities_of: Callable[[
     return [note for note in said if note]
 
 
-def place_notes(spec: Spec, plan: Plan, capabilities_of: Callable[[str], Capabilities]) -> Iterator[str]:
+def place_notes(
+    spec: Spec, plan: Plan, capabilities_of: Callable[[str], Capabilities]
+) -> Iterator[str]:
     """Of these notes those that the places of a plan make: they may become true when stock puts another place first."""
     if ports := _open_ports(spec, plan, capabilities_of):
         yield ports

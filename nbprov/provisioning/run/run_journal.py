@@ -58,7 +58,11 @@ class Books:
         """Write what one event changed, with one fsync."""
         run = self._run
         after: list[Callable[[], None]] = []
-        changed = [a for a in run.machine.attempts.values() if before.get(a.token) is not a.state and a.token in run.rows]
+        changed = [
+            a
+            for a in run.machine.attempts.values()
+            if before.get(a.token) is not a.state and a.token in run.rows
+        ]
         with run.ledger.together():
             if run.cancel_unwritten:
                 run.ledger.request_cancel(run.run_id)
@@ -76,7 +80,9 @@ class Books:
             case events.Remember(block):
                 ledger.remember(block)
             case events.Rest(next_pass):
-                ledger.set_run(run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}")
+                ledger.set_run(
+                    run_id, RunState.WAITING, f"waits for stock; next pass at {iso(next_pass)}"
+                )
             case events.BeginPass(number):
                 ledger.set_run(run_id, RunState.LAUNCHING, f"pass {number}")
                 ledger.note(run_id, PASS, f"pass {number}: trying the places again")
@@ -89,17 +95,34 @@ class Books:
             run.ledger.clear_blocks(attempt.candidate)
             after.append(lambda: run.rows.__setitem__(token, row))
             after.append(self.say(attempt, "accepted"))
-        if state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.ACCEPTED, AttemptState.READY):
+        if state in (
+            AttemptState.INTENT,
+            AttemptState.SENT,
+            AttemptState.ACCEPTED,
+            AttemptState.READY,
+        ):
             return  # written where they happen: before the create, with its operation, with its ids, at the hand-over
-        if attempt.failure is not None and state in (AttemptState.REFUSED, AttemptState.UNKNOWN, AttemptState.ENDING, AttemptState.ABSENT):
+        if attempt.failure is not None and state in (
+            AttemptState.REFUSED,
+            AttemptState.UNKNOWN,
+            AttemptState.ENDING,
+            AttemptState.ABSENT,
+        ):
             run.ledger.failed(token, attempt.failure, state)
         else:
             run.ledger.set_launch(token, state)
         if state.is_final:
             after.append(lambda: run.end_time(token))
             run.ledger.free_quota(attempt.candidate) if state is AttemptState.GONE else None
-        words = {AttemptState.GONE: "ended, confirmed by the cloud's list", AttemptState.ABSENT: "nothing was made"}.get(state, state.value)
-        reason = f": {attempt.failure.sentence()}" if attempt.failure is not None and state is not AttemptState.GONE else ""
+        words = {
+            AttemptState.GONE: "ended, confirmed by the cloud's list",
+            AttemptState.ABSENT: "nothing was made",
+        }.get(state, state.value)
+        reason = (
+            f": {attempt.failure.sentence()}"
+            if attempt.failure is not None and state is not AttemptState.GONE
+            else ""
+        )
         after.append(self.say(attempt, words + reason))
 
     def intend(self, row: LaunchRow, attempt: Attempt, *, leaves: bool) -> None:

@@ -72,22 +72,41 @@ def _waiting(run: RunDriver) -> Waiting | None:
 
 def _shown_failure(run: RunDriver, attempt: Attempt) -> Failure | None:
     """Why an attempt failed, and what its cloud refuses now that its end needs."""
-    troubles = [(doing, failure) for (token, doing), failure in list(run.troubles.items()) if token == attempt.token]
+    troubles = [
+        (doing, failure)
+        for (token, doing), failure in list(run.troubles.items())
+        if token == attempt.token
+    ]
     if not troubles or attempt.state.is_final or attempt.state is AttemptState.READY:
         return attempt.failure
     doing, trouble = troubles[-1]
     if attempt.failure is None:
         return replace(trouble, message=f"{doing} fails: {trouble.message}")
     first = attempt.failure.message.strip().splitlines()[:1]
-    return replace(attempt.failure, message="; ".join([*first, f"{doing} fails: {trouble.sentence()}"]))
+    return replace(
+        attempt.failure, message="; ".join([*first, f"{doing} fails: {trouble.sentence()}"])
+    )
 
 
 def attempt_of(row: LaunchRow) -> Attempt:
     """An attempt as the ledger knows it."""
-    return Attempt(row.token, row.candidate, row.number, row.slot, state=row.state, failure=row.failure, ids=row.ids)
+    return Attempt(
+        row.token,
+        row.candidate,
+        row.number,
+        row.slot,
+        state=row.state,
+        failure=row.failure,
+        ids=row.ids,
+    )
 
 
-def settle(future: concurrent.futures.Future[T], result: T | None = None, *, error: BaseException | None = None) -> None:
+def settle(
+    future: concurrent.futures.Future[T],
+    result: T | None = None,
+    *,
+    error: BaseException | None = None,
+) -> None:
     """Resolve a future that somebody else may have resolved already."""
     try:
         if error is not None:

@@ -12,7 +12,9 @@ from nbprov.model.offers import Block
 STOCK = frozenset({Cause.CAPACITY, Cause.SPOT, Cause.QUOTA})
 """What time mends: somebody gives a machine back, or one of our own ends."""
 
-HOPELESS = frozenset({Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.UNHEALTHY})
+HOPELESS = frozenset(
+    {Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION, Cause.BAD_REQUEST, Cause.UNHEALTHY}
+)
 """What time does not mend. A machine that was bought and did not work is one of them: it would be bought again with every pass."""
 
 LEAST_PAUSE: Seconds = 30.0
@@ -72,7 +74,11 @@ class Patience:
     def look(self, blocks: Iterable[Block], now: Instant) -> None:
         """Compare with the blocks that hold now: one that was cleared before its time ends the rest at once."""
         live = {block.pattern for block in blocks if block.is_live(now)}
-        gone = [pattern for pattern, block in self._met.items() if block.is_live(now) and pattern not in live]
+        gone = [
+            pattern
+            for pattern, block in self._met.items()
+            if block.is_live(now) and pattern not in live
+        ]
         for pattern in gone:
             del self._met[pattern]
         if gone and self.is_waiting:
@@ -85,7 +91,11 @@ class Patience:
 
     def is_due(self, now: Instant) -> bool:
         """Whether the next pass begins now. A clock that was set back says nothing of how long it rested: then it does."""
-        return self.next_pass is not None and now < self.until and not self._rests_since <= now < self.next_pass
+        return (
+            self.next_pass is not None
+            and now < self.until
+            and not self._rests_since <= now < self.next_pass
+        )
 
     def is_over(self, now: Instant) -> bool:
         """Whether the wait ends now without a machine."""

@@ -52,7 +52,11 @@ class Restocks:
     def _came(self, stocks: Sequence[Stock]) -> frozenset[Pool]:
         """Pools that had none when they were last asked about, and have some now."""
         with self._lock:
-            came = {s.pool for s in stocks if s.level is not Level.NONE and self._levels.get(s.pool) is Level.NONE}
+            came = {
+                s.pool
+                for s in stocks
+                if s.level is not Level.NONE and self._levels.get(s.pool) is Level.NONE
+            }
             self._levels.update((s.pool, s.level) for s in stocks)
         return frozenset(came)
 
@@ -67,7 +71,10 @@ def wake(run: RunDriver, came: Collection[Pool]) -> None:
 
 
 def _is_of(run: RunDriver, pool: Pool) -> bool:
-    places = [*islice(run.plan.candidates, FIRST_PLACES), *islice(run.machine.places.candidates, FIRST_PLACES)]
+    places = [
+        *islice(run.plan.candidates, FIRST_PLACES),
+        *islice(run.machine.places.candidates, FIRST_PLACES),
+    ]
     kinds = {(c.offer.cloud, c.offer.instance_type) for c in places}
     # Places without stock may not be in a plan at all: the kind of machine is what counts, not where it is.
     return any(cloud == pool.cloud and pool.instance_type in ("", kind) for cloud, kind in kinds)

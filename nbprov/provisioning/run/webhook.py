@@ -22,7 +22,13 @@ def wait_words(wait: Wait) -> str:
     """What is said of a wait before Launch; empty where there is none."""
     if not wait.seconds:
         return ""
-    told = "; its end is posted to your webhook" if wait.webhook else "; its end is told here" if wait.notify else ""
+    told = (
+        "; its end is posted to your webhook"
+        if wait.webhook
+        else "; its end is told here"
+        if wait.notify
+        else ""
+    )
     return f"wait: where nothing is in stock it is watched for {short_duration(wait.seconds)} from Launch on{told}"
 
 
@@ -36,7 +42,12 @@ def announce(run: RunDriver) -> None:
         run.runlog.line("the webhook was not told: its address is no http or https URL")
         return
     waited = short_duration(run.clock.now() - run.started)
-    body = {"text": f"{run.name} {words} after {waited}", "name": run.name, "state": run.state.value, "run_id": run.run_id}
+    body = {
+        "text": f"{run.name} {words} after {waited}",
+        "name": run.name,
+        "state": run.state.value,
+        "run_id": run.run_id,
+    }
 
     def told() -> None:
         run.runlog.line(f"webhook: {_post(address, body)}")
@@ -66,7 +77,9 @@ def _post(address: str, body: dict[str, str]) -> str:
 
     headers = {"Content-Type": "application/json", "User-Agent": "nbprov"}
     try:
-        request = urllib.request.Request(address, data=json.dumps(body).encode(), headers=headers, method="POST")
+        request = urllib.request.Request(
+            address, data=json.dumps(body).encode(), headers=headers, method="POST"
+        )
         with urllib.request.build_opener(NoRedirects).open(request, timeout=POST_SECONDS) as answer:
             return f"told ({answer.status})"
     except urllib.error.HTTPError as error:

@@ -26,7 +26,14 @@ class Absences:
         self._since: dict[tuple[str, str], Seconds] = {}
 
     def look(
-        self, cluster_id: str, expected: Collection[str], listed: Collection[str], *, asked: Seconds, answered: Seconds, settle: Seconds
+        self,
+        cluster_id: str,
+        expected: Collection[str],
+        listed: Collection[str],
+        *,
+        asked: Seconds,
+        answered: Seconds,
+        settle: Seconds,
     ) -> tuple[set[str], set[str]]:
         """Take a listing into account.
 

@@ -71,7 +71,9 @@ class Watching(SecondClock, TellingGuards, Replacing):
         for name in sorted(clouds):
             try:
                 cloud = self._engine.cloud(name)
-                pauses.append(min(MOST_WATCH, max(LEAST_WATCH, cloud.capabilities.poll_every * POLLS_A_WATCH)))
+                pauses.append(
+                    min(MOST_WATCH, max(LEAST_WATCH, cloud.capabilities.poll_every * POLLS_A_WATCH))
+                )
                 await self.observe(cloud)
                 self._engine.tidying.now_and_then(name)
             except (CloudError, NbprovError) as error:
@@ -99,7 +101,12 @@ class Watching(SecondClock, TellingGuards, Replacing):
         is_refusal = isinstance(error, CloudError) and error.failure.cause in REFUSALS
         if silence.failed(clock.elapsed(), is_refusal=is_refusal):
             for row in self._live_on(name):
-                self._notes.say(row, UNASKED, unasked_words(row, error, clock.now() - silence.span), again=SILENCE_AGAIN)
+                self._notes.say(
+                    row,
+                    UNASKED,
+                    unasked_words(row, error, clock.now() - silence.span),
+                    again=SILENCE_AGAIN,
+                )
 
     def _asked(self, name: str) -> None:
         self._unasked.pop(name, None)
@@ -107,7 +114,11 @@ class Watching(SecondClock, TellingGuards, Replacing):
             self._notes.over(row, UNASKED)
 
     def _live_on(self, name: str) -> list[ClusterRow]:
-        return [row for row in self._engine.ledger.clusters(live_only=True) if row.candidate.offer.cloud == name]
+        return [
+            row
+            for row in self._engine.ledger.clusters(live_only=True)
+            if row.candidate.offer.cloud == name
+        ]
 
     def _keep_silences(self, cluster_ids: set[str], clouds: set[str]) -> None:
         """Forget the silences of what has ended."""
@@ -123,7 +134,11 @@ class Watching(SecondClock, TellingGuards, Replacing):
         guards = guards_known(ledger, row.run_id)
         if guards is None:
             return
-        told = {text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET} if guards.warn else set()
+        told = (
+            {text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET}
+            if guards.warn
+            else set()
+        )
         for text in budget_words(guards, ledger.cost(row.run_id)):
             if text.partition(" (")[0] not in {t.partition(" (")[0] for t in told}:
                 ledger.note(row.run_id, BUDGET, text, row.token)
@@ -134,7 +149,9 @@ class Watching(SecondClock, TellingGuards, Replacing):
         """Go on with ends that nobody works on, and with guards that do not run yet."""
         idle = {row.cluster_id: row for row in rows if not self._busy[row.cluster_id]}
         ending = {i for i, row in idle.items() if row.state is ClusterState.ENDING}
-        for cluster_id in ending & self._left_ending:  # in two rounds: whoever has begun to end it had the time to say so
+        for cluster_id in (
+            ending & self._left_ending
+        ):  # in two rounds: whoever has begun to end it had the time to say so
             if self._try_lease(idle[cluster_id].run_id):
                 self._begin(self.down(idle[cluster_id], idle[cluster_id].reason))
         self._left_ending = ending
@@ -158,7 +175,9 @@ class Watching(SecondClock, TellingGuards, Replacing):
             log.warning("%s runs without its guards: %s; tried again", row.name, error)
         else:
             self._unguarded.discard(row.cluster_id)
-            self._engine.ledger.note(row.run_id, "cluster", "it runs again, and so do its guards", row.token)
+            self._engine.ledger.note(
+                row.run_id, "cluster", "it runs again, and so do its guards", row.token
+            )
         finally:
             self._busy[row.cluster_id] -= 1
 
@@ -184,32 +203,54 @@ class Watching(SecondClock, TellingGuards, Replacing):
             raise
         self._dark.discard(cloud.name)
         known_tokens = engine.ledger.tokens()
-        changed = engine.ledger.seen(i for i in listed if i.token in known_tokens)  # an address that moved is told too
+        changed = engine.ledger.seen(
+            i for i in listed if i.token in known_tokens
+        )  # an address that moved is told too
         for row in engine.ledger.clusters(live_only=True):
             known = before.get(row.cluster_id)
-            if row.candidate.offer.cloud == cloud.name and known is not None and known.state is row.state:
-                changed |= await self._compare(cloud, row, [i for i in listed if i.token == row.token], asked)
+            if (
+                row.candidate.offer.cloud == cloud.name
+                and known is not None
+                and known.state is row.state
+            ):
+                changed |= await self._compare(
+                    cloud, row, [i for i in listed if i.token == row.token], asked
+                )
         if changed:
             engine.changed()
 
-    async def _compare(self, cloud: AsyncCloud, row: ClusterRow, listed: list[Instance], asked: Seconds) -> bool:
+    async def _compare(
+        self, cloud: AsyncCloud, row: ClusterRow, listed: list[Instance], asked: Seconds
+    ) -> bool:
         machines = self._of_cluster(row, listed)
         if machines is not listed:
             self._end_surplus(cloud, row, listed)
         if self._may_lose(row, machines, set()) and not self._busy[row.cluster_id]:
             gone, _ = await self._missing(cloud, row, machines, asked)
-            if (gone or any(i.state in GOING for i in machines)) and self._may_lose(row, machines, gone):
+            if (gone or any(i.state in GOING for i in machines)) and self._may_lose(
+                row, machines, gone
+            ):
                 return self._lose(cloud, row, machines, gone)
         ending = [i for i in machines if i.state is InstanceState.ENDING]
-        if ending and row.state is not ClusterState.ENDING and row.cluster_id not in self._downs and not self._busy[row.cluster_id]:
+        if (
+            ending
+            and row.state is not ClusterState.ENDING
+            and row.cluster_id not in self._downs
+            and not self._busy[row.cluster_id]
+        ):
             # It powered itself off, or its cloud takes it back: seen to its end at once, with the reason that a later list may no longer give.
             reason = reason_of(ending) or "its cloud ends it"
-            self._begin(self.down(row, _torn_words(reason) if _is_torn(machines, set()) else reason))
+            self._begin(
+                self.down(row, _torn_words(reason) if _is_torn(machines, set()) else reason)
+            )
             return False
         gone, unsure = await self._missing(cloud, row, machines, asked)
         is_worked_on = bool(self._busy[row.cluster_id]) and self._may_lose(row, machines, gone)
         if row.state is not ClusterState.ENDING and _is_torn(machines, gone) and not is_worked_on:
-            reason = reason_of([i for i in machines if i.state in GOING]) or "it is not in its cloud's list any more"
+            reason = (
+                reason_of([i for i in machines if i.state in GOING])
+                or "it is not in its cloud's list any more"
+            )
             self._begin(self.down(row, _torn_words(reason)))
             return False
         if unsure:
@@ -217,9 +258,17 @@ class Watching(SecondClock, TellingGuards, Replacing):
         state = state_of([*(i.state for i in machines), *(InstanceState.GONE for _ in gone)])
         if state is None or state is row.state or not self._is_news(row, state):
             return False
-        unnamed = "its machines are gone from the cloud's list" if state is ClusterState.ENDED else f"its cloud lists it as {state.value}"
+        unnamed = (
+            "its machines are gone from the cloud's list"
+            if state is ClusterState.ENDED
+            else f"its cloud lists it as {state.value}"
+        )
         is_wanted = row.state is ClusterState.ENDING or row.reason.startswith(REPLACED)
-        return await self._set(row, state, row.reason if is_wanted else reason_then(row, state, reason_of(machines) or unnamed))
+        return await self._set(
+            row,
+            state,
+            row.reason if is_wanted else reason_then(row, state, reason_of(machines) or unnamed),
+        )
 
     async def _set(self, row: ClusterRow, state: ClusterState, reason: str) -> bool:
         engine = self._engine
@@ -249,7 +298,10 @@ class Watching(SecondClock, TellingGuards, Replacing):
         if row.state in (ClusterState.RUNNING, ClusterState.STOPPED, ClusterState.UNKNOWN):
             return True
         # A start has reached its goal when the agent runs, which no listing tells.
-        goal = {ClusterState.STOPPING: ClusterState.STOPPED, ClusterState.STARTING: ClusterState.ENDED}.get(row.state)
+        goal = {
+            ClusterState.STOPPING: ClusterState.STOPPED,
+            ClusterState.STARTING: ClusterState.ENDED,
+        }.get(row.state)
         silent = self._engine.clock.now() - (row.confirmed or row.started) > CONFIRM_SECONDS
         return goal is not None and (state in (goal, ClusterState.ENDED) or silent)
 
@@ -280,4 +332,8 @@ def state_of(machines: Iterable[InstanceState]) -> ClusterState | None:
         return None
     if states == {InstanceState.STOPPED}:
         return ClusterState.STOPPED
-    return ClusterState.RUNNING if states <= {InstanceState.RUNNING, InstanceState.PENDING} else ClusterState.UNKNOWN
+    return (
+        ClusterState.RUNNING
+        if states <= {InstanceState.RUNNING, InstanceState.PENDING}
+        else ClusterState.UNKNOWN
+    )

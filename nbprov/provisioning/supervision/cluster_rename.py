@@ -27,7 +27,10 @@ class Naming(Watching):
             If it is being stopped, started or ended, here or in another kernel.
         """
         if self._busy[row.cluster_id]:
-            raise ClusterBusy(f"{row.name} is being stopped, started or ended", hint="%clusters shows what becomes of it; then try again")
+            raise ClusterBusy(
+                f"{row.name} is being stopped, started or ended",
+                hint="%clusters shows what becomes of it; then try again",
+            )
         async with self._at_work(row, alone=True):
             self._engine.ledger.rename(row.cluster_id, name)
         self._told(row.run_id, name)
@@ -46,15 +49,25 @@ class Naming(Watching):
         """
         ledger = self._engine.ledger
         async with self._at_work(old, alone=True):
-            aside = next((n for n in _asides(old.name) if not self._is_taken(n)), f"{old.name}-{old.cluster_id[:8]}")
-            ledger.take_place(new.cluster_id, old.cluster_id, aside, f"{REPLACED}another cluster is called {old.name} now")
+            aside = next(
+                (n for n in _asides(old.name) if not self._is_taken(n)),
+                f"{old.name}-{old.cluster_id[:8]}",
+            )
+            ledger.take_place(
+                new.cluster_id,
+                old.cluster_id,
+                aside,
+                f"{REPLACED}another cluster is called {old.name} now",
+            )
         self._told(old.run_id, aside)
         self._told(new.run_id, old.name)
         return ledger.cluster_by_id(old.cluster_id) or old
 
     def _is_taken(self, name: str) -> bool:
         row = self._engine.ledger.cluster(name)
-        return (row is not None and row.ended is None) or any(r.name == name for r in self._engine.ledger.unfinished_runs())
+        return (row is not None and row.ended is None) or any(
+            r.name == name for r in self._engine.ledger.unfinished_runs()
+        )
 
     def _told(self, run_id: str, name: str) -> None:
         driver, live = self._engine.drivers.get(run_id), self._engine.live.get(run_id)

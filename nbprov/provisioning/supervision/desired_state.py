@@ -88,7 +88,9 @@ def reason_then(row: ClusterRow, state: ClusterState, told: str) -> str:
     intent = intent_of(row.reason)
     if row.state is ClusterState.STOPPING and state is ClusterState.RUNNING:
         return f"{TO_STOP}{row.reason}"  # whoever was to stop it did not; it costs as if nobody had wanted it
-    if (intent in _ENDS and state is ClusterState.ENDED) or (intent == TO_STOP and state is ClusterState.STOPPED):
+    if (intent in _ENDS and state is ClusterState.ENDED) or (
+        intent == TO_STOP and state is ClusterState.STOPPED
+    ):
         return without_intent(row.reason)
     return row.reason if intent else told
 
@@ -115,7 +117,9 @@ class Intents(Enforcing):
             now = ledger.cluster_by_id(row.cluster_id)
             if now is None or now.state not in BILLED:
                 return False
-            if intent == TO_STOP and (intent_of(now.reason) in _ENDS or now.reason.startswith(REPLACED)):
+            if intent == TO_STOP and (
+                intent_of(now.reason) in _ENDS or now.reason.startswith(REPLACED)
+            ):
                 return False
             self.asked.add(row.cluster_id)
             self._try_lease(row.run_id)  # or another kernel would take it up at once
@@ -136,7 +140,9 @@ class Intents(Enforcing):
         now = ledger.cluster_by_id(row.cluster_id)
         if now is not None and (intent := intent_of(now.reason)):
             verb = "stopped" if intent == TO_STOP else "ended"
-            ledger.set_cluster(row.cluster_id, now.state, f"it was to be {verb}, and is kept", was=now.state)
+            ledger.set_cluster(
+                row.cluster_id, now.state, f"it was to be {verb}, and is kept", was=now.state
+            )
 
     def _go_on(self, row: ClusterRow) -> None:
         """Take up what the ledger says is to become of a cluster, where no kernel sees to it."""
@@ -144,7 +150,11 @@ class Intents(Enforcing):
         if not intent or row.cluster_id in self.asked or row.state not in settled:
             return
         # A cloud that cannot be asked cannot end anything either, and a line that is away tells nothing then.
-        if row.candidate.offer.cloud in self._dark or row.cluster_id in self._foreign or not self._try_lease(row.run_id):
+        if (
+            row.candidate.offer.cloud in self._dark
+            or row.cluster_id in self._foreign
+            or not self._try_lease(row.run_id)
+        ):
             return
         self.asked.add(row.cluster_id)
         self._begin(self._go_on_with(row, intent))
@@ -152,7 +162,11 @@ class Intents(Enforcing):
     async def _go_on_with(self, row: ClusterRow, intent: str) -> None:
         try:
             async with self.leased(row):
-                await (self._go_on_stopping(row) if intent == TO_STOP else self._go_on_ending(row, outputs=intent == ASKED))
+                await (
+                    self._go_on_stopping(row)
+                    if intent == TO_STOP
+                    else self._go_on_ending(row, outputs=intent == ASKED)
+                )
         except Exception as error:
             log.warning("%s: %s%s; tried again", row.name, intent, error)
             await asyncio.sleep(AGAIN_SECONDS)

@@ -85,7 +85,12 @@ def check_budget(guards: Guards, candidate: Candidate, *, spent: Micros = 0) -> 
 
 
 def guard_config(
-    guards: Guards, capabilities: Capabilities, candidate: Candidate, *, spent: Micros = 0, hold: Seconds = 0.0
+    guards: Guards,
+    capabilities: Capabilities,
+    candidate: Candidate,
+    *,
+    spent: Micros = 0,
+    hold: Seconds = 0.0,
 ) -> GuardConfig:
     """What the agent of every node is told. The budget counts the whole cluster's price on each; what cannot be stopped is ended.
 
@@ -94,7 +99,9 @@ def guard_config(
     if not can_stop(capabilities, candidate):
         autostop = None if guards.autostop is None else replace(guards.autostop, down=True)
         guards = replace(guards, autostop=autostop, at_limit=DOWN)
-    return GuardConfig.of(guards, poweroff=end_command(capabilities), hourly=candidate.hourly, spent=spent, hold=hold)
+    return GuardConfig.of(
+        guards, poweroff=end_command(capabilities), hourly=candidate.hourly, spent=spent, hold=hold
+    )
 
 
 def hold_of(spec: Spec) -> Seconds:
@@ -127,8 +134,14 @@ def output_notes(spec: Spec) -> list[str]:
 
 def kept(config: GuardConfig, guards: Guards) -> dict[str, Any]:
     """What the ledger keeps of a cluster's guards: what its agents were told, and what nbprov itself watches."""
-    watched: dict[str, Any] = {"warn": list(guards.warn)} if guards.warn and guards.budget is not None else {}
-    if guards.autostop is not None and guards.autostop.down_after is not None and not guards.autostop.down:
+    watched: dict[str, Any] = (
+        {"warn": list(guards.warn)} if guards.warn and guards.budget is not None else {}
+    )
+    if (
+        guards.autostop is not None
+        and guards.autostop.down_after is not None
+        and not guards.autostop.down
+    ):
         watched["down_after"] = guards.autostop.down_after
     return config.to_json() | watched
 
@@ -166,23 +179,38 @@ def budget_words(guards: Guards, spent: Micros) -> list[str]:
     if guards.budget is None:
         return []
     total = format_usd(guards.budget)
-    return [f"budget: {share:.0%} of {total} spent ({format_usd(spent)})" for share in guards.warn if spent >= share * guards.budget]
+    return [
+        f"budget: {share:.0%} of {total} spent ({format_usd(spent)})"
+        for share in guards.warn
+        if spent >= share * guards.budget
+    ]
 
 
 def stopped_until(guards: Guards, row: ClusterRow) -> Instant | None:
     """When a stopped cluster is to be ended; None where it may stay. Counted from when nbprov saw that it had stopped."""
     autostop = guards.autostop
-    if row.state is not ClusterState.STOPPED or row.confirmed is None or autostop is None or autostop.down_after is None:
+    if (
+        row.state is not ClusterState.STOPPED
+        or row.confirmed is None
+        or autostop is None
+        or autostop.down_after is None
+    ):
         return None
     return row.confirmed + autostop.down_after
 
 
 def cluster_notes(ledger: Ledger, row: ClusterRow, guards: Guards) -> tuple[str, ...]:
     """What is to be said of a cluster now: shares of the budget that are spent, when a stopped one is ended, and who does not answer."""
-    said = [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET] if guards.warn else []
+    said = (
+        [text for _, kind, text in ledger.events(row.run_id) if kind == BUDGET]
+        if guards.warn
+        else []
+    )
     due = stopped_until(guards, row)
     if due is not None:
-        said.append(f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill")
+        said.append(
+            f"ended at {iso(due)} (down_after) by a kernel with nbprov; while none runs it stays, and its disk on the bill"
+        )
     return (*said, *missing_notes(ledger, row), *silence_notes(ledger, row))
 
 
@@ -191,7 +219,9 @@ def missing_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     count, there = row.candidate.count, len(ledger.ids_of(row.token))
     if not 0 < there < count or row.state is ClusterState.ENDED:
         return ()
-    latest = next((text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), "")
+    latest = next(
+        (text for _, kind, text in reversed(ledger.events(row.run_id)) if kind == NODE), ""
+    )
     return (f"{there} of {count} machines" + (f": {latest}" if latest else ""),)
 
 
@@ -199,7 +229,9 @@ def guard_notes(guards: Guards) -> list[str]:
     """What nbprov itself watches, and so only while it runs."""
     said = []
     if guards.budget is not None and guards.warn:
-        said.append(f"budget: warns at {', '.join(f'{share:.0%}' for share in guards.warn)}, while a kernel with nbprov runs")
+        said.append(
+            f"budget: warns at {', '.join(f'{share:.0%}' for share in guards.warn)}, while a kernel with nbprov runs"
+        )
     autostop = guards.autostop
     if autostop is not None and autostop.down_after is not None and not autostop.down:
         said.append(

@@ -18,7 +18,14 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, AgentStatus
 
 from .guard_config import STOP, guards_known
-from .outages import ATTEMPT_SECONDS, UNREACHED, UNREACHED_AGAIN, Unreached, answer_of, unreached_words
+from .outages import (
+    ATTEMPT_SECONDS,
+    UNREACHED,
+    UNREACHED_AGAIN,
+    Unreached,
+    answer_of,
+    unreached_words,
+)
 from .outputs_grace import Holding
 
 if TYPE_CHECKING:
@@ -79,7 +86,11 @@ class Enforcing(Holding, ABC):
         except NotFound:  # its adapter is not installed here
             return
         if capabilities.poweroff_ends_bill:
-            if row.cluster_id not in self._asking and not self._is_being_made(row) and self._is_to_look(row):
+            if (
+                row.cluster_id not in self._asking
+                and not self._is_being_made(row)
+                and self._is_to_look(row)
+            ):
                 self._asking.add(row.cluster_id)
                 self._begin(self._look_for_hold(row))
             return
@@ -109,15 +120,22 @@ class Enforcing(Holding, ABC):
         if guards is None:
             return None
         has_hook = guards.autostop is not None and bool(guards.autostop.hook)
-        began = min([i.launched_at for i in ledger.instances(row.token) if i.launched_at] + [row.started])
+        began = min(
+            [i.launched_at for i in ledger.instances(row.token) if i.launched_at] + [row.started]
+        )
         more = LIFETIME_HOOK_SECONDS + HOOK_GRACE if has_hook else 0.0
-        if guards.max_lifetime is not None and self._engine.clock.now() - began >= guards.max_lifetime + more:
+        if (
+            guards.max_lifetime is not None
+            and self._engine.clock.now() - began >= guards.max_lifetime + more
+        ):
             return "terminate", f"lifetime: {short_duration(guards.max_lifetime)} are over"
         if guards.budget is not None:
             spent = ledger.cost(row.run_id)
             # The agent begins its hook while the budget still pays for the reserve: that is the hook's.
             reserve = HOOK_GRACE if has_hook else BUDGET_RESERVE_SECONDS
-            kept_back = max(row.candidate.hourly, ledger.hourly_now(row.token)) * reserve / SECONDS_PER_HOUR
+            kept_back = (
+                max(row.candidate.hourly, ledger.hourly_now(row.token)) * reserve / SECONDS_PER_HOUR
+            )
             if spent + kept_back >= guards.budget:
                 mode = STOP if guards.at_limit == STOP else "terminate"
                 return mode, f"budget: {format_usd(spent)} of {format_usd(guards.budget)} spent"
@@ -125,7 +143,9 @@ class Enforcing(Holding, ABC):
 
     def _is_seen(self, row: ClusterRow) -> bool:
         """Whether this cluster's cloud could be asked of it the last time; else its silence counts for nothing, and the count starts anew."""
-        is_seen = row.candidate.offer.cloud not in self._dark and row.cluster_id not in self._foreign
+        is_seen = (
+            row.candidate.offer.cloud not in self._dark and row.cluster_id not in self._foreign
+        )
         if not is_seen and row.cluster_id in self._unreached:
             self._unreached[row.cluster_id].paused()
         return is_seen
@@ -136,18 +156,24 @@ class Enforcing(Holding, ABC):
             statuses = [status for _, status in told]
             ending = [(agent, status.ending) for agent, status in told if status.ending is not None]
             if trouble is None:
-                self._unreached.setdefault(row.cluster_id, Unreached()).answered(answer_of(statuses, self._engine.clock.elapsed()))
+                self._unreached.setdefault(row.cluster_id, Unreached()).answered(
+                    answer_of(statuses, self._engine.clock.elapsed())
+                )
                 self._notes.over(row, UNREACHED)
             if self._waits(row, told):
                 return
-            if ending and all([await self._hook_is_over(row, agent, due.guard) for agent, due in ending]):
+            if ending and all(
+                [await self._hook_is_over(row, agent, due.guard) for agent, due in ending]
+            ):
                 self._carry_out(row, ending[0][1].mode, ending[0][1].reason)
             elif trouble is not None:
                 self._not_reached(row, trouble, is_active=any(status.active for status in statuses))
         finally:
             self._asking.discard(row.cluster_id)
 
-    async def _statuses(self, row: ClusterRow) -> tuple[list[tuple[AgentClient, AgentStatus]], Exception | None]:
+    async def _statuses(
+        self, row: ClusterRow
+    ) -> tuple[list[tuple[AgentClient, AgentStatus]], Exception | None]:
         """What the agents say, all asked at once, and why one of them, or all, said nothing."""
 
         async def one(agent: AgentClient | None) -> tuple[AgentClient, AgentStatus]:
@@ -161,11 +187,16 @@ class Enforcing(Holding, ABC):
                 live = await self._engine.attach(row.name)
         except Exception as error:  # whatever it is, nobody knows of the machine's idle time
             return [], error
-        answers = await asyncio.gather(*(one(node.agent) for node in live.present), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(one(node.agent) for node in live.present), return_exceptions=True
+        )
         told = [answer for answer in answers if not isinstance(answer, BaseException)]
         if told and len(told) == len(answers):
             return told, None
-        return told, next((a for a in answers if isinstance(a, Exception)), NbprovError("its machines did not answer", code="agent.silent"))
+        return told, next(
+            (a for a in answers if isinstance(a, Exception)),
+            NbprovError("its machines did not answer", code="agent.silent"),
+        )
 
     def _not_reached(self, row: ClusterRow, error: Exception, *, is_active: bool) -> None:
         """Tell of a machine that does not answer, and carry out its idle guard once nobody reached it for long enough."""
@@ -180,14 +211,21 @@ class Enforcing(Holding, ABC):
         silence.failed(now, is_active=is_active or getattr(error, "code", "") == OTHER_RELEASE)
         # What began between the last answer and the silence is not idle, though that answer was.
         if silence.answer is not None and any(
-            clock.now() - job["started"] < now - silence.answer.at for job in ledger.jobs(row.run_id) if job["started"]
+            clock.now() - job["started"] < now - silence.answer.at
+            for job in ledger.jobs(row.run_id)
+            if job["started"]
         ):
             silence.at_work()
         guards = guards_known(ledger, row.run_id)
         autostop = guards.autostop if guards is not None else None
         if silence.is_to_say:
             since = clock.now() - (now - silence.told.first)
-            self._notes.say(row, UNREACHED, unreached_words(row, silence, error, since=since, autostop=autostop), again=UNREACHED_AGAIN)
+            self._notes.say(
+                row,
+                UNREACHED,
+                unreached_words(row, silence, error, since=since, autostop=autostop),
+                again=UNREACHED_AGAIN,
+            )
         due = silence.due(autostop) if autostop is not None else None
         if due is not None and self._notes.is_over_since(row, UNREACHED, silence.ending.span):
             silence.at_work()  # another kernel reaches it
@@ -202,7 +240,9 @@ class Enforcing(Holding, ABC):
             return True
         now = self._engine.clock.elapsed()
         since = self._ending_since.setdefault(row.cluster_id, now)
-        allowed = {"lifetime": LIFETIME_HOOK_SECONDS, "budget": BUDGET_RESERVE_SECONDS}.get(guard, autostop.hook_timeout)
+        allowed = {"lifetime": LIFETIME_HOOK_SECONDS, "budget": BUDGET_RESERVE_SECONDS}.get(
+            guard, autostop.hook_timeout
+        )
         if now - since >= min(allowed, autostop.hook_timeout) + HOOK_GRACE:
             return True
         is_over = False

@@ -34,7 +34,10 @@ def price_whole(ledger: Ledger, row: ClusterRow) -> Micros:
     A machine that is on its way in the place of a lost one is paid for already.
     """
     prices, coming = ledger.last_prices(row.token), ledger.open_replacement(row.token)
-    ids = [*ledger.ids_of(row.token), *([coming.instance_id] if coming is not None and coming.instance_id else [])]
+    ids = [
+        *ledger.ids_of(row.token),
+        *([coming.instance_id] if coming is not None and coming.instance_id else []),
+    ]
     each = row.candidate.offer.hourly
     return sum(prices.get(one, each) for one in ids) + each * max(0, row.candidate.count - len(ids))
 
@@ -48,7 +51,10 @@ def count_price(ledger: Ledger, row: ClusterRow) -> bool:
     if hourly == before:
         return False
     # What was spent until now was spent at the old price.
-    config = {**known[0], "budget": {**budget, "hourly_micros": hourly, "spent_micros": ledger.cost(row.run_id)}}
+    config = {
+        **known[0],
+        "budget": {**budget, "hourly_micros": hourly, "spent_micros": ledger.cost(row.run_id)},
+    }
     with ledger.together():
         ledger.set_guards(row.run_id, row.candidate.count, config)
         words = f"budget: its machines cost {format_usd(hourly)}/h together from now on, {format_usd(before)}/h before"
@@ -84,13 +90,22 @@ class TellingGuards(Enforcing):
 
     async def _tell(self, row: ClusterRow, node: Node, wanted: GuardConfig) -> None:
         # The agent takes the higher of this and its own count: who is told late has counted the old price for too long.
-        spent = max(wanted.spent, self._engine.ledger.cost(row.run_id)) if wanted.limit is not None else wanted.spent
+        spent = (
+            max(wanted.spent, self._engine.ledger.cost(row.run_id))
+            if wanted.limit is not None
+            else wanted.spent
+        )
         try:
             async with asyncio.timeout(TELL_SECONDS):
                 assert node.agent is not None, "only nodes with an agent are told"
                 await node.agent.set_guards(replace(wanted, spent=spent))
             node.told = wanted
         except (CloudError, NbprovError, TimeoutError, OSError) as error:
-            log.info("%s: node %d was not told its guards: %s; told again", row.name, node.instance.node, error)
+            log.info(
+                "%s: node %d was not told its guards: %s; told again",
+                row.name,
+                node.instance.node,
+                error,
+            )
         finally:
             self._telling.discard(id(node))

@@ -94,7 +94,10 @@ class AtWork:
                 return
             first = run.lease_expires if first is None else first
             if run.lease_expires > first:
-                raise ClusterBusy(f"another notebook is at work on {row.name}", hint="%clusters shows what becomes of it; then try again")
+                raise ClusterBusy(
+                    f"another notebook is at work on {row.name}",
+                    hint="%clusters shows what becomes of it; then try again",
+                )
             await asyncio.sleep(max(0.05, min(1.0, run.lease_expires - self._engine.clock.now())))
 
     def _try_lease(self, run_id: str) -> bool:
@@ -123,10 +126,18 @@ class AtWork:
             log.warning("the lease of run %s was not given up and will lapse: %s", run_id, error)
 
     async def _missing(
-        self, cloud: AsyncCloud, row: ClusterRow, machines: list[Instance], asked: Seconds, also: Collection[str] = ()
+        self,
+        cloud: AsyncCloud,
+        row: ClusterRow,
+        machines: list[Instance],
+        asked: Seconds,
+        also: Collection[str] = (),
     ) -> tuple[set[str], set[str]]:
         # A cluster whose ids are not known is missing as a whole or not at all.
-        expected = (*(self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())), *also)
+        expected = (
+            *(self._engine.ledger.ids_of(row.token) or ((row.token,) if not machines else ())),
+            *also,
+        )
         absent = set(expected) - {i.id for i in machines}
         if absent and not await cloud.is_of(row.candidate.account):
             self._foreign.add(row.cluster_id)

@@ -95,12 +95,18 @@ class Lifecycle(Naming):
         current = engine.ledger.cluster_of_run(row.run_id)
         if current is None or current.state is not ClusterState.ENDING:
             raise CannotForget(
-                f"only a cluster that is being ended can be forgotten, and {row.name} is not", hint=f"%nbprov down {row.name}"
+                f"only a cluster that is being ended can be forgotten, and {row.name} is not",
+                hint=f"%nbprov down {row.name}",
             )
         with contextlib.suppress(CloudError):  # no list: then there is nothing against it
-            if [i for i in await cloud.list(engine.ledger.owner) if i.token == row.token and i.state is not InstanceState.GONE]:
+            if [
+                i
+                for i in await cloud.list(engine.ledger.owner)
+                if i.token == row.token and i.state is not InstanceState.GONE
+            ]:
                 raise CannotForget(
-                    f"{cloud.name} lists {row.name} still", hint="its end goes on, and needs no forgetting: %clusters shows it"
+                    f"{cloud.name} lists {row.name} still",
+                    hint="its end goes on, and needs no forgetting: %clusters shows it",
                 )
         ids = ", ".join(engine.ledger.ids_of(row.token)) or f"made with token {row.token}"
         of_account = f" of account {row.candidate.account}" if row.candidate.account else ""
@@ -181,15 +187,23 @@ class Lifecycle(Naming):
             Where it cannot be confirmed that it stopped.
         """
         self.check_stop(row)
-        await asyncio.shield(self._begin(self._stop(self._engine.cloud(row.candidate.offer.cloud), row, reason)))
+        await asyncio.shield(
+            self._begin(self._stop(self._engine.cloud(row.candidate.offer.cloud), row, reason))
+        )
 
     def check_stop(self, row: ClusterRow) -> None:
         """Raise `CannotStop` where a cluster has no stopped state to be in."""
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         if not cloud.capabilities.stop:
-            raise CannotStop(f"{cloud.name} cannot stop a machine", hint=f"end it instead: %nbprov down {row.name}")
+            raise CannotStop(
+                f"{cloud.name} cannot stop a machine",
+                hint=f"end it instead: %nbprov down {row.name}",
+            )
         if row.candidate.offer.market.value == "spot":
-            raise CannotStop(f"{row.name} is spot, and a stopped spot machine may never come back", hint=f"end it: %nbprov down {row.name}")
+            raise CannotStop(
+                f"{row.name} is spot, and a stopped spot machine may never come back",
+                hint=f"end it: %nbprov down {row.name}",
+            )
 
     def can_stop(self, row: ClusterRow) -> bool:
         """Whether it has a stopped state, as far as that can be told here. Any thread."""
@@ -214,11 +228,15 @@ class Lifecycle(Naming):
         await engine.forget(row.run_id)
         await self._reach(cloud, row, InstanceState.STOPPED)
         with engine.ledger.together():
-            if engine.ledger.set_cluster(row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING):
+            if engine.ledger.set_cluster(
+                row.cluster_id, ClusterState.STOPPED, reason, was=ClusterState.STOPPING
+            ):
                 engine.ledger.note(row.run_id, "cluster", f"stopped: {reason}", row.token)
         engine.changed()
 
-    async def start(self, row: ClusterRow, *, spec: Spec | None = None, agreed: bool = False) -> None:
+    async def start(
+        self, row: ClusterRow, *, spec: Spec | None = None, agreed: bool = False
+    ) -> None:
         """Start a stopped cluster; its address may have changed.
 
         Parameters
@@ -240,7 +258,9 @@ class Lifecycle(Naming):
         cloud = self._engine.cloud(row.candidate.offer.cloud)
         await asyncio.shield(self._begin(self._start(cloud, row, spec, agreed)))
 
-    async def _start(self, cloud: AsyncCloud, row: ClusterRow, spec: Spec | None, agreed: bool) -> None:
+    async def _start(
+        self, cloud: AsyncCloud, row: ClusterRow, spec: Spec | None, agreed: bool
+    ) -> None:
         engine = self._engine
         async with self._at_work(row, alone=True):
             self._check_place(row, InstanceState.RUNNING)
@@ -248,9 +268,13 @@ class Lifecycle(Naming):
                 await engine.attach(row.name)
                 return
             candidate = row.candidate
-            if row.state is not ClusterState.STARTING:  # one that a kernel left half-way was agreed to, and may run
+            if (
+                row.state is not ClusterState.STARTING
+            ):  # one that a kernel left half-way was agreed to, and may run
                 candidate = await start_terms(engine.ledger, cloud, row, spec=spec, agreed=agreed)
-            if not engine.ledger.set_cluster(row.cluster_id, ClusterState.STARTING, "you started it"):
+            if not engine.ledger.set_cluster(
+                row.cluster_id, ClusterState.STARTING, "you started it"
+            ):
                 raise self._overtaken(row, InstanceState.RUNNING)
             try:
                 with engine.ledger.together():
@@ -261,10 +285,14 @@ class Lifecycle(Naming):
                 # The agent does not survive a stop, and a machine without one has no guards: no started cluster may stay so.
                 await engine.forget(row.run_id)
                 await engine.attach(row.name)
-                if not engine.ledger.set_cluster(row.cluster_id, ClusterState.RUNNING, "started", was=ClusterState.STARTING):
+                if not engine.ledger.set_cluster(
+                    row.cluster_id, ClusterState.RUNNING, "started", was=ClusterState.STARTING
+                ):
                     self._still(row, InstanceState.RUNNING)
             except Exception as error:
-                await self._undo_start(cloud, row, f"its start failed, and it was stopped again: {error}")
+                await self._undo_start(
+                    cloud, row, f"its start failed, and it was stopped again: {error}"
+                )
                 raise
             engine.ledger.note(row.run_id, "cluster", "started", row.token)
         self._unguarded.discard(row.cluster_id)
@@ -309,11 +337,26 @@ class Lifecycle(Naming):
             machines, gone, unsure = await self._look(cloud, row, end)
             self._still(row, goal)
             if gone or any(i.state in GOING for i in machines):
-                raise CloudError(Failure(Cause.NOT_OFFERED, f"a machine of {row.name} is gone: {reason_of(machines)}".rstrip(": ")))
-            if machines and not unsure and all(i.state is goal and (goal is InstanceState.STOPPED or i.host) for i in machines):
+                raise CloudError(
+                    Failure(
+                        Cause.NOT_OFFERED,
+                        f"a machine of {row.name} is gone: {reason_of(machines)}".rstrip(": "),
+                    )
+                )
+            if (
+                machines
+                and not unsure
+                and all(
+                    i.state is goal and (goal is InstanceState.STOPPED or i.host) for i in machines
+                )
+            ):
                 return
             if self._engine.clock.elapsed() > end:
-                raise CloudError(Failure(Cause.TIMEOUT, f"{row.name} is not {goal.value} after {CONFIRM_SECONDS:g} s"))
+                raise CloudError(
+                    Failure(
+                        Cause.TIMEOUT, f"{row.name} is not {goal.value} after {CONFIRM_SECONDS:g} s"
+                    )
+                )
             ready = [i.id for i in machines if i.state is origin]
             if ready and goal is InstanceState.RUNNING:
                 await cloud.start(ready)
@@ -330,7 +373,9 @@ class Lifecycle(Naming):
             return False
         return True
 
-    async def _look(self, cloud: AsyncCloud, row: ClusterRow, end: Seconds | None = None) -> tuple[list[Instance], set[str], set[str]]:
+    async def _look(
+        self, cloud: AsyncCloud, row: ClusterRow, end: Seconds | None = None
+    ) -> tuple[list[Instance], set[str], set[str]]:
         """This cluster's machines as listed, and the ids that are missing: those surely gone, and those not yet told."""
         clock, pause = self._engine.clock, cloud.capabilities.poll_every
         while True:
@@ -347,7 +392,9 @@ class Lifecycle(Naming):
             else:
                 ours = [i for i in listed if i.token == row.token]
                 self._engine.ledger.seen(ours)
-                current = {i.id for i in self._of_cluster(row, ours)}  # what was lost and is gone may be listed for an hour
+                current = {
+                    i.id for i in self._of_cluster(row, ours)
+                }  # what was lost and is gone may be listed for an hour
                 ours = [i for i in ours if i.id in current or i.state is not InstanceState.GONE]
                 return ours, *await self._missing(cloud, row, ours, asked, self._half_made(row))
 
@@ -373,7 +420,9 @@ class Lifecycle(Naming):
         became = "gone" if current is None else words.get(current.state, current.state.value)
         if current is not None and current.reason.startswith(REPLACED):
             became = "to be ended"
-        text = f"{row.name} is {became} meanwhile" + (f": {current.reason}" if current is not None and current.reason else "")
+        text = f"{row.name} is {became} meanwhile" + (
+            f": {current.reason}" if current is not None and current.reason else ""
+        )
         if goal is InstanceState.STOPPED:
             return CannotStop(text, hint="%clusters shows what became of it")
         return NotFound(text, hint="%clusters shows what became of it", code="cluster.not-found")

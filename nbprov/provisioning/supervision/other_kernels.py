@@ -38,9 +38,16 @@ class Elsewhere:
         for run_id in list(engine.live):
             row = engine.ledger.cluster_of_run(run_id)
             # What this kernel itself does to a cluster sees to its connections.
-            if row is not None and row.state in _LEFT and not engine.lifecycle.is_busy(row.cluster_id):
+            if (
+                row is not None
+                and row.state in _LEFT
+                and not engine.lifecycle.is_busy(row.cluster_id)
+            ):
                 self._forget(run_id)
-        seen = [(row.cluster_id, row.name, row.state, row.reason) for row in engine.ledger.clusters(live_only=True)]
+        seen = [
+            (row.cluster_id, row.name, row.state, row.reason)
+            for row in engine.ledger.clusters(live_only=True)
+        ]
         if seen != self._known:
             self._known = seen
             engine.changed()

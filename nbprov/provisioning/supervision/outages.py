@@ -104,7 +104,9 @@ def standing(events: Events, topic: Topic) -> tuple[Instant, str] | None:
     for at, kind, text in reversed(events):
         if kind == topic.kind and text.startswith(topic.begins):
             return at, text
-        if (kind == topic.kind and text.startswith(topic.over)) or (topic.is_of_run and kind == _CLUSTER):
+        if (kind == topic.kind and text.startswith(topic.over)) or (
+            topic.is_of_run and kind == _CLUSTER
+        ):
             return None
     return None
 
@@ -114,7 +116,9 @@ def silence_notes(ledger: Ledger, row: ClusterRow) -> tuple[str, ...]:
     if row.state is ClusterState.ENDED:
         return ()
     events = ledger.events(row.run_id)
-    topics = (UNASKED, FOREIGN) if row.state is ClusterState.STOPPED else (UNREACHED, UNASKED, FOREIGN)
+    topics = (
+        (UNASKED, FOREIGN) if row.state is ClusterState.STOPPED else (UNREACHED, UNASKED, FOREIGN)
+    )
     return tuple(found[1] for topic in topics if (found := standing(events, topic)) is not None)
 
 
@@ -178,7 +182,12 @@ def answer_of(statuses: Sequence[AgentStatus], at: Seconds) -> Answer:
     idle = [next((g for g in status.guards if g.guard == "idle"), None) for status in statuses]
     left = [guard.left for guard in idle if guard is not None and guard.left is not None]
     mode = next((guard.mode for guard in idle if guard is not None), "")
-    return Answer(at, max(left) if left and len(left) == len(idle) else None, any(status.active for status in statuses), mode)
+    return Answer(
+        at,
+        max(left) if left and len(left) == len(idle) else None,
+        any(status.active for status in statuses),
+        mode,
+    )
 
 
 class Unreached:
@@ -241,7 +250,9 @@ class Unreached:
         if self.ending.count < LEAST_ATTEMPTS or self.ending.span < self.allowed(autostop):
             return None
         before = "and idle before" if self._was_idle else "and not known to be idle before"
-        return self.mode(autostop), f"idle: not reached for {short_duration(self.ending.span)}, {before}"
+        return self.mode(
+            autostop
+        ), f"idle: not reached for {short_duration(self.ending.span)}, {before}"
 
     def mode(self, autostop: Autostop) -> str:
         """What the idle guard does: `stop` or `terminate`."""
@@ -250,7 +261,9 @@ class Unreached:
 
     @property
     def _was_idle(self) -> bool:
-        return self.answer is not None and not self.answer.is_active and self.answer.left is not None
+        return (
+            self.answer is not None and not self.answer.is_active and self.answer.left is not None
+        )
 
 
 class Unasked:
@@ -268,7 +281,9 @@ class Unasked:
             The account was refused, which does not pass by itself.
         """
         self._rounds.failed(now)
-        return self._rounds.count >= REFUSED_ROUNDS and (is_refusal or self._rounds.span >= SILENCE_SAID)
+        return self._rounds.count >= REFUSED_ROUNDS and (
+            is_refusal or self._rounds.span >= SILENCE_SAID
+        )
 
     @property
     def span(self) -> Seconds:
@@ -309,7 +324,9 @@ class Notes:
         try:
             if standing(self._ledger.events(row.run_id), topic) is None:
                 return
-            with self._ledger.together():  # looked at again inside the change: each kernel that sees the end would note it
+            with (
+                self._ledger.together()
+            ):  # looked at again inside the change: each kernel that sees the end would note it
                 if standing(self._ledger.events(row.run_id), topic) is None:
                     return
                 self._ledger.note(row.run_id, topic.kind, topic.over, row.token)
@@ -321,7 +338,10 @@ class Notes:
     def is_over_since(self, row: ClusterRow, topic: Topic, seconds: Seconds) -> bool:
         """Whether any kernel noted the end of such a silence in the last `seconds`."""
         events = self._ledger.events(row.run_id)
-        return any(k == topic.kind and t.startswith(topic.over) and self._clock.now() - at <= seconds for at, k, t in events)
+        return any(
+            k == topic.kind and t.startswith(topic.over) and self._clock.now() - at <= seconds
+            for at, k, t in events
+        )
 
     def keep(self, cluster_ids: Collection[str]) -> None:
         """Forget all other clusters."""
@@ -347,10 +367,19 @@ def why(error: BaseException) -> str:
         return short(error.failure.sentence())
     if isinstance(error, NbprovError):
         return short(error.message)
-    return short(str(error)) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+    return short(str(error)) or (
+        "no answer in time" if isinstance(error, TimeoutError) else type(error).__name__
+    )
 
 
-def unreached_words(row: ClusterRow, silence: Unreached, error: BaseException, *, since: Instant, autostop: Autostop | None) -> str:
+def unreached_words(
+    row: ClusterRow,
+    silence: Unreached,
+    error: BaseException,
+    *,
+    since: Instant,
+    autostop: Autostop | None,
+) -> str:
     """What is said of a machine that does not answer, behind `UNREACHED.begins`.
 
     Parameters
@@ -367,7 +396,9 @@ def unreached_words(row: ClusterRow, silence: Unreached, error: BaseException, *
         verb = "stopped" if silence.mode(autostop) == "stop" else "ended"
         rest = short_duration(max(0.0, silence.allowed(autostop) - silence.ending.span))
         words += f"; left so, it is {verb} by this kernel in {rest}"
-    return f"{words}; it costs {format_usd(row.candidate.hourly)}/h; %nbprov down {row.name} ends it"
+    return (
+        f"{words}; it costs {format_usd(row.candidate.hourly)}/h; %nbprov down {row.name} ends it"
+    )
 
 
 def unasked_words(row: ClusterRow, error: BaseException, since: Instant) -> str:

@@ -61,7 +61,11 @@ class Holding(AtWork):
 
     def _waits(self, row: ClusterRow, told: Told) -> bool:
         """Whether machines of a cluster wait for their outputs; then these are being taken. A wait without end counts as none."""
-        left = [status.ending.hold_left for _, status in told if status.ending is not None and status.ending.hold_left is not None]
+        left = [
+            status.ending.hold_left
+            for _, status in told
+            if status.ending is not None and status.ending.hold_left is not None
+        ]
         if told and all(status.ending is None for _, status in told):
             self._held.pop(row.cluster_id, None)
         if not left or self._engine.take_outputs is None:
@@ -71,7 +75,9 @@ class Holding(AtWork):
             return False
         task = self._taking.get(row.cluster_id)
         if task is None or task.done():
-            self._taking[row.cluster_id] = self._begin(self._take(row, told, min(HOLD_SECONDS, *left)))
+            self._taking[row.cluster_id] = self._begin(
+                self._take(row, told, min(HOLD_SECONDS, *left))
+            )
         return True
 
     async def _take(self, row: ClusterRow, told: Told, seconds: Seconds) -> None:
@@ -121,7 +127,11 @@ class Holding(AtWork):
     def _may_end(self, row: ClusterRow) -> bool:
         """Whether a cluster that is due by the ledger alone may be ended now: once, and for a short time, its outputs are tried for first."""
         # Where the machine waited for them, their time is over.
-        if row.cluster_id in self._held or self._engine.take_outputs is None or not hold_known(self._engine.ledger, row.run_id):
+        if (
+            row.cluster_id in self._held
+            or self._engine.take_outputs is None
+            or not hold_known(self._engine.ledger, row.run_id)
+        ):
             return True
         if row.cluster_id not in self._late:
             self._late[row.cluster_id] = self._begin(self._try_late(row))

@@ -115,7 +115,9 @@ class Tidying:
         if cloud is None:
             return Tidied()
         self._looked[name] = self._engine.clock.elapsed()
-        over = ledger.side_over(name)  # read before: what the list lacks of these launches was not left, or is gone
+        over = ledger.side_over(
+            name
+        )  # read before: what the list lacks of these launches was not left, or is gone
         listed = await self._listed(cloud)
         ledger.side_seen(name, listed, over, unseen=await self._of_other_accounts(cloud, listed))
         self._watch_late(name)
@@ -126,21 +128,35 @@ class Tidying:
 
     async def _listed(self, cloud: AsyncCloud) -> list[SideObject]:
         try:
-            return [o for o in await cloud.side_objects(self._engine.ledger.owner) if o.cloud == cloud.name]
+            return [
+                o
+                for o in await cloud.side_objects(self._engine.ledger.owner)
+                if o.cloud == cloud.name
+            ]
         except CloudError as error:
             # Who may not list them may not have made any: a key with fewer rights, which is asked at every look.
-            if error.failure.cause is Cause.PERMISSION and not self._engine.ledger.side_objects(cloud.name):
+            if error.failure.cause is Cause.PERMISSION and not self._engine.ledger.side_objects(
+                cloud.name
+            ):
                 return []
             raise
 
-    async def _of_other_accounts(self, cloud: AsyncCloud, listed: Collection[SideObject]) -> set[str]:
+    async def _of_other_accounts(
+        self, cloud: AsyncCloud, listed: Collection[SideObject]
+    ) -> set[str]:
         """Launches whose account is another than the one that was listed: what a list of that one lacks is not gone."""
         shown = {thing.token for thing in listed}
-        accounts = {token: account for token, account in self._engine.ledger.side_accounts(cloud.name).items() if token not in shown}
+        accounts = {
+            token: account
+            for token, account in self._engine.ledger.side_accounts(cloud.name).items()
+            if token not in shown
+        }
         foreign = {account for account in {*accounts.values()} if not await cloud.is_of(account)}
         if foreign:
             log.info(
-                "%s: what lies beside the machines of %s is not looked for: other credentials are in use", cloud.name, ", ".join(foreign)
+                "%s: what lies beside the machines of %s is not looked for: other credentials are in use",
+                cloud.name,
+                ", ".join(foreign),
             )
         return {token for token, account in accounts.items() if account in foreign}
 
@@ -190,7 +206,11 @@ class Tidying:
             elif found is not None and found.is_done:
                 break
             elif clock.elapsed() > end:
-                log.warning("%s: left beside its machines until the next load: %s", name, words(self.left(name)))
+                log.warning(
+                    "%s: left beside its machines until the next load: %s",
+                    name,
+                    words(self.left(name)),
+                )
                 break
             await asyncio.sleep(pause if found is None or found.asked else MOST_PAUSE)
             pause = min(MOST_PAUSE, pause * 2)
@@ -243,7 +263,9 @@ class Tidying:
                 log.warning("%s: machines that no launch is known to have made: %s", name, report)
                 self._engine.changed()
         except (CloudError, NbprovError) as error:
-            log.info("%s: whether there are machines that are nobody's: %s; looked at again", name, error)
+            log.info(
+                "%s: whether there are machines that are nobody's: %s; looked at again", name, error
+            )
         except Exception:
             log.exception("%s: whether there are machines that are nobody's; looked at again", name)
         else:
@@ -262,4 +284,8 @@ class Tidying:
 
 def words(rows: list[SideRow]) -> str:
     """Side objects in a line: what, where, and why they are there still."""
-    return "; ".join(f"{r.object.kind} {r.object.id} in {r.object.region}" + (f" ({r.reason})" if r.reason else "") for r in rows)
+    return "; ".join(
+        f"{r.object.kind} {r.object.id} in {r.object.region}"
+        + (f" ({r.reason})" if r.reason else "")
+        for r in rows
+    )

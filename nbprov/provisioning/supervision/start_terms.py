@@ -15,7 +15,14 @@ from nbprov.provisioning.run.requote import beyond_agreed, quoted
 from .guard_config import check_budget, guard_config, guards_from, guards_known, hold_known, kept
 
 
-async def start_terms(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, *, spec: Spec | None = None, agreed: bool = False) -> Candidate:
+async def start_terms(
+    ledger: Ledger,
+    cloud: AsyncCloud,
+    row: ClusterRow,
+    *,
+    spec: Spec | None = None,
+    agreed: bool = False,
+) -> Candidate:
     """The cluster's candidate at the price of now, once nothing forbids to pay it. The guards for it are written down.
 
     Parameters
@@ -50,12 +57,25 @@ async def start_terms(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, *, spe
     return candidate
 
 
-def _write_guards(ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate: Candidate, guards: Guards) -> None:
+def _write_guards(
+    ledger: Ledger, cloud: AsyncCloud, row: ClusterRow, candidate: Candidate, guards: Guards
+) -> None:
     # Before the start: an agent that comes up with a budget that was spent would end the machine before it could be told of another.
     hold = hold_known(ledger, row.run_id)
-    stored = kept(guard_config(guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id), hold=hold), guards)
+    stored = kept(
+        guard_config(
+            guards, cloud.capabilities, candidate, spent=ledger.cost(row.run_id), hold=hold
+        ),
+        guards,
+    )
     known = ledger.guard(row.run_id)
-    counted = known[0].get("budget", {}).get("hourly_micros", row.candidate.hourly) if known is not None else row.candidate.hourly
-    if candidate.hourly == row.candidate.hourly == counted and guards_from(stored) == guards_known(ledger, row.run_id):
+    counted = (
+        known[0].get("budget", {}).get("hourly_micros", row.candidate.hourly)
+        if known is not None
+        else row.candidate.hourly
+    )
+    if candidate.hourly == row.candidate.hourly == counted and guards_from(stored) == guards_known(
+        ledger, row.run_id
+    ):
         return
     ledger.set_guards(row.run_id, candidate.count, stored)

@@ -21,7 +21,12 @@ log = logging.getLogger("nbprov.lifecycle")
 LEFT_AGAIN: Seconds = 24 * 3600.0
 """Outputs on a stopped disk are told of again so often: whoever looks once a day knows the date."""
 
-LEFT = Topic("outputs-left", "its outputs are on its disk alone", "its outputs are not on its disk alone any more", is_of_run=True)
+LEFT = Topic(
+    "outputs-left",
+    "its outputs are on its disk alone",
+    "its outputs are not on its disk alone any more",
+    is_of_run=True,
+)
 
 NOT_BROUGHT = "not brought"
 """How the event begins of outputs for whose sake a stopped cluster could not be started: that is tried once."""
@@ -44,7 +49,11 @@ class SecondClock(Intents):
             self._notes.say(row, LEFT, left_words(row, due, is_tried=is_tried), again=LEFT_AGAIN)
         if row.candidate.offer.cloud in self._dark or row.cluster_id in self._foreign:
             return  # it could neither be started nor ended
-        if engine.clock.now() < due or self._busy[row.cluster_id] or not self._try_lease(row.run_id):
+        if (
+            engine.clock.now() < due
+            or self._busy[row.cluster_id]
+            or not self._try_lease(row.run_id)
+        ):
             return
         reason = f"it was stopped for {short_duration(engine.clock.now() - (row.confirmed or 0.0))} (down_after)"
         lost = "; its outputs, which were on its disk alone, went with it" if is_tried else ""
@@ -52,7 +61,9 @@ class SecondClock(Intents):
             self.asked.add(row.cluster_id)
             self._begin(self._bring_and_end(row, reason))
         # Only what is stopped still: whoever started it a moment ago wants it.
-        elif engine.ledger.set_cluster(row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED):
+        elif engine.ledger.set_cluster(
+            row.cluster_id, ClusterState.ENDING, reason + lost, was=ClusterState.STOPPED
+        ):
             self._begin(self.down(row, reason + lost))
 
     async def _bring_and_end(self, row: ClusterRow, reason: str) -> None:
@@ -64,13 +75,27 @@ class SecondClock(Intents):
                 await self.start(row)
                 now = ledger.cluster_by_id(row.cluster_id)
                 # Whoever started it meanwhile joined this start; other kernels were told that it is in use.
-                if now is not None and row.cluster_id not in self.wanted_again and self.ask(now, ASKED, reason):
+                if (
+                    now is not None
+                    and row.cluster_id not in self.wanted_again
+                    and self.ask(now, ASKED, reason)
+                ):
                     await self._go_on_ending(now, outputs=True)
         except (CloudError, NbprovError) as error:
             told = error.message if isinstance(error, NbprovError) else error.failure.sentence()
-            ledger.note(row.run_id, LEFT.kind, f"{NOT_BROUGHT}: it could not be started for its outputs: {short(told)}", row.token)
+            ledger.note(
+                row.run_id,
+                LEFT.kind,
+                f"{NOT_BROUGHT}: it could not be started for its outputs: {short(told)}",
+                row.token,
+            )
             # Written anew, its while begins anew.
-            ledger.set_cluster(row.cluster_id, ClusterState.STOPPED, f"{NOT_BROUGHT}: its outputs; {short(told)}", was=ClusterState.STOPPED)
+            ledger.set_cluster(
+                row.cluster_id,
+                ClusterState.STOPPED,
+                f"{NOT_BROUGHT}: its outputs; {short(told)}",
+                was=ClusterState.STOPPED,
+            )
             self._engine.changed()
         finally:
             self.asked.discard(row.cluster_id)
@@ -96,7 +121,9 @@ def left_note(ledger: Ledger, row: ClusterRow) -> str:
     guards = guards_known(ledger, row.run_id)
     due = stopped_until(guards, row) if guards is not None else None
     if due is None:
-        return f"on its disk alone: %nbprov start {row.name} and %nbprov outputs {row.name} bring them"
+        return (
+            f"on its disk alone: %nbprov start {row.name} and %nbprov outputs {row.name} bring them"
+        )
     return f"{LEFT.begins}{left_words(row, due, is_tried=was_tried(ledger, row))}"
 
 

@@ -187,7 +187,10 @@ class Link:
         finally:
             self._answers.pop(number, None)
         if frame.get("error"):
-            raise AgentError(word(str(frame["error"]["message"])), code=f"agent.{word(str(frame['error']['code']))}")
+            raise AgentError(
+                word(str(frame["error"]["message"])),
+                code=f"agent.{word(str(frame['error']['code']))}",
+            )
         return frame
 
     async def close(self) -> None:

@@ -69,7 +69,9 @@ class _Subscription:
 
 def _no_answer(deadline: Seconds) -> AgentError:
     return AgentError(
-        f"the agent on the machine did not answer within {deadline:g} s", hint="the line may be down; try again", code="agent.timeout"
+        f"the agent on the machine did not answer within {deadline:g} s",
+        hint="the line may be down; try again",
+        code="agent.timeout",
     )
 
 
@@ -130,7 +132,9 @@ class AgentClient:
             print(output.text, end="")
     """
 
-    def __init__(self, connection: Connection, config: AgentConfig, reconnect: Reconnect | None) -> None:
+    def __init__(
+        self, connection: Connection, config: AgentConfig, reconnect: Reconnect | None
+    ) -> None:
         self.connection, self.config = connection, config
         self._reconnect = reconnect if reconnect is not None else self._reopen
         self._link: Link | None = None
@@ -141,7 +145,9 @@ class AgentClient:
         """Called when the agent says that its guards end the machine now; nobody is called while the line is down."""
 
     @classmethod
-    async def start(cls, connection: Connection, config: AgentConfig, *, reconnect: Reconnect | None = None) -> AgentClient:
+    async def start(
+        cls, connection: Connection, config: AgentConfig, *, reconnect: Reconnect | None = None
+    ) -> AgentClient:
         """Install the agent if its file differs, start it if it does not run, and wait for its hello. The client takes over the connection.
 
         Parameters
@@ -167,7 +173,8 @@ class AgentClient:
         except TimeoutError:
             await client.close()
             raise AgentError(
-                f"the agent on the machine did not answer within {config.start_seconds:g} s", code="agent.start-timeout"
+                f"the agent on the machine did not answer within {config.start_seconds:g} s",
+                code="agent.start-timeout",
             ) from None
         except BaseException:
             await client.close()
@@ -247,7 +254,9 @@ class AgentClient:
             await asyncio.sleep(pause)
             pause = min(pause * 1.7, LAST_PAUSE)
 
-    async def _ask(self, op: str, *, deadline: Seconds = REQUEST_SECONDS, **fields: Any) -> dict[str, Any]:
+    async def _ask(
+        self, op: str, *, deadline: Seconds = REQUEST_SECONDS, **fields: Any
+    ) -> dict[str, Any]:
         """Ask, and ask again over a new line if the old one broke: every operation may be repeated."""
         try:
             async with asyncio.timeout(deadline):
@@ -273,7 +282,9 @@ class AgentClient:
                 # Followers wake up on this and make a new line.
                 self.connection.abort()
 
-    async def _follow(self, id: str, since: int, begun: _Subscription | None = None) -> AsyncIterator[Output]:
+    async def _follow(
+        self, id: str, since: int, begun: _Subscription | None = None
+    ) -> AsyncIterator[Output]:
         is_over = False
         while True:
             at = begun or _Subscription(await self._linked())
@@ -302,11 +313,28 @@ class AgentClient:
             for tell in tuple(self.on_ending):
                 tell()
 
-    async def _start(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> dict[str, Any]:
-        return await self._ask("start", task=id or uuid.uuid4().hex, kind=kind, code=code, **environment_fields(env), **more)
+    async def _start(
+        self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any
+    ) -> dict[str, Any]:
+        return await self._ask(
+            "start",
+            task=id or uuid.uuid4().hex,
+            kind=kind,
+            code=code,
+            **environment_fields(env),
+            **more,
+        )
 
     async def _start_followed(
-        self, kind: str, code: str, id: str, env: Environment | None, *, deadline: Seconds, follow: bool, **more: Any
+        self,
+        kind: str,
+        code: str,
+        id: str,
+        env: Environment | None,
+        *,
+        deadline: Seconds,
+        follow: bool,
+        **more: Any,
     ) -> tuple[dict[str, Any], _Subscription | None]:
         """Start a task and follow it in one request, where that is wanted: a round trip less before its output comes."""
         if not follow:
@@ -318,7 +346,13 @@ class AgentClient:
                     at = _Subscription(await self._linked())
                     try:
                         answer = await at.link.ask(
-                            "start", task=id, kind=kind, code=code, **environment_fields(env), follow=at.name, **more
+                            "start",
+                            task=id,
+                            kind=kind,
+                            code=code,
+                            **environment_fields(env),
+                            follow=at.name,
+                            **more,
                         )
                         break
                     except LinkLost:
@@ -334,7 +368,9 @@ class AgentClient:
         at.end()  # it was started by an earlier request whose answer was lost, or the agent is an older one
         return answer, None
 
-    async def _begin(self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any) -> Following:
+    async def _begin(
+        self, kind: str, code: str, id: str | None, env: Environment | None, **more: Any
+    ) -> Following:
         answer, at = await self._start_followed(kind, code, id or uuid.uuid4().hex, env, **more)
         following = Following(self, understood(TaskInfo.of, answer.get("task")).id)
         following._begun = at
@@ -358,7 +394,11 @@ class AgentClient:
     def lost_jobs(self) -> tuple[str, ...]:
         """Ids of the jobs that were cut off when this machine, or its agent, stopped the last time."""
         found = self._link.hello.get("lost") if self._link is not None else None
-        return tuple(str(one)[:64] for one in found if str(one).isprintable()) if isinstance(found, list) else ()
+        return (
+            tuple(str(one)[:64] for one in found if str(one).isprintable())
+            if isinstance(found, list)
+            else ()
+        )
 
     async def status(self) -> AgentStatus:
         """What the agent says of itself and its machine."""
@@ -405,7 +445,10 @@ class AgentClient:
         AgentError
             `agent.unknown-op` from an agent of an older release; `agent.gang` where the machine cannot listen at its address.
         """
-        await self._ask("gang", config={"rank": rank, "nodes": [list(node) for node in nodes], "secret": secret.hex()})
+        await self._ask(
+            "gang",
+            config={"rank": rank, "nodes": [list(node) for node in nodes], "secret": secret.hex()},
+        )
 
     async def gang(self) -> tuple[PeerState, ...]:
         """The other machines of the cluster, as far as this one has heard of them."""
@@ -443,7 +486,9 @@ class AgentClient:
             How many cores such a one uses while it waits: they are no activity either.
         """
         more = {"service": True, "rest": rest} if service else {}
-        answer = await self._start("job", script, id, env, name=name, cwd=cwd, after=list(after), **more)
+        answer = await self._start(
+            "job", script, id, env, name=name, cwd=cwd, after=list(after), **more
+        )
         return understood(TaskInfo.of, answer.get("task"))
 
     async def submit_job(
@@ -528,13 +573,17 @@ class AgentClient:
         """The output of a job, a shell or a cell after number `since`: what is kept, then what comes, to its end."""
         return Following(self, id, since)
 
-    async def cancel_job(self, id: str, *, nonce: str | None = None, deadline: Seconds = REQUEST_SECONDS) -> TaskInfo:
+    async def cancel_job(
+        self, id: str, *, nonce: str | None = None, deadline: Seconds = REQUEST_SECONDS
+    ) -> TaskInfo:
         """Ask a job, a shell or a cell to end: SIGTERM to its process group, SIGKILL after 5 s; a cell is interrupted. Its end comes as output.
 
         With `nonce` only a job of that submission is ended, and no other that has its id.
         """
         more = {} if nonce is None else {"nonce": nonce}
-        return understood(TaskInfo.of, (await self._ask("cancel", deadline=deadline, task=id, **more)).get("task"))
+        return understood(
+            TaskInfo.of, (await self._ask("cancel", deadline=deadline, task=id, **more)).get("task")
+        )
 
     async def shell(
         self,
@@ -555,7 +604,9 @@ class AgentClient:
         nbprov itself asks for and reads, and a secret called `python` would spoil.
         """
         own = {"silent": silent, "verbatim": verbatim}
-        return await self._begin("shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, **own)
+        return await self._begin(
+            "shell", command, id, env, deadline=deadline, follow=follow, name=name, cwd=cwd, **own
+        )
 
     # -- cells
 
@@ -592,7 +643,18 @@ class AgentClient:
             It prints data, in which short secrets are not looked for.
         """
         own = {"silent": silent, "verbatim": verbatim}
-        return await self._begin("cell", code, id, env, deadline=deadline, follow=follow, name=kernel, kernel=kernel, cwd=cwd, **own)
+        return await self._begin(
+            "cell",
+            code,
+            id,
+            env,
+            deadline=deadline,
+            follow=follow,
+            name=kernel,
+            kernel=kernel,
+            cwd=cwd,
+            **own,
+        )
 
     # -- variables on their way
 
@@ -607,7 +669,9 @@ class AgentClient:
             `agent.no-room`, `agent.boxes-full`; `agent.unknown-op` from an agent of an earlier release.
         """
         text = binascii.b2a_base64(data, newline=False).decode("ascii")
-        answer = await self._ask("put", deadline=RECONNECT_SECONDS, box=box, offset=offset, data=text)
+        answer = await self._ask(
+            "put", deadline=RECONNECT_SECONDS, box=box, offset=offset, data=text
+        )
         return understood(lambda told: (int(told["size"]), str(told["path"])), answer)
 
     async def get(self, box: str, offset: int, size: int) -> bytes:
@@ -618,7 +682,9 @@ class AgentClient:
         AgentError
             `agent.no-box`, if it is not there any more.
         """
-        answer = await self._ask("get", deadline=RECONNECT_SECONDS, box=box, offset=offset, size=size)
+        answer = await self._ask(
+            "get", deadline=RECONNECT_SECONDS, box=box, offset=offset, size=size
+        )
         data = understood(lambda told: binascii.a2b_base64(told["data"]), answer)
         if len(data) > size:
             raise foul("more than was asked for")
@@ -628,13 +694,19 @@ class AgentClient:
         """Remove a box from the machine."""
         await self._ask("drop", deadline=RECONNECT_SECONDS, box=box)
 
-    async def complete(self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
+    async def complete(
+        self, code: str, cursor: int, kernel: str = "main", *, deadline: Seconds
+    ) -> dict[str, Any]:
         """What an idle kernel offers at a cursor, as Jupyter's `complete_reply` has it; empty where it cannot tell now. Opens no connection."""
         return await self._ask_kernel("complete", deadline, code=code, cursor=cursor, kernel=kernel)
 
-    async def inspect(self, code: str, cursor: int, detail: int = 0, kernel: str = "main", *, deadline: Seconds) -> dict[str, Any]:
+    async def inspect(
+        self, code: str, cursor: int, detail: int = 0, kernel: str = "main", *, deadline: Seconds
+    ) -> dict[str, Any]:
         """What an idle kernel knows of the name at a cursor, as Jupyter's `inspect_reply` has it, as text; else as `complete`."""
-        return await self._ask_kernel("inspect", deadline, code=code, cursor=cursor, detail=detail, kernel=kernel)
+        return await self._ask_kernel(
+            "inspect", deadline, code=code, cursor=cursor, detail=detail, kernel=kernel
+        )
 
     async def _ask_kernel(self, question: str, deadline: Seconds, **about: Any) -> dict[str, Any]:
         link = self._link

@@ -29,7 +29,15 @@ LATEST = 253_402_300_000.0
 LONGEST_WORD = 2000
 """Characters of a reason, a name or a version that are shown."""
 
-_UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError)
+_UNREADABLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
 
 
 class AgentError(RemoteError):
@@ -57,7 +65,11 @@ def pack(frame: Mapping[str, Any]) -> bytes:
     """
     body = json.dumps(frame, separators=(",", ":")).encode()
     if len(body) > FRAME_LIMIT:
-        raise AgentError(f"{len(body) >> 20} MB in one message are too many", hint="copy large data as files", code="agent.too-large")
+        raise AgentError(
+            f"{len(body) >> 20} MB in one message are too many",
+            hint="copy large data as files",
+            code="agent.too-large",
+        )
     return struct.pack(">I", len(body)) + body
 
 
@@ -88,7 +100,9 @@ def unpack(body: bytes) -> dict[str, Any]:
         raise foul("a message that is no object")
     if "re" in frame:
         error = frame.get("error")
-        is_good = isinstance(frame["re"], int) and (error is None or (isinstance(error, dict) and {"code", "message"} <= error.keys()))
+        is_good = isinstance(frame["re"], int) and (
+            error is None or (isinstance(error, dict) and {"code", "message"} <= error.keys())
+        )
         if not is_good:
             raise foul("an answer without its number or its words")
     elif not isinstance(frame.get("ev"), str):
@@ -105,14 +119,24 @@ def _check_output(frame: Mapping[str, Any]) -> None:
     if not isinstance(frame.get("follow"), str) or not isinstance(entries, list):
         raise foul("output that belongs to nothing")
     for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("k"), str) or not isinstance(entry.get("content", {}), dict):
+        if (
+            not isinstance(entry, dict)
+            or not isinstance(entry.get("k"), str)
+            or not isinstance(entry.get("content", {}), dict)
+        ):
             raise foul("an output without a kind")
-        if type(entry.get("n")) is not int or not 0 < entry["n"] < GREATEST_NUMBER or not isinstance(entry.get("t"), (int, float)):
+        if (
+            type(entry.get("n")) is not int
+            or not 0 < entry["n"] < GREATEST_NUMBER
+            or not isinstance(entry.get("t"), (int, float))
+        ):
             raise foul("an output without its number")
 
 
 def _check_hello(frame: Mapping[str, Any]) -> None:
-    if not all(isinstance(frame.get(name), str) for name in ("hash", "version")) or not isinstance(frame.get("protocol"), int):
+    if not all(isinstance(frame.get(name), str) for name in ("hash", "version")) or not isinstance(
+        frame.get("protocol"), int
+    ):
         raise foul("a greeting without its version")
 
 
@@ -158,6 +182,10 @@ def instant(value: object) -> float:
 
 def number(value: object) -> float:
     """A finite number; TypeError where it is none."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, (int, float))
+        or not abs(value) < float("inf")
+    ):
         raise TypeError("a number is expected")
     return float(value)

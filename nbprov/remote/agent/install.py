@@ -65,10 +65,16 @@ def _check_python(found: str, name: str) -> None:
     words = found.split()
     wanted = ".".join(map(str, OLDEST_PYTHON))
     if len(words) != 2 or not all(word.isdigit() for word in words):
-        raise RemoteError(f"the machine has no {name}", hint=f"choose an image with Python {wanted} or later", code="remote.no-python")
+        raise RemoteError(
+            f"the machine has no {name}",
+            hint=f"choose an image with Python {wanted} or later",
+            code="remote.no-python",
+        )
     if (int(words[0]), int(words[1])) < OLDEST_PYTHON:
         raise RemoteError(
-            f"the machine's {name} is {'.'.join(words)}", hint=f"choose an image with Python {wanted} or later", code="remote.old-python"
+            f"the machine's {name} is {'.'.join(words)}",
+            hint=f"choose an image with Python {wanted} or later",
+            code="remote.old-python",
         )
 
 

@@ -62,7 +62,15 @@ class GuardConfig:
     hold_seconds: Seconds = 0.0
 
     @classmethod
-    def of(cls, guards: Guards, *, poweroff: str, hourly: Micros = 0, spent: Micros = 0, hold: Seconds = 0.0) -> GuardConfig:
+    def of(
+        cls,
+        guards: Guards,
+        *,
+        poweroff: str,
+        hourly: Micros = 0,
+        spent: Micros = 0,
+        hold: Seconds = 0.0,
+    ) -> GuardConfig:
         """The configuration that follows from a spec's guards.
 
         Parameters
@@ -98,12 +106,20 @@ class GuardConfig:
         >>> GuardConfig("sudo poweroff", max_lifetime_seconds=3600.0, limit=9, spent=2).later(600.0, 5).max_lifetime_seconds
         3000.0
         """
-        left = None if self.max_lifetime_seconds is None else max(1.0, self.max_lifetime_seconds - seconds)
+        left = (
+            None
+            if self.max_lifetime_seconds is None
+            else max(1.0, self.max_lifetime_seconds - seconds)
+        )
         return replace(self, max_lifetime_seconds=left, spent=max(self.spent, spent))
 
     def to_json(self) -> dict[str, Any]:
         """The form the agent takes."""
-        config: dict[str, Any] = {"poweroff": self.poweroff, "wait_for": self.wait_for, "mode": self.mode}
+        config: dict[str, Any] = {
+            "poweroff": self.poweroff,
+            "wait_for": self.wait_for,
+            "mode": self.mode,
+        }
         if self.idle_seconds is not None:
             config["idle_seconds"] = self.idle_seconds
         if self.hook:
@@ -111,7 +127,11 @@ class GuardConfig:
         if self.max_lifetime_seconds is not None:
             config["max_lifetime_seconds"] = self.max_lifetime_seconds
         if self.limit is not None:
-            amounts = {"hourly_micros": self.hourly, "limit_micros": self.limit, "spent_micros": self.spent}
+            amounts = {
+                "hourly_micros": self.hourly,
+                "limit_micros": self.limit,
+                "spent_micros": self.spent,
+            }
             config["budget"] = amounts | {"reserve_seconds": self.reserve_seconds}
             if self.limit_mode != "terminate":
                 config["budget"]["mode"] = self.limit_mode
@@ -130,12 +150,21 @@ class GuardConfig:
         True
         """
         budget = config.get("budget", {})
-        amounts = {"hourly": "hourly_micros", "limit": "limit_micros", "spent": "spent_micros", "reserve_seconds": "reserve_seconds"}
+        amounts = {
+            "hourly": "hourly_micros",
+            "limit": "limit_micros",
+            "spent": "spent_micros",
+            "reserve_seconds": "reserve_seconds",
+        }
         amounts["limit_mode"] = "mode"
         return cls(
             **{name: config[name] for name in cls.__dataclass_fields__ if name in config},
             **{name: budget[key] for name, key in amounts.items() if key in budget},
-            **{key: value for key, value in config.get("outputs", {}).items() if key == "hold_seconds"},
+            **{
+                key: value
+                for key, value in config.get("outputs", {}).items()
+                if key == "hold_seconds"
+            },
         )
 
 
@@ -190,9 +219,13 @@ class Output:
         """Read a journal entry."""
         content = entry.get("content")
         if content is None:
-            content = {key: value for key, value in entry.items() if key not in ("n", "t", "k", "text")}
+            content = {
+                key: value for key, value in entry.items() if key not in ("n", "t", "k", "text")
+            }
         text = entry.get("text", content.get("text", ""))
-        return cls(entry["n"], entry["t"], entry["k"], text if isinstance(text, str) else "", content)
+        return cls(
+            entry["n"], entry["t"], entry["k"], text if isinstance(text, str) else "", content
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +376,11 @@ class AgentStatus:
                 word(row["state"]),
                 int(number(row["cells"])),
                 int(number(row["queued"])),
-                {word(k): word(str(v)) for k, v in row.items() if k not in ("state", "cells", "queued")},
+                {
+                    word(k): word(str(v))
+                    for k, v in row.items()
+                    if k not in ("state", "cells", "queued")
+                },
             )
             for name, row in data["kernels"].items()
         ]
@@ -384,7 +421,13 @@ def _share(value: object) -> str | float | None:
 
 def guard_state(data: Mapping[str, Any]) -> GuardState:
     """Read one guard of the agent's answer."""
-    return GuardState(word(data["guard"]), _moment(data["left"]), word(data["mode"]), word(data["reason"]), _moment(data.get("hold_left")))
+    return GuardState(
+        word(data["guard"]),
+        _moment(data["left"]),
+        word(data["mode"]),
+        word(data["reason"]),
+        _moment(data.get("hold_left")),
+    )
 
 
 def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:
@@ -394,14 +437,23 @@ def guard_states(rows: Iterable[Mapping[str, Any]]) -> tuple[GuardState, ...]:
 
 def peer_states(rows: Iterable[Mapping[str, Any]]) -> tuple[PeerState, ...]:
     """Read what an agent says of the other machines."""
-    return tuple(PeerState(int(number(row["node"])), _moment(row["heard"]), _moment(row["idle"])) for row in rows)
+    return tuple(
+        PeerState(int(number(row["node"])), _moment(row["heard"]), _moment(row["idle"]))
+        for row in rows
+    )
 
 
 def plain_environment(env: Environment | None) -> dict[str, str]:
     """The variables with their secrets in clear. Only for what is written to a verified connection."""
-    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in (env or {}).items()}
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in (env or {}).items()
+    }
 
 
 def environment_fields(env: Environment | None) -> dict[str, Any]:
     """The variables as the agent takes them, with the names of those that it blots out of all output."""
-    return {"env": plain_environment(env), "secrets": [name for name, value in (env or {}).items() if isinstance(value, Secret)]}
+    return {
+        "env": plain_environment(env),
+        "secrets": [name for name, value in (env or {}).items() if isinstance(value, Secret)],
+    }

@@ -219,7 +219,11 @@ def read_json(path: Path) -> Json | None:
 def pack(frame: Json) -> bytes:
     body = json.dumps(frame, separators=(",", ":")).encode()
     if len(body) > FRAME_LIMIT:
-        raise Refused("too-large", "one message of %d MB is more than the %d MB allowed" % (len(body) >> 20, FRAME_LIMIT >> 20))
+        raise Refused(
+            "too-large",
+            "one message of %d MB is more than the %d MB allowed"
+            % (len(body) >> 20, FRAME_LIMIT >> 20),
+        )
     return struct.pack(">I", len(body)) + body
 
 
@@ -276,9 +280,15 @@ class Hidden:
 
     def add(self, values: Iterable[str]) -> None:
         """Know these too, without the blanks around them. Refused where one task has more of them than are kept: some would be shown."""
-        fresh = dict.fromkeys(value for value in map(str.strip, values) if len(value) >= LEAST_SECRET)
+        fresh = dict.fromkeys(
+            value for value in map(str.strip, values) if len(value) >= LEAST_SECRET
+        )
         if len(fresh) > MOST_SECRETS or sum(map(len, fresh)) > MOST_SECRET_LETTERS:
-            raise Refused("too-many-secrets", "more than %d secrets, or %d MB of them" % (MOST_SECRETS, MOST_SECRET_LETTERS >> 20))
+            raise Refused(
+                "too-many-secrets",
+                "more than %d secrets, or %d MB of them"
+                % (MOST_SECRETS, MOST_SECRET_LETTERS >> 20),
+            )
         known = {**{value: None for value in self.known if value not in fresh}, **fresh}
         letters = sum(map(len, known))
         while len(known) > MOST_SECRETS or letters > MOST_SECRET_LETTERS:
@@ -290,7 +300,9 @@ class Hidden:
 
     def text(self, text: str, least: int = 0) -> str:
         """A text without them."""
-        values = tuple(value for value in self.values if len(value) >= least) if least else self.values
+        values = (
+            tuple(value for value in self.values if len(value) >= least) if least else self.values
+        )
         return blotted(text, spans_of(values, text), 0)
 
     def inside(self, value: Any, least: int = 0) -> Any:
@@ -308,7 +320,9 @@ class Hidden:
     def bundle(self, data: Json) -> Json:
         """Data or metadata of a rich output, by media types, which stay as they are."""
         return {
-            mime if "/" in mime else self.text(mime): self.inside(value, LEAST_IN_BINARY if is_binary(mime) else 0)
+            mime if "/" in mime else self.text(mime): self.inside(
+                value, LEAST_IN_BINARY if is_binary(mime) else 0
+            )
             for mime, value in data.items()
         }
 
@@ -335,7 +349,9 @@ class Hidden:
 
 def is_binary(mime: str) -> bool:
     """Whether what is of this type comes as base64."""
-    return mime == "application/pdf" or (mime.startswith(("image/", "audio/", "video/")) and not mime.endswith("+xml"))
+    return mime == "application/pdf" or (
+        mime.startswith(("image/", "audio/", "video/")) and not mime.endswith("+xml")
+    )
 
 
 class StreamMasker:
@@ -398,7 +414,14 @@ def beginning_of(value: str, text: str) -> int:
         if value.startswith(text[at:]):
             return at
         at = text.find(head, at + 1)
-    return next((at for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text)) if value.startswith(text[at:])), len(text))
+    return next(
+        (
+            at
+            for at in range(max(first, len(text) - LEAST_SECRET + 1), len(text))
+            if value.startswith(text[at:])
+        ),
+        len(text),
+    )
 
 
 def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
@@ -417,7 +440,9 @@ def blotted(text: str, spans: Iterable[tuple[int, int]], skip: int) -> str:
 class Journal:
     """Numbered entries of one task as JSON lines in a few segment files named by their first number; the oldest is dropped when full."""
 
-    def __init__(self, folder: Path, limit: int, hide: Callable[[Json], Json] | None = None) -> None:
+    def __init__(
+        self, folder: Path, limit: int, hide: Callable[[Json], Json] | None = None
+    ) -> None:
         self.folder, self.segment_limit = folder, max(1, limit // SEGMENTS)
         self.hide = hide
         folder.mkdir(parents=True, exist_ok=True)
@@ -434,7 +459,9 @@ class Journal:
             return 0
         path = self.path(self.segments[-1])
         whole = path.read_bytes()
-        whole = whole[: whole.rfind(b"\n") + 1]  # a line that was being written when the machine went down is cut off
+        whole = whole[
+            : whole.rfind(b"\n") + 1
+        ]  # a line that was being written when the machine went down is cut off
         os.truncate(str(path), len(whole))
         lines = whole.splitlines()
         return int(json.loads(lines[-1])["n"]) if lines else self.segments[-1] - 1
@@ -451,7 +478,10 @@ class Journal:
             head = {"n": self.last, "t": round(time.time(), 3)}
             line = json.dumps({**head, **entry}, separators=(",", ":")).encode()
             if len(line) > ENTRY_LIMIT:
-                note = {"k": "note", "text": "[an output of %d MB was left out: too large]\n" % (len(line) >> 20)}
+                note = {
+                    "k": "note",
+                    "text": "[an output of %d MB was left out: too large]\n" % (len(line) >> 20),
+                }
                 line = json.dumps({**head, **note}).encode()
             lines.append(line + b"\n")
         data = b"".join(lines)
@@ -515,11 +545,21 @@ class Cursor:
                     if not data:
                         return []
                     self.offset += len(data)
-                    entries = [entry for entry in map(json.loads, data.splitlines()) if entry["n"] > self.number]
+                    entries = [
+                        entry
+                        for entry in map(json.loads, data.splitlines())
+                        if entry["n"] > self.number
+                    ]
         except FileNotFoundError:
             return []
         if entries[0]["n"] > self.number + 1:
-            gap = {"n": entries[0]["n"] - 1, "t": entries[0]["t"], "k": "gap", "from": self.number + 1, "to": entries[0]["n"] - 1}
+            gap = {
+                "n": entries[0]["n"] - 1,
+                "t": entries[0]["t"],
+                "k": "gap",
+                "from": self.number + 1,
+                "to": entries[0]["n"] - 1,
+            }
             entries.insert(0, gap)
         self.number = entries[-1]["n"]
         return entries
@@ -531,7 +571,14 @@ class Cursor:
 class Task:
     """A job, a shell or a cell: what it is, how it goes, and its journal. Never holds code, scripts or variables on disk."""
 
-    def __init__(self, folder: Path, meta: Json, limit: int, hidden: Hidden | None = None, is_verbatim: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        meta: Json,
+        limit: int,
+        hidden: Hidden | None = None,
+        is_verbatim: bool = False,
+    ) -> None:
         self.meta, self.id = meta, str(meta["id"])
         self.hidden, self.is_verbatim = hidden or Hidden(), is_verbatim
         self.journal = Journal(folder, limit, self.hide)
@@ -550,7 +597,9 @@ class Task:
         if self.is_verbatim and entry["k"] == "stdout":
             return entry
         try:
-            return self.hidden.entry(entry, LEAST_IN_BINARY if self.is_verbatim and entry["k"] == "stream" else 0)
+            return self.hidden.entry(
+                entry, LEAST_IN_BINARY if self.is_verbatim and entry["k"] == "stream" else 0
+            )
         except RecursionError:
             # It was not looked through to its end, and who listens to the kernel must not end by it.
             return {"k": "note", "text": "[an output was left out: it is nested too deeply]\n"}
@@ -561,10 +610,16 @@ class Task:
 
     def take_up_end(self) -> None:
         """Of an earlier agent, which died before it saved what it had told of the end."""
-        last = Cursor(self.journal, self.journal.last - 1).read() if self.is_live and self.journal.last else []
+        last = (
+            Cursor(self.journal, self.journal.last - 1).read()
+            if self.is_live and self.journal.last
+            else []
+        )
         if last and last[-1]["k"] == "end":
             end = last[-1]
-            self.meta.update(state="ended", status=end["status"], exit_code=end.get("exit_code"), ended=end["t"])
+            self.meta.update(
+                state="ended", status=end["status"], exit_code=end.get("exit_code"), ended=end["t"]
+            )
             self.done.set()
             self.save()
 
@@ -594,7 +649,9 @@ class Task:
         self.meta.update(state="running", started=time.time())
         asyncio.get_event_loop().call_later(BEGUN_SECONDS, self.save_if_live)
 
-    def end(self, status: str, exit_code: int | None = None, *, is_told_first: bool = False, **more: Any) -> None:
+    def end(
+        self, status: str, exit_code: int | None = None, *, is_told_first: bool = False, **more: Any
+    ) -> None:
         """It is over. With `is_told_first` those who follow are told before it is saved; should the agent die between, its journal tells."""
         if self.done.is_set():
             return
@@ -625,13 +682,18 @@ class Task:
         return self.kept_bytes
 
     def info(self) -> Json:
-        return {**{k: v for k, v in self.meta.items() if k != "pid_started"}, "last": self.journal.last}
+        return {
+            **{k: v for k, v in self.meta.items() if k != "pid_started"},
+            "last": self.journal.last,
+        }
 
 
 class Output:
     """Reads one pipe of a process into a journal, line by line, secrets blotted out wherever the pieces are cut."""
 
-    def __init__(self, kind: str, reader: asyncio.StreamReader, journal: Journal, masker: StreamMasker) -> None:
+    def __init__(
+        self, kind: str, reader: asyncio.StreamReader, journal: Journal, masker: StreamMasker
+    ) -> None:
         self.kind, self.reader, self.journal, self.masker = kind, reader, journal, masker
         self.is_muted = False
         self.reads = 0
@@ -640,7 +702,9 @@ class Output:
     async def pump(self) -> None:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         while True:
-            seconds = PARTIAL_SECONDS if self.pending else HELD_SECONDS if self.masker.is_brief else None
+            seconds = (
+                PARTIAL_SECONDS if self.pending else HELD_SECONDS if self.masker.is_brief else None
+            )
             try:
                 data = await asyncio.wait_for(self.reader.read(LINE_LIMIT), seconds)
             except asyncio.TimeoutError:
@@ -651,7 +715,11 @@ class Output:
             self.pending += self.masker.add(decoder.decode(data, not data))
             lines = self.pending.split("\n")
             self.pending = lines.pop()
-            self.write([line + "\n" for line in lines] if len(lines) < FLOOD_LINES else in_pieces("\n".join(lines) + "\n"))
+            self.write(
+                [line + "\n" for line in lines]
+                if len(lines) < FLOOD_LINES
+                else in_pieces("\n".join(lines) + "\n")
+            )
             if len(self.pending) > LINE_LIMIT:
                 self.flush()
             if not data:
@@ -676,7 +744,11 @@ def in_pieces(text: str) -> list[str]:
     """Cut a text at line ends into pieces of some kB."""
     pieces, start = [], 0
     while start < len(text):
-        end = text.rfind("\n", start, start + FLOOD_PIECE) + 1 or text.find("\n", start) + 1 or len(text)
+        end = (
+            text.rfind("\n", start, start + FLOOD_PIECE) + 1
+            or text.find("\n", start) + 1
+            or len(text)
+        )
         pieces.append(text[start:end])
         start = end
     return pieces
@@ -690,7 +762,9 @@ def chosen_python() -> str:
 
 def environment_has(place: str, package: str) -> bool:
     """Whether an environment holds a package: looked for, as importing it may take long on a disk that is just being read."""
-    return next(Path(place).glob(f"lib/python*/site-packages/{package}/__init__.py"), None) is not None
+    return (
+        next(Path(place).glob(f"lib/python*/site-packages/{package}/__init__.py"), None) is not None
+    )
 
 
 def child_environment(env: Json) -> dict[str, str]:
@@ -719,7 +793,11 @@ def script_command(script: str, name: str, umask: int) -> tuple[list[str], int]:
         file.write(script.replace("\0", "").encode())
         file.flush()
         has_names = os.path.exists("/dev/fd/0")
-        copy = os.open("/dev/fd/%d" % file.fileno(), os.O_RDONLY) if has_names else os.dup(file.fileno())
+        copy = (
+            os.open("/dev/fd/%d" % file.fileno(), os.O_RDONLY)
+            if has_names
+            else os.dup(file.fileno())
+        )
         os.lseek(copy, 0, os.SEEK_SET)
     shell = "bash" if shutil.which("bash") else "sh"
     reset = f"{{ echo 0 >/proc/self/oom_score_adj; }} 2>/dev/null; umask {umask:03o}; "
@@ -736,7 +814,9 @@ async def open_pipe() -> tuple[asyncio.StreamReader, int]:
     """A pipe of our own, its writing end for a child: with asyncio's, `wait` lasts until whatever inherited them has ended too."""
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
-    await asyncio.get_event_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0))
+    await asyncio.get_event_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb", 0)
+    )
     return reader, writing
 
 
@@ -783,8 +863,14 @@ async def run_process(task: Task, script: str, env: Json, cwd: str | None, umask
     for output in outputs:
         output.finish()
         output.is_muted = True  # what was left in the background is read on, so that it does not die of a broken pipe
-    is_shell = task.meta["kind"] == "shell"  # a person waits for it; what follows a job reads what was saved
-    task.end("cancelled" if task.is_cancelled else "ok" if code == 0 else "failed", code, is_told_first=is_shell)
+    is_shell = (
+        task.meta["kind"] == "shell"
+    )  # a person waits for it; what follows a job reads what was saved
+    task.end(
+        "cancelled" if task.is_cancelled else "ok" if code == 0 else "failed",
+        code,
+        is_told_first=is_shell,
+    )
 
 
 async def end_process(task: Task, process: asyncio.subprocess.Process) -> None:
@@ -804,7 +890,9 @@ def keep(future: Any) -> Any:
     def finished(done: Any) -> None:
         _running.discard(done)
         if not done.cancelled() and done.exception() is not None:
-            traceback.print_exception(type(done.exception()), done.exception(), done.exception().__traceback__)
+            traceback.print_exception(
+                type(done.exception()), done.exception(), done.exception().__traceback__
+            )
 
     _running.add(future)
     future.add_done_callback(finished)
@@ -853,11 +941,18 @@ class JobQueue:
 
     def places(self) -> dict[str, int]:
         """Ids of the jobs that wait, and where they stand: 1 for the next one to begin."""
-        return {task.id: number for number, task in enumerate((task for task, _ in self.waiting if task.is_live), 1)}
+        return {
+            task.id: number
+            for number, task in enumerate((task for task, _ in self.waiting if task.is_live), 1)
+        }
 
     def look(self) -> None:
         """Begin whatever may begin now."""
-        steps = (task for task in self.agent.tasks.values() if task.meta["name"] in STEPS and task.meta["kind"] == "job")
+        steps = (
+            task
+            for task in self.agent.tasks.values()
+            if task.meta["name"] in STEPS and task.meta["kind"] == "job"
+        )
         if self.agent.ending is not None or any(task.is_live for task in steps):
             return
         is_blocked = False
@@ -866,7 +961,11 @@ class JobQueue:
                 continue
             if task.is_live:
                 wanted = task.meta["gpus"]
-                devices = None if task.meta.get("held") or (is_blocked and wanted != 0) else self.fit(wanted)
+                devices = (
+                    None
+                    if task.meta.get("held") or (is_blocked and wanted != 0)
+                    else self.fit(wanted)
+                )
                 if devices is None:
                     is_blocked = True
                     continue
@@ -928,7 +1027,12 @@ class JobQueue:
         """The agent ends: what has not begun never will."""
         for task, _ in self.waiting:
             if task.is_live:
-                task.journal.append({"k": "note", "text": "nbprov: the agent on the machine ended before this began; submit it again\n"})
+                task.journal.append(
+                    {
+                        "k": "note",
+                        "text": "nbprov: the agent on the machine ended before this began; submit it again\n",
+                    }
+                )
                 task.end("lost")
         self.waiting.clear()
 
@@ -937,15 +1041,29 @@ class JobQueue:
         wanted = frame.get("gpus", "all")
         total = self.total()
         is_number = isinstance(wanted, (int, float)) and not isinstance(wanted, bool)
-        if wanted != "all" and not (is_number and 0 <= wanted < 10000 and (wanted < 1 or wanted == int(wanted))):
-            raise Refused("bad-gpus", f"a job asks for all GPUs, a whole number of them, or a share of one, not {wanted!r}")
+        if wanted != "all" and not (
+            is_number and 0 <= wanted < 10000 and (wanted < 1 or wanted == int(wanted))
+        ):
+            raise Refused(
+                "bad-gpus",
+                f"a job asks for all GPUs, a whole number of them, or a share of one, not {wanted!r}",
+            )
         if wanted != "all" and wanted > total:
-            raise Refused("too-many-gpus", f"this node has {total or 'no'} GPU{'' if total == 1 else 's'}, the job asks for {wanted:g}")
+            raise Refused(
+                "too-many-gpus",
+                f"this node has {total or 'no'} GPU{'' if total == 1 else 's'}, the job asks for {wanted:g}",
+            )
         if len(self.waiting) >= WAITING_JOBS:
             raise Refused("queue-full", "%d jobs wait already" % len(self.waiting))
-        if frame.get("held") and any(task.is_live and task.meta.get("held") for task, _ in self.waiting):
+        if frame.get("held") and any(
+            task.is_live and task.meta.get("held") for task, _ in self.waiting
+        ):
             raise Refused("held", "another job for several nodes is being submitted")
-        return {"gpus": wanted, "nodes": int(frame.get("nodes") or 1), **({"held": True} if frame.get("held") else {})}
+        return {
+            "gpus": wanted,
+            "nodes": int(frame.get("nodes") or 1),
+            **({"held": True} if frame.get("held") else {}),
+        }
 
 
 def skip(task: Task, name: str) -> None:
@@ -1008,7 +1126,15 @@ class Kernel:
         self.env.update(fresh)
         self.count += 1
         self.state = "busy"
-        self.send({"op": "run", "cell": task.id, "code": request["code"], "silent": bool(request.get("silent")), "env": fresh})
+        self.send(
+            {
+                "op": "run",
+                "cell": task.id,
+                "code": request["code"],
+                "silent": bool(request.get("silent")),
+                "env": fresh,
+            }
+        )
         await task.done.wait()
 
     def show_late(self, task: Task) -> None:
@@ -1017,7 +1143,11 @@ class Kernel:
         if late:
             task.journal.append(*late)
         if size > LATE_BYTES:
-            say(task, "nbprov: %d MB came between the cells; the first %d MB are above" % (size >> 20, LATE_BYTES >> 20))
+            say(
+                task,
+                "nbprov: %d MB came between the cells; the first %d MB are above"
+                % (size >> 20, LATE_BYTES >> 20),
+            )
 
     async def start(self, task: Task, request: Json) -> None:
         self.state = "starting"
@@ -1025,7 +1155,10 @@ class Kernel:
         death, self.death = self.death or self.agent.lost_kernel(self.name), ""
         self.place = chosen_python()
         if death:
-            say(task, f"nbprov: the kernel had ended ({death}); this is a new one, its variables are gone")
+            say(
+                task,
+                f"nbprov: the kernel had ended ({death}); this is a new one, its variables are gone",
+            )
         python = await self.agent.find_kernel_python(lambda line: say(task, line), self)
         if task.done.is_set() or python is None:
             self.state = "none"
@@ -1054,7 +1187,9 @@ class Kernel:
             await asyncio.wait_for(asyncio.shield(self.ready), KERNEL_START_SECONDS)
         except asyncio.TimeoutError:
             self.kill("did not start within %d s" % KERNEL_START_SECONDS)
-            raise Refused("kernel", "the kernel did not start within %d s" % KERNEL_START_SECONDS) from None
+            raise Refused(
+                "kernel", "the kernel did not start within %d s" % KERNEL_START_SECONDS
+            ) from None
 
     def send(self, frame: Json) -> None:
         if self.host is None or self.host.stdin is None:
@@ -1087,12 +1222,21 @@ class Kernel:
         elif event == "completed":
             asked = self.asked.pop(frame["ask"], None)
             if asked is not None and not asked.done():
-                asked.set_result({key: self.agent.hidden.inside(value) for key, value in frame["content"].items()})
+                asked.set_result(
+                    {
+                        key: self.agent.hidden.inside(value)
+                        for key, value in frame["content"].items()
+                    }
+                )
         elif event == "done":
             if self.current is not None and self.current.id == frame["cell"]:
                 self.state = "idle"
                 self.end_streams()
-                self.current.end(frame["status"], is_told_first=True, execution_count=frame.get("execution_count"))
+                self.current.end(
+                    frame["status"],
+                    is_told_first=True,
+                    execution_count=frame.get("execution_count"),
+                )
         elif event == "dead":
             self.gone(self.agent.hidden.text(frame["why"]))
 
@@ -1143,7 +1287,9 @@ class Kernel:
         name = os.urandom(8).hex()
         answer = self.asked[name] = asyncio.get_event_loop().create_future()
         try:
-            self.send({"op": question, "ask": name, "code": code, "cursor": cursor, "detail": detail})
+            self.send(
+                {"op": question, "ask": name, "code": code, "cursor": cursor, "detail": detail}
+            )
             return await asyncio.wait_for(answer, COMPLETE_SECONDS)
         except asyncio.TimeoutError:
             return {"status": "late"}
@@ -1155,7 +1301,11 @@ class Kernel:
         self.end_streams()
         self.kill(why)
         if self.current is not None and self.current.is_live:
-            self.fail(self.current, "KernelDied", f"the kernel on the machine ended: {why}; its variables are gone")
+            self.fail(
+                self.current,
+                "KernelDied",
+                f"the kernel on the machine ended: {why}; its variables are gone",
+            )
         while not self.queue.empty():
             self.queue.get_nowait()[0].end("aborted")
 
@@ -1174,7 +1324,12 @@ class Kernel:
     def fail(self, task: Task, name: str, text: str) -> None:
         if task.done.is_set():
             return
-        task.journal.append({"k": "error", "content": {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]}})
+        task.journal.append(
+            {
+                "k": "error",
+                "content": {"ename": name, "evalue": text, "traceback": [f"{name}: {text}"]},
+            }
+        )
         task.end("error")
 
     def interrupt(self) -> None:
@@ -1223,13 +1378,19 @@ def processes() -> dict[int, Process]:
     found = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
         if name.isdigit():
-            with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", errors="replace") as file:
+            with (
+                contextlib.suppress(OSError, ValueError, IndexError),
+                open(f"/proc/{name}/stat", errors="replace") as file,
+            ):
                 found[int(name)] = Process(int(name), file.read())
     return found
 
 
 def process_start(pid: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/%d/stat" % pid, errors="replace") as file:
+    with (
+        contextlib.suppress(OSError, ValueError, IndexError),
+        open("/proc/%d/stat" % pid, errors="replace") as file,
+    ):
         return Process(pid, file.read()).start
     return 0
 
@@ -1242,7 +1403,9 @@ class Activity:
     """
 
     SSH_SERVERS = ("sshd", "sshd-session", "dropbear")
-    RESTING = "nbprov-resting"  # a program of a sync that waits for the next one, and ends by itself
+    RESTING = (
+        "nbprov-resting"  # a program of a sync that waits for the next one, and ends by itself
+    )
 
     def __init__(self) -> None:
         marker = os.environ.get("NBPROV_INSTANCE", "")
@@ -1271,7 +1434,11 @@ class Activity:
         every = processes()
         ours = {pid: process for pid, process in every.items() if self.is_ours(process)}
         self.marked = {key: value for key, value in self.marked.items() if key[0] in every}
-        self.sessions = sum(1 for process in ours.values() if self.is_session(process, every) and process.session not in bridges)
+        self.sessions = sum(
+            1
+            for process in ours.values()
+            if self.is_session(process, every) and process.session not in bridges
+        )
         now = boottime()
         if self.before is not None and now - self.before[0] < CPU_SECONDS:
             return
@@ -1279,13 +1446,21 @@ class Activity:
         if self.before is not None:
             since, earlier = self.before
             # A process that is new and has used much already was there before, and only now became known as ours.
-            used = sum(count - earlier.get(pid, 0) for pid, count in ticks.items() if pid in earlier or count < 200)
+            used = sum(
+                count - earlier.get(pid, 0)
+                for pid, count in ticks.items()
+                if pid in earlier or count < 200
+            )
             self.cores = max(0.0, used / os.sysconf("SC_CLK_TCK") / (now - since))
         self.before = (now, ticks)
 
     def is_session(self, process: Process, every: dict[int, Process]) -> bool:
         parent = every.get(process.parent)
-        if parent is None or parent.name not in self.SSH_SERVERS or process.name in (*self.SSH_SERVERS, self.RESTING):
+        if (
+            parent is None
+            or parent.name not in self.SSH_SERVERS
+            or process.name in (*self.SSH_SERVERS, self.RESTING)
+        ):
             return False
         with contextlib.suppress(OSError), open("/proc/%d/cmdline" % process.pid, "rb") as file:
             return b"nbprov_agent.py" not in file.read()
@@ -1299,7 +1474,9 @@ class Activity:
         self.gpus = (await command_output("nvidia-smi", "-L")).splitlines()
         self.gpu_percent = None
         if self.gpus and has_nvidia_device() and not self.marker:
-            text = await command_output("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
+            text = await command_output(
+                "nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits"
+            )
             numbers = [float(word) for word in text.split() if re.match(r"\d+(\.\d+)?\Z", word)]
             self.gpu_percent = max(numbers) if numbers else None
 
@@ -1312,7 +1489,11 @@ async def command_output(*command: str) -> str:
     if shutil.which(command[0]) is None:
         return ""
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        *command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     try:
         out, _ = await asyncio.wait_for(process.communicate(), GPU_SECONDS)
@@ -1334,16 +1515,28 @@ def limits(config: Json) -> Json:
 class Guards:
     """The clocks of idleness, lifetime and budget. Pure but for its state file: readings of time and activity are handed in."""
 
-    def __init__(self, folder: Path, now: float, wall: float, identity: str, is_restart: bool = False, is_boot: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        now: float,
+        wall: float,
+        identity: str,
+        is_restart: bool = False,
+        is_boot: bool = False,
+    ) -> None:
         self.path = folder / "guards.json"
         saved = read_json(self.path) or {}
         self.config: Json = saved.get("config", {})
         self.age: float = saved.get("age", 0.0)
         self.running: float = saved.get("running", 0.0)
         self.budget_base: float = saved.get("budget_base", 0.0)
-        self.carried: float = saved.get("carried", (self.config.get("budget") or {}).get("spent_micros", 0))
+        self.carried: float = saved.get(
+            "carried", (self.config.get("budget") or {}).get("spent_micros", 0)
+        )
         self.warned: list[str] = saved.get("warned", [])
-        self.held: float | None = (saved.get("held") or None) if saved.get("identity") == identity else None
+        self.held: float | None = (
+            (saved.get("held") or None) if saved.get("identity") == identity else None
+        )
         self.identity, self.now, self.wall, self.saved_at = identity, now, wall, now
         if saved.get("identity") == identity:
             # The same start of the machine: the agent itself was away, the machine was not.
@@ -1358,11 +1551,27 @@ class Guards:
             self.age += max(0.0, wall - saved["wall"]) if saved else billed
             self.running += billed
             self.budget_base = self.budget_base if saved else self.running
-        self.spared = {state["guard"]: now + RETURN_SECONDS for state in self.states() if is_boot and is_due(state)}
+        self.spared = {
+            state["guard"]: now + RETURN_SECONDS
+            for state in self.states()
+            if is_boot and is_due(state)
+        }
         self.save()
 
     def save(self) -> None:
-        keys = ("config", "age", "running", "budget_base", "carried", "warned", "held", "identity", "now", "wall", "idle_since")
+        keys = (
+            "config",
+            "age",
+            "running",
+            "budget_base",
+            "carried",
+            "warned",
+            "held",
+            "identity",
+            "now",
+            "wall",
+            "idle_since",
+        )
         write_json(self.path, {key: getattr(self, key) for key in keys})
         self.saved_at = self.now
 
@@ -1389,7 +1598,11 @@ class Guards:
     def spent(self) -> float:
         """What was spent of the budget: at earlier prices, and since then at the one of now."""
         budget = self.config.get("budget")
-        return self.carried + budget["hourly_micros"] * (self.running - self.budget_base) / 3600.0 if budget else 0.0
+        return (
+            self.carried + budget["hourly_micros"] * (self.running - self.budget_base) / 3600.0
+            if budget
+            else 0.0
+        )
 
     def tick(self, now: float, wall: float, active: list[str]) -> None:
         """Advance the clocks; `active` says what goes on."""
@@ -1414,7 +1627,11 @@ class Guards:
     def states(self) -> list[Json]:
         """Every guard that is on, with the seconds it leaves: negative or zero means it is due."""
         found = []
-        idle, lifetime, budget = self.config.get("idle_seconds"), self.config.get("max_lifetime_seconds"), self.config.get("budget")
+        idle, lifetime, budget = (
+            self.config.get("idle_seconds"),
+            self.config.get("max_lifetime_seconds"),
+            self.config.get("budget"),
+        )
         if budget:
             hourly, limit = budget["hourly_micros"], budget["limit_micros"]
             spent = self.spent()
@@ -1422,39 +1639,85 @@ class Guards:
             mode = budget.get("mode", "terminate")
             buys = (limit - self.carried) * 3600.0 / hourly if hourly else 0.0
             hold = self.hold(mode, max(0.0, buys))
-            left: float | None = (limit - keep_back - spent) * 3600.0 / hourly - hold if hourly else None
+            left: float | None = (
+                (limit - keep_back - spent) * 3600.0 / hourly - hold if hourly else None
+            )
             reason = f"budget: ${spent / 1e6:.4f} of ${limit / 1e6:.4f} spent"
-            found.append({"guard": "budget", "left": left, "mode": mode, "reason": reason, "hold": hold, "spent_micros": int(spent)})
+            found.append(
+                {
+                    "guard": "budget",
+                    "left": left,
+                    "mode": mode,
+                    "reason": reason,
+                    "hold": hold,
+                    "spent_micros": int(spent),
+                }
+            )
         if lifetime:
             hold = self.hold("terminate", lifetime)
             reason = "lifetime: %d s are over" % lifetime
-            found.append({"guard": "lifetime", "left": lifetime - hold - self.age, "mode": "terminate", "reason": reason, "hold": hold})
+            found.append(
+                {
+                    "guard": "lifetime",
+                    "left": lifetime - hold - self.age,
+                    "mode": "terminate",
+                    "reason": reason,
+                    "hold": hold,
+                }
+            )
         if idle:
             reason = "idle: nothing was done for %d s" % idle
             mode = self.config.get("mode", "terminate")
             left = idle - (self.now - self.idle_since)
-            found.append({"guard": "idle", "left": left, "mode": mode, "reason": reason, "hold": self.hold(mode)})
+            found.append(
+                {
+                    "guard": "idle",
+                    "left": left,
+                    "mode": mode,
+                    "reason": reason,
+                    "hold": self.hold(mode),
+                }
+            )
         return found
 
     def hold(self, mode: str, limit: float | None = None) -> float:
         """Seconds for which outputs are waited for before a guard ends the machine; a limit comes due so much earlier, and so holds."""
-        wanted = float((self.config.get("outputs") or {}).get("hold_seconds", 0.0)) if mode == "terminate" else 0.0
+        wanted = (
+            float((self.config.get("outputs") or {}).get("hold_seconds", 0.0))
+            if mode == "terminate"
+            else 0.0
+        )
         return wanted if limit is None else min(wanted, limit / LIMIT_SHARE)
 
     def hold_until(self, due: Json) -> float:
         """When a hold that begins now is over. It goes beyond no limit, and an agent that was started anew goes on with the hold there was."""
-        limits = [s["left"] + s["hold"] for s in self.states() if s["guard"] != "idle" and s["left"] is not None]
+        limits = [
+            s["left"] + s["hold"]
+            for s in self.states()
+            if s["guard"] != "idle" and s["left"] is not None
+        ]
         until = self.now + max(0.0, min([due["hold"], *limits]))
         self.held = until if self.held is None else min(self.held, until)
         self.save()
         return self.held
 
     def due(self) -> Json | None:
-        return next((state for state in self.states() if is_due(state) and self.now >= self.spared.get(state["guard"], 0.0)), None)
+        return next(
+            (
+                state
+                for state in self.states()
+                if is_due(state) and self.now >= self.spared.get(state["guard"], 0.0)
+            ),
+            None,
+        )
 
     def warnings(self) -> list[Json]:
         """Guards that end whatever runs and come near, each told once."""
-        near = [s for s in self.states() if s["guard"] != "idle" and s["left"] is not None and 0 < s["left"] <= WARNING_SECONDS]
+        near = [
+            s
+            for s in self.states()
+            if s["guard"] != "idle" and s["left"] is not None and 0 < s["left"] <= WARNING_SECONDS
+        ]
         fresh = [state for state in near if state["guard"] not in self.warned]
         self.warned += [state["guard"] for state in fresh]
         return fresh
@@ -1463,7 +1726,11 @@ class Guards:
         """Seconds to the next look: a twentieth of the nearest limit, within bounds."""
         lengths = [state["left"] for state in self.states() if state["left"] is not None]
         lengths += [self.config["idle_seconds"]] if self.config.get("idle_seconds") else []
-        return min(TICK_SECONDS, *(max(SHORTEST_TICK, length / 20.0) for length in lengths)) if lengths else TICK_SECONDS
+        return (
+            min(TICK_SECONDS, *(max(SHORTEST_TICK, length / 20.0) for length in lengths))
+            if lengths
+            else TICK_SECONDS
+        )
 
 
 def is_due(state: Json) -> bool:
@@ -1508,19 +1775,29 @@ class Boxes:
         return found
 
     def put(self, frame: Json) -> Json:
-        path, offset, data = self.path(frame), int(frame["offset"]), binascii.a2b_base64(frame["data"])
+        path, offset, data = (
+            self.path(frame),
+            int(frame["offset"]),
+            binascii.a2b_base64(frame["data"]),
+        )
         if sum(stat.st_size for stat in self.all().values()) + len(data) > BOXES_BYTES:
-            raise Refused("boxes-full", "more than %d MB of variables are on their way" % (BOXES_BYTES >> 20))
+            raise Refused(
+                "boxes-full", "more than %d MB of variables are on their way" % (BOXES_BYTES >> 20)
+            )
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            with open(os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0) as file:
+            with open(
+                os.open(str(path), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0
+            ) as file:
                 size = os.fstat(file.fileno()).st_size
                 if 0 <= offset <= size:
                     file.truncate(offset)
                     file.seek(offset)
                     size = offset + file.write(data)
         except OSError as error:
-            raise Refused("no-room", f"variables cannot be written on the machine: {error}") from None
+            raise Refused(
+                "no-room", f"variables cannot be written on the machine: {error}"
+            ) from None
         return {"size": size, "path": str(path)}
 
     def get(self, frame: Json) -> Json:
@@ -1588,7 +1865,9 @@ class Gang(asyncio.DatagramProtocol):
         self.rank, self.secret = int(config.get("rank", 0)), bytes.fromhex(config.get("secret", ""))
         nodes = [Peer(host, port) for host, port in config.get("nodes", [])]
         self.here = nodes[self.rank].address if nodes else None
-        if self.here != before:  # a socket closes a little after it is told to, and the same address could not be had again at once
+        if (
+            self.here != before
+        ):  # a socket closes a little after it is told to, and the same address could not be had again at once
             self.close()
         self.peers = {rank: node for rank, node in enumerate(nodes) if rank != self.rank}
 
@@ -1609,14 +1888,18 @@ class Gang(asyncio.DatagramProtocol):
     async def open(self) -> None:
         """Listen at this machine's own address, where there is anybody to hear."""
         if self.transport is None and self.peers:
-            made = asyncio.get_event_loop().create_datagram_endpoint(lambda: self, local_addr=self.here)
+            made = asyncio.get_event_loop().create_datagram_endpoint(
+                lambda: self, local_addr=self.here
+            )
             self.transport, _ = await made
 
     async def speak(self, pause: float) -> None:
         """Tell the others if the last time is `pause` ago, or at once after a silence. The network may come up after the agent, and go."""
         if self.parts is not None and self.parts.live():
             pause = min(pause, GANG_JOB_SECONDS)
-        if not self.peers or (boottime() - self.told_at < pause and self.own - self.told_own < pause):
+        if not self.peers or (
+            boottime() - self.told_at < pause and self.own - self.told_own < pause
+        ):
             return
         try:
             await self.open()
@@ -1626,7 +1909,11 @@ class Gang(asyncio.DatagramProtocol):
             self.told_at = boottime()
             if str(error) != self.trouble:
                 self.trouble = str(error)
-                print(f"the cluster's other machines cannot be told: {error}", file=sys.stderr, flush=True)
+                print(
+                    f"the cluster's other machines cannot be told: {error}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
     def tell_all(self) -> None:
         self.told_at, self.told_own = boottime(), self.own
@@ -1638,7 +1925,14 @@ class Gang(asyncio.DatagramProtocol):
         if self.transport is None:
             return
         self.number += 1
-        word = {"from": self.rank, "to": rank, "i": self.nonce, "you": echo, "n": self.number, "idle": round(boottime() - self.own, 3)}
+        word = {
+            "from": self.rank,
+            "to": rank,
+            "i": self.nonce,
+            "you": echo,
+            "n": self.number,
+            "idle": round(boottime() - self.own, 3),
+        }
         jobs = over if over else self.parts.asked(peer.address) if self.parts is not None else []
         body = fitted(word, "over" if over else "live", jobs)
         self.transport.sendto(self.sign(body) + body, peer.address)
@@ -1655,7 +1949,12 @@ class Gang(asyncio.DatagramProtocol):
             return
         try:
             word = json.loads(data[32:])
-            rank, name, number, idle = int(word["from"]), str(word["i"]), int(word["n"]), float(word["idle"])
+            rank, name, number, idle = (
+                int(word["from"]),
+                str(word["i"]),
+                int(word["n"]),
+                float(word["idle"]),
+            )
             is_mine, is_fresh = word["to"] == self.rank, word["you"] == self.nonce
         except (KeyError, TypeError, ValueError, OverflowError):
             return
@@ -1680,13 +1979,20 @@ class Gang(asyncio.DatagramProtocol):
 
     def last_active(self) -> float:
         """When any of the others was last active, as far as was heard."""
-        return max([peer.active for peer in self.peers.values() if peer.active is not None], default=-math.inf)
+        return max(
+            [peer.active for peer in self.peers.values() if peer.active is not None],
+            default=-math.inf,
+        )
 
     def info(self) -> list[Json]:
         now = boottime()
         seen = [(rank, peer.heard, peer.active) for rank, peer in self.peers.items()]
         return [
-            {"node": rank, "heard": None if heard is None else now - heard, "idle": None if active is None else now - active}
+            {
+                "node": rank,
+                "heard": None if heard is None else now - heard,
+                "idle": None if active is None else now - active,
+            }
             for rank, heard, active in seen
         ]
 
@@ -1704,7 +2010,11 @@ class Part:
 
     def row(self) -> Json:
         """How it ended, as a word has it; where it was ended because of another node's part, that one is named."""
-        own = {"node": self.rank, "status": self.task.meta.get("status"), "code": self.task.meta.get("exit_code")}
+        own = {
+            "node": self.rank,
+            "status": self.task.meta.get("status"),
+            "code": self.task.meta.get("exit_code"),
+        }
         return {"job": part_key(self.task.meta), **(self.blamed or own)}
 
 
@@ -1724,10 +2034,16 @@ class GangParts:
 
     def add(self, task: Task) -> None:
         """Take in a job, where it is one of several nodes."""
-        if task.meta["kind"] != "job" or not task.meta.get("nonce") or int(task.meta.get("nodes") or 1) < 2:
+        if (
+            task.meta["kind"] != "job"
+            or not task.meta.get("nonce")
+            or int(task.meta.get("nodes") or 1) < 2
+        ):
             return
         gang = self.agent.gang
-        others = {peer.address: rank for rank, peer in gang.peers.items() if rank < task.meta["nodes"]}
+        others = {
+            peer.address: rank for rank, peer in gang.peers.items() if rank < task.meta["nodes"]
+        }
         part = self.parts[part_key(task.meta)] = Part(task, gang.rank, others)
         task.on_end = lambda: self.ended(part)
 
@@ -1738,16 +2054,28 @@ class GangParts:
 
     def live(self) -> list[Part]:
         """Those that run or wait their turn, and whose other parts are all there; first those that run."""
-        found = [part for part in self.parts.values() if part.task.is_live and not part.task.meta.get("held")]
+        found = [
+            part
+            for part in self.parts.values()
+            if part.task.is_live and not part.task.meta.get("held")
+        ]
         return sorted(found, key=lambda part: part.task.meta["state"] != "running")
 
     def asked(self, address: tuple[str, int]) -> list[Json]:
         """The jobs to ask another node for: a few of those that run, then of those that wait."""
         wanted = [part for part in self.live() if address in part.others]
         running = [part for part in wanted if part.task.meta["state"] == "running"]
-        chosen = [*random.sample(running, min(GANG_ROWS, len(running))), *wanted[len(running) :]][:GANG_ROWS]
+        chosen = [*random.sample(running, min(GANG_ROWS, len(running))), *wanted[len(running) :]][
+            :GANG_ROWS
+        ]
         now = time.time()
-        return [{"job": part_key(part.task.meta), "age": round(max(0.0, now - part.task.meta["created"]))} for part in chosen]
+        return [
+            {
+                "job": part_key(part.task.meta),
+                "age": round(max(0.0, now - part.task.meta["created"])),
+            }
+            for part in chosen
+        ]
 
     def ended(self, part: Part) -> None:
         for rank, peer in self.agent.gang.peers.items():
@@ -1758,16 +2086,31 @@ class GangParts:
         """Heed what a node says of its parts; what there is to answer to what it asks."""
         for job, row in rows_of(word, "over"):
             part = self.parts.get(job)
-            if part is not None and part.others.get(address) == row["node"] and row["status"] == "ok":
+            if (
+                part is not None
+                and part.others.get(address) == row["node"]
+                and row["status"] == "ok"
+            ):
                 del part.others[address]
-            elif part is not None and address in part.others and row["node"] in part.others.values() and row["status"] != "ok":
+            elif (
+                part is not None
+                and address in part.others
+                and row["node"] in part.others.values()
+                and row["status"] != "ok"
+            ):
                 self.blame(part, row)
         answer = []
         for job, row in rows_of(word, "live"):
             part = self.parts.get(job)
             if part is None and self.agent.guards.age + YOUNGER_SECONDS < row["age"]:
-                answer.append({"job": job, "node": self.agent.gang.rank, "status": "lost", "code": None})
-            elif part is not None and not part.task.is_live and part.task.meta.get("status") in ("ok", *PART_WORDS):
+                answer.append(
+                    {"job": job, "node": self.agent.gang.rank, "status": "lost", "code": None}
+                )
+            elif (
+                part is not None
+                and not part.task.is_live
+                and part.task.meta.get("status") in ("ok", *PART_WORDS)
+            ):
                 answer.append(part.row())
         return answer
 
@@ -1800,21 +2143,38 @@ class GangParts:
             last, seconds = before.get(address, (heard.get(address), 0.0))
             if last is not None:
                 is_heard = heard.get(address) not in (None, last)
-                self.silent[address] = (heard[address] or last, 0.0) if is_heard else (last, seconds + passed)
-                self.tell_silence([part for part in live if address in part.others], address, seconds, self.silent[address][1])
+                self.silent[address] = (
+                    (heard[address] or last, 0.0) if is_heard else (last, seconds + passed)
+                )
+                self.tell_silence(
+                    [part for part in live if address in part.others],
+                    address,
+                    seconds,
+                    self.silent[address][1],
+                )
 
-    def tell_silence(self, parts: list[Part], address: tuple[str, int], before: float, seconds: float) -> None:
+    def tell_silence(
+        self, parts: list[Part], address: tuple[str, int], before: float, seconds: float
+    ) -> None:
         for part in parts:
             node = part.others[address]
             if before >= SILENCE_TOLD > seconds:
-                part.task.journal.append({"k": "note", "text": "nbprov: node %d is heard of again\n" % node})
+                part.task.journal.append(
+                    {"k": "note", "text": "nbprov: node %d is heard of again\n" % node}
+                )
             elif seconds >= SILENCE_TOLD > before:
                 left = (SILENCE_SECONDS - SILENCE_TOLD) / 60.0
                 words = "nbprov: node %d has not been heard of for %d min; if that lasts, this is ended in %d min\n"
-                part.task.journal.append({"k": "note", "text": words % (node, SILENCE_TOLD / 60.0, left)})
+                part.task.journal.append(
+                    {"k": "note", "text": words % (node, SILENCE_TOLD / 60.0, left)}
+                )
             if seconds >= SILENCE_SECONDS and part.blamed is None:
                 part.blamed = {"node": node, "status": "lost", "code": None}
-                self.end(part.task, "node %d, which has a part of it, has not been heard of for %d min" % (node, SILENCE_SECONDS / 60.0))
+                self.end(
+                    part.task,
+                    "node %d, which has a part of it, has not been heard of for %d min"
+                    % (node, SILENCE_SECONDS / 60.0),
+                )
 
 
 PART_WORDS = {
@@ -1828,13 +2188,18 @@ PART_WORDS = {
 
 def part_key(meta: Json) -> str:
     """By which the nodes know a job: its id, and which submission of it."""
-    return hashlib.sha256("{}\0{}".format(meta["id"], meta["nonce"]).encode("utf-8", "replace")).hexdigest()[:16]
+    return hashlib.sha256(
+        "{}\0{}".format(meta["id"], meta["nonce"]).encode("utf-8", "replace")
+    ).hexdigest()[:16]
 
 
 def fitted(word: Json, name: str, rows: list[Json]) -> bytes:
     """A word as it is sent, with as many of the rows as it may have."""
     told = [
-        [row["job"], row["age"]] if name == "live" else [row["job"], row["node"], row["status"], row["code"]] for row in rows[:GANG_ROWS]
+        [row["job"], row["age"]]
+        if name == "live"
+        else [row["job"], row["node"], row["status"], row["code"]]
+        for row in rows[:GANG_ROWS]
     ]
     while True:
         body = json.dumps({**word, name: told} if told else word, separators=(",", ":")).encode()
@@ -1848,7 +2213,12 @@ def rows_of(word: Json, name: str) -> list[tuple[str, Json]]:
     found = []
     rows = word.get(name)
     for row in rows[:GANG_ROWS] if isinstance(rows, list) else []:
-        if not isinstance(row, list) or not row or not isinstance(row[0], str) or not re.match(r"[0-9a-f]{16}\Z", row[0]):
+        if (
+            not isinstance(row, list)
+            or not row
+            or not isinstance(row[0], str)
+            or not re.match(r"[0-9a-f]{16}\Z", row[0])
+        ):
             continue
         if name == "live" and len(row) == 2 and is_number_of(row[1], 0, 10**10):
             found.append((row[0], {"age": row[1]}))
@@ -1861,7 +2231,9 @@ def is_end(node: Any, status: Any, code: Any) -> bool:
     """Whether a word may say this of a part. One that ended with 0 has done what it was to do, and ends nothing."""
     if not is_number_of(node, 0, MOST_NODES) or status not in ["ok", *PART_WORDS]:
         return False
-    return code is None or (is_number_of(code, -256, 256) and not (status == "failed" and code == 0))
+    return code is None or (
+        is_number_of(code, -256, 256) and not (status == "failed" and code == 0)
+    )
 
 
 def is_number_of(value: Any, least: int, below: int) -> bool:
@@ -1871,7 +2243,11 @@ def is_number_of(value: Any, least: int, below: int) -> bool:
 def check_gang(config: Json) -> Json:
     """Refuse addresses that are none: what is not an address would be looked up, which takes its time."""
     nodes, rank = config["nodes"], config["rank"]
-    if not isinstance(rank, int) or not isinstance(nodes, list) or not 0 <= rank < len(nodes) <= MOST_NODES:
+    if (
+        not isinstance(rank, int)
+        or not isinstance(nodes, list)
+        or not 0 <= rank < len(nodes) <= MOST_NODES
+    ):
         raise Refused("gang", f"rank {rank!r} is none of the nodes")
     for host, port in nodes:
         ipaddress.ip_address(host)
@@ -1884,30 +2260,61 @@ def check_gang(config: Json) -> Json:
 
 def check_guards(config: Json) -> Json:
     """Refuse a guard configuration that would guard nothing by mistake."""
-    known = {"idle_seconds", "wait_for", "mode", "hook", "hook_timeout", "max_lifetime_seconds", "budget", "outputs", "poweroff"}
+    known = {
+        "idle_seconds",
+        "wait_for",
+        "mode",
+        "hook",
+        "hook_timeout",
+        "max_lifetime_seconds",
+        "budget",
+        "outputs",
+        "poweroff",
+    }
     unknown = sorted(set(config) - known)
     if unknown:
         raise Refused("guards", "unknown guard setting: {}".format(", ".join(unknown)))
     for key in ("idle_seconds", "max_lifetime_seconds", "hook_timeout"):
         value = config.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf")):
+        if value is not None and (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or not 0 < value < float("inf")
+        ):
             raise Refused("guards", f"{key} must be a number of seconds above 0, not {value!r}")
     if config.get("wait_for", "jobs_and_ssh") not in ("jobs_and_ssh", "jobs", "none"):
-        raise Refused("guards", "wait_for must be jobs_and_ssh, jobs or none, not {!r}".format(config["wait_for"]))
+        raise Refused(
+            "guards",
+            "wait_for must be jobs_and_ssh, jobs or none, not {!r}".format(config["wait_for"]),
+        )
     if config.get("mode", "terminate") not in ("stop", "terminate"):
         raise Refused("guards", "mode must be stop or terminate, not {!r}".format(config["mode"]))
     budget = config.get("budget")
     if budget is not None:
         for key in ("hourly_micros", "limit_micros"):
-            if isinstance(budget.get(key), bool) or not isinstance(budget.get(key), (int, float)) or budget[key] < 0:
+            if (
+                isinstance(budget.get(key), bool)
+                or not isinstance(budget.get(key), (int, float))
+                or budget[key] < 0
+            ):
                 raise Refused("guards", f"budget.{key} must be an amount in micros")
         if budget.get("mode", "terminate") not in ("stop", "terminate"):
-            raise Refused("guards", "budget.mode must be stop or terminate, not {!r}".format(budget["mode"]))
+            raise Refused(
+                "guards", "budget.mode must be stop or terminate, not {!r}".format(budget["mode"])
+            )
     outputs = config.get("outputs")
     if outputs is not None:
         hold = outputs.get("hold_seconds")
-        if isinstance(hold, bool) or not isinstance(hold, (int, float)) or not 0 <= hold <= MOST_HOLD:
-            raise Refused("guards", "outputs.hold_seconds must be a number of seconds up to %d, not %r" % (MOST_HOLD, hold))
+        if (
+            isinstance(hold, bool)
+            or not isinstance(hold, (int, float))
+            or not 0 <= hold <= MOST_HOLD
+        ):
+            raise Refused(
+                "guards",
+                "outputs.hold_seconds must be a number of seconds up to %d, not %r"
+                % (MOST_HOLD, hold),
+            )
     is_on = config.get("idle_seconds") or config.get("max_lifetime_seconds") or budget
     if is_on and not config.get("poweroff"):
         raise Refused("guards", "guards need the command that powers the machine off")
@@ -1991,7 +2398,13 @@ class Agent:
                 task.journal.append({"k": "note", "text": f"nbprov: {words}\n"})
                 task.end("lost")
             self.parts.add(task)
-        meta = {"id": "agent", "kind": "agent", "name": "agent", "state": "running", "created": time.time()}
+        meta = {
+            "id": "agent",
+            "kind": "agent",
+            "name": "agent",
+            "state": "running",
+            "created": time.time(),
+        }
         return Task(self.folder / "tasks" / "agent", meta, TASK_JOURNAL_BYTES // 8)
 
     def event(self, what: str, **more: Any) -> None:
@@ -2027,7 +2440,10 @@ class Agent:
         os.chmod("agent.sock", 0o600)
         if self.previous_end is not None:
             (self.folder / "ended.json").replace(self.folder / "ended.previous.json")
-        write_json(self.folder / "agent.json", {"pid": os.getpid(), "version": VERSION, "hash": self.hash, "started": self.started})
+        write_json(
+            self.folder / "agent.json",
+            {"pid": os.getpid(), "version": VERSION, "hash": self.hash, "started": self.started},
+        )
         (self.folder / "agent.started").write_text(f"{self.started:f}\n")
         self.event("started", version=VERSION, pid=os.getpid())
         ready()
@@ -2047,7 +2463,10 @@ class Agent:
             task.is_left = True
             task.cancel()
         if live:
-            await asyncio.wait([asyncio.ensure_future(task.done.wait()) for task in live], timeout=CANCEL_SECONDS + 2)
+            await asyncio.wait(
+                [asyncio.ensure_future(task.done.wait()) for task in live],
+                timeout=CANCEL_SECONDS + 2,
+            )
         self.guards.save()
         self.event("stopped")
         (self.folder / "agent.json").unlink()
@@ -2062,7 +2481,11 @@ class Agent:
         # A service that only waits is no work; what it does shows as CPU and GPU use.
         # Nor is a job that waits: what it waits for is. One for which GPUs are missing since one broke down would else wait, and cost, for ever.
         waits = {task.id for task, _ in self.queue.waiting if not task.meta.get("held")}
-        worked = [task for task in self.tasks.values() if not task.meta.get("service") and task.id not in waits]
+        worked = [
+            task
+            for task in self.tasks.values()
+            if not task.meta.get("service") and task.id not in waits
+        ]
         recent = [task for task in worked if task.is_live or task.changed > self.guards.now]
         found = ["{} {}".format(task.meta["kind"], task.meta["name"]) for task in recent]
         if self.boxes.changed > self.guards.now:
@@ -2071,7 +2494,9 @@ class Agent:
             found.append("%d ssh" % self.activity.sessions)
         if self.activity.gpu_percent is not None and self.activity.gpu_percent > GPU_BUSY_PERCENT:
             found.append("gpu %d%%" % self.activity.gpu_percent)
-        if self.activity.cores > CPU_BUSY_CORES + sum(task.meta.get("rest", 0.0) for task in self.tasks.values() if task.is_live):
+        if self.activity.cores > CPU_BUSY_CORES + sum(
+            task.meta.get("rest", 0.0) for task in self.tasks.values() if task.is_live
+        ):
             found.append(f"cpu {self.activity.cores:.1f}")
         return found
 
@@ -2119,9 +2544,15 @@ class Agent:
         last_words = asyncio.sleep(LAST_WORDS_SECONDS if self.clients and has_jobs else 0.0)
         hook, _ = await asyncio.gather(self.run_hook(due, config), last_words)
         await self.wait_for_outputs(due)
-        write_json(self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION})
+        write_json(
+            self.folder / "ended.json", {**due, "at": time.time(), "hook": hook, "version": VERSION}
+        )
         self.guards.save()
-        command = config["poweroff"].replace("{mode}", due["mode"]).replace("{reason}", shlex.quote(due["reason"]))
+        command = (
+            config["poweroff"]
+            .replace("{mode}", due["mode"])
+            .replace("{reason}", shlex.quote(due["reason"]))
+        )
         while True:
             code, words = await self.run_command(command, POWEROFF_SECONDS, {})
             self.event("poweroff", mode=due["mode"], exit_code=code, output=words)
@@ -2150,7 +2581,10 @@ class Agent:
         """Which guard ends the machine, and how long outputs are waited for still."""
         if self.ending is None:
             return None
-        return {**self.ending, "hold_left": max(0.0, self.held_until - boottime()) if self.held_until else None}
+        return {
+            **self.ending,
+            "hold_left": max(0.0, self.held_until - boottime()) if self.held_until else None,
+        }
 
     async def run_hook(self, due: Json, config: Json) -> Json | None:
         if not config.get("hook"):
@@ -2160,7 +2594,9 @@ class Agent:
             allowed = min(allowed, max(1.0, float(config["budget"].get("reserve_seconds", 0))))
         elif due["guard"] == "lifetime":
             allowed = min(allowed, LIFETIME_HOOK_SECONDS)
-        code, words = await self.run_command(config["hook"], allowed, {"NBPROV_GUARD": due["guard"], "NBPROV_REASON": due["reason"]})
+        code, words = await self.run_command(
+            config["hook"], allowed, {"NBPROV_GUARD": due["guard"], "NBPROV_REASON": due["reason"]}
+        )
         self.event("hook", exit_code=code, output=words)
         return {"exit_code": code, "output": words}
 
@@ -2207,13 +2643,24 @@ class Agent:
             if place:
                 if environment_has(place, "ipykernel"):
                     return os.path.join(place, "bin", "python")
-                report(f"nbprov: the environment {place} has lost its ipykernel; this kernel runs outside of it")
+                report(
+                    f"nbprov: the environment {place} has lost its ipykernel; this kernel runs outside of it"
+                )
             if self.python is None:
-                for candidate in (shutil.which("python3"), shutil.which("python"), sys.executable, str(venv)):
+                for candidate in (
+                    shutil.which("python3"),
+                    shutil.which("python"),
+                    sys.executable,
+                    str(venv),
+                ):
                     if candidate and await has_ipykernel(candidate):
                         self.python = candidate
                         return candidate
-            if self.python is None and await self.install_ipykernel(report, kernel) and await has_ipykernel(str(venv)):
+            if (
+                self.python is None
+                and await self.install_ipykernel(report, kernel)
+                and await has_ipykernel(str(venv))
+            ):
                 self.python = str(venv)
             return self.python
 
@@ -2242,7 +2689,9 @@ class Agent:
             os.close(descriptor)
         kernel.helper = process
         assert process.stdout is not None
-        timer = asyncio.get_event_loop().call_later(INSTALL_SECONDS, kill_group, process.pid, signal.SIGKILL)
+        timer = asyncio.get_event_loop().call_later(
+            INSTALL_SECONDS, kill_group, process.pid, signal.SIGKILL
+        )
         try:
             while True:
                 line = await process.stdout.readline()
@@ -2262,16 +2711,30 @@ class Agent:
         client = Client(reader, writer)
         self.clients.add(client)
         try:
-            hello = {"ev": "hello", "version": VERSION, "protocol": PROTOCOL, "hash": self.hash, "pid": os.getpid()}
+            hello = {
+                "ev": "hello",
+                "version": VERSION,
+                "protocol": PROTOCOL,
+                "hash": self.hash,
+                "pid": os.getpid(),
+            }
             await client.send(
-                {**hello, "started": self.started, "previous_end": self.previous_end, "ending": self.ending, "lost": self.lost[-LOST_TOLD:]}
+                {
+                    **hello,
+                    "started": self.started,
+                    "previous_end": self.previous_end,
+                    "ending": self.ending,
+                    "lost": self.lost[-LOST_TOLD:],
+                }
             )
             while True:
                 frame = await asyncio.wait_for(read_frame(reader), CLIENT_SILENCE_SECONDS)
                 if frame is None:
                     return
                 if frame.get("op") in ("status", "complete", "inspect"):
-                    keep(asyncio.ensure_future(self.answer(client, frame)))  # asks nvidia-smi or a kernel, which take their time
+                    keep(
+                        asyncio.ensure_future(self.answer(client, frame))
+                    )  # asks nvidia-smi or a kernel, which take their time
                 else:
                     await self.answer(client, frame)
         except (asyncio.TimeoutError, OSError, Refused, ValueError):
@@ -2286,12 +2749,17 @@ class Agent:
         operation = self.operations.get(str(frame.get("op")))
         try:
             if operation is None:
-                raise Refused("unknown-op", "this agent ({}) does not know {!r}".format(VERSION, frame.get("op")))
+                raise Refused(
+                    "unknown-op",
+                    "this agent ({}) does not know {!r}".format(VERSION, frame.get("op")),
+                )
             reply = await operation(self, client, frame)
         except Refused as error:
             reply = {"error": {"code": error.code, "message": str(error)}}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reply = {"error": {"code": "bad-request", "message": f"{type(error).__name__}: {error}"}}
+            reply = {
+                "error": {"code": "bad-request", "message": f"{type(error).__name__}: {error}"}
+            }
         if "id" in frame:
             with contextlib.suppress(OSError):  # a client that has gone asks again
                 await client.send({"re": frame["id"], **reply})
@@ -2322,8 +2790,15 @@ class Agent:
             "guards": self.guards.states(),
             "ending": self.ending_now(),
             "peers": self.gang.info(),
-            "kernels": {k.name: {"state": k.state, "cells": k.count, "queued": k.queue.qsize(), **k.info} for k in self.kernels.values()},
-            "tasks": [task.info() for task in self.tasks.values() if task.meta["kind"] != "cell" or task.is_live],
+            "kernels": {
+                k.name: {"state": k.state, "cells": k.count, "queued": k.queue.qsize(), **k.info}
+                for k in self.kernels.values()
+            },
+            "tasks": [
+                task.info()
+                for task in self.tasks.values()
+                if task.meta["kind"] != "cell" or task.is_live
+            ],
             "gpus": self.activity.gpus,
             "cpus": os.cpu_count(),
             "disk_free": disk.free,
@@ -2356,7 +2831,12 @@ class Agent:
         kernel = self.kernel(str(frame.get("kernel") or "main"))
         kernel.queue.put_nowait((task, frame))
         # Who ran cells there before can tell by `born` whether its variables are still there.
-        return {"task": task.info(), "followed": bool(follow), "born": kernel.born, "ended": kernel.death or self.lost_kernel(kernel.name)}
+        return {
+            "task": task.info(),
+            "followed": bool(follow),
+            "born": kernel.born,
+            "ended": kernel.death or self.lost_kernel(kernel.name),
+        }
 
     async def op_submit(self, client: Client, frame: Json) -> Json:
         """Queue a job by the GPUs it asks for. An id that is taken is refused unless `nonce` says that it is the same request again.
@@ -2395,7 +2875,9 @@ class Agent:
         if not re.match(r"[A-Za-z0-9_-]{1,64}\Z", name) or name == "agent":
             raise Refused("bad-id", f"{name!r} is not an id of a task")
         if self.ending is not None:
-            raise Refused("ending", "the machine is ending itself ({})".format(self.ending["reason"]))
+            raise Refused(
+                "ending", "the machine is ending itself ({})".format(self.ending["reason"])
+            )
         kind = frame["kind"]
         if kind not in ("job", "shell", "cell"):
             raise Refused("bad-kind", f"{kind!r} is neither job nor shell nor cell")
@@ -2412,12 +2894,21 @@ class Agent:
 
     def new_task(self, frame: Json, more: Json) -> Task:
         name, kind = str(frame["task"]), str(frame["kind"])
-        meta = {"id": name, "kind": kind, "name": str(frame.get("name") or kind), "state": "queued", "created": time.time(), **more}
+        meta = {
+            "id": name,
+            "kind": kind,
+            "name": str(frame.get("name") or kind),
+            "state": "queued",
+            "created": time.time(),
+            **more,
+        }
         if frame.get("silent"):
             meta["own"] = True
         self.prune()
         place = self.folder / "tasks" / name
-        task = self.tasks[name] = Task(place, meta, TASK_JOURNAL_BYTES, self.hidden, bool(frame.get("verbatim")))
+        task = self.tasks[name] = Task(
+            place, meta, TASK_JOURNAL_BYTES, self.hidden, bool(frame.get("verbatim"))
+        )
         task.save()
         if self.gang.peers:
             self.retick.set()  # the others may be about to end for want of work
@@ -2464,12 +2955,18 @@ class Agent:
         name = str(frame["task"])
         task = self.events if name == "agent" else self.tasks.get(name)
         if task is None:
-            raise Refused("no-task", "the agent knows no task %s (it keeps the last %d)" % (name, KEPT_TASKS))
+            raise Refused(
+                "no-task", "the agent knows no task %s (it keeps the last %d)" % (name, KEPT_TASKS)
+            )
         return task
 
     async def op_tasks(self, client: Client, frame: Json) -> Json:
         places = self.queue.places()
-        return {"tasks": [{**task.info(), "position": places.get(task.id)} for task in self.tasks.values()]}
+        return {
+            "tasks": [
+                {**task.info(), "position": places.get(task.id)} for task in self.tasks.values()
+            ]
+        }
 
     async def op_follow(self, client: Client, frame: Json) -> Json:
         """Send everything of a task after number `since`, then what comes, as `out` events marked with `follow`."""
@@ -2491,7 +2988,14 @@ class Agent:
                 entries = cursor.read()
                 if entries:
                     is_over = entries[-1]["k"] == "end"
-                    await client.send({"ev": "out", "follow": name, "entries": entries, **({"over": True} if is_over else {})})
+                    await client.send(
+                        {
+                            "ev": "out",
+                            "follow": name,
+                            "entries": entries,
+                            **({"over": True} if is_over else {}),
+                        }
+                    )
                     if is_over:
                         return
                 elif task.done.is_set():
@@ -2524,7 +3028,9 @@ class Agent:
         """What a kernel that is idle would offer at a cursor of a code."""
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
         return {
-            "found": await kernel.ask("complete", str(frame["code"]), int(frame["cursor"])) if kernel is not None else {"status": "none"}
+            "found": await kernel.ask("complete", str(frame["code"]), int(frame["cursor"]))
+            if kernel is not None
+            else {"status": "none"}
         }
 
     async def op_inspect(self, client: Client, frame: Json) -> Json:
@@ -2532,7 +3038,11 @@ class Agent:
         kernel = self.kernels.get(str(frame.get("kernel") or "main"))
         if kernel is None:
             return {"found": {"status": "none"}}
-        return {"found": await kernel.ask("inspect", str(frame["code"]), int(frame["cursor"]), int(frame.get("detail") or 0))}
+        return {
+            "found": await kernel.ask(
+                "inspect", str(frame["code"]), int(frame["cursor"]), int(frame.get("detail") or 0)
+            )
+        }
 
     async def op_put(self, client: Client, frame: Json) -> Json:
         """Write `data` (base64) at `offset` of a box, which is made where there is none; says how much is in it: less than `offset` where some is missing."""
@@ -2565,7 +3075,9 @@ class Agent:
         config = check_guards(frame["config"])
         self.observe()
         self.guards.set(config)
-        self.event("guards", **{key: config[key] for key in config if key not in ("hook", "poweroff")})
+        self.event(
+            "guards", **{key: config[key] for key in config if key not in ("hook", "poweroff")}
+        )
         self.retick.set()
         return {"guards": self.guards.states()}
 
@@ -2576,7 +3088,9 @@ class Agent:
             try:
                 await self.gang.open()
             except OSError as error:
-                raise Refused("gang", f"this machine cannot listen for the others: {error}") from None
+                raise Refused(
+                    "gang", f"this machine cannot listen for the others: {error}"
+                ) from None
             self.gang.tell_all()
         return {"peers": self.gang.info()}
 
@@ -2589,7 +3103,9 @@ class Agent:
 
     async def op_shutdown(self, client: Client, frame: Json) -> Json:
         """End the agent; with `if_idle` only where no kernel holds variables and nothing runs."""
-        busy = [task.id for task in self.tasks.values() if task.is_live] + [k.name for k in self.kernels.values() if k.host is not None]
+        busy = [task.id for task in self.tasks.values() if task.is_live] + [
+            k.name for k in self.kernels.values() if k.host is not None
+        ]
         if busy and frame.get("if_idle"):
             raise Refused("busy", "in use: {}".format(", ".join(busy)))
         asyncio.get_event_loop().call_later(0.05, self.stopped.set)
@@ -2621,7 +3137,9 @@ class Agent:
 
 
 async def has_ipykernel(python: str) -> bool:
-    return bool(await command_output(python, "-c", "import ipykernel, jupyter_client, zmq; print(1)"))
+    return bool(
+        await command_output(python, "-c", "import ipykernel, jupyter_client, zmq; print(1)")
+    )
 
 
 # ---------------------------------------------------------------- serve: daemon and supervisor
@@ -2656,15 +3174,26 @@ def serve(folder: Path) -> int:
     if answer == b"ready":
         print("nbprov agent: started")
         return 0
-    print("nbprov agent: did not start: %s" % (answer.decode("utf-8", "replace") or "no answer in %d s" % READY_SECONDS), file=sys.stderr)
+    print(
+        "nbprov agent: did not start: %s"
+        % (answer.decode("utf-8", "replace") or "no answer in %d s" % READY_SECONDS),
+        file=sys.stderr,
+    )
     return 1
 
 
 def write_start(folder: Path, umask: int) -> None:
     """Leave the command with which the machine's start script starts the agent again after a reboot: as now, and with no variable but PATH."""
-    program = " ".join(map(shlex.quote, (sys.executable or "python3", PROGRAM, "serve", str(folder))))
+    program = " ".join(
+        map(shlex.quote, (sys.executable or "python3", PROGRAM, "serve", str(folder)))
+    )
     path = shlex.quote(os.environ.get("PATH", os.defpath))
-    lines = ["#!/bin/sh", "# nbprov: the agent's start at boot.", f"umask {umask:03o}; cd", f"PATH={path}; export PATH"]
+    lines = [
+        "#!/bin/sh",
+        "# nbprov: the agent's start at boot.",
+        f"umask {umask:03o}; cd",
+        f"PATH={path}; export PATH",
+    ]
     fresh = folder / "start.new"
     try:
         fresh.write_text("\n".join([*lines, f"{AT_BOOT}=1 exec {program}"]) + "\n")
@@ -2688,7 +3217,10 @@ def become_daemon(folder: Path) -> None:
     log = folder / "agent.log"
     if log.exists() and log.stat().st_size > 1_000_000:
         log.replace(folder / "agent.log.1")
-    quiet, loud = os.open(os.devnull, os.O_RDONLY), os.open(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    quiet, loud = (
+        os.open(os.devnull, os.O_RDONLY),
+        os.open(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+    )
     os.dup2(quiet, 0)
     os.dup2(loud, 1)
     os.dup2(loud, 2)
@@ -2721,7 +3253,11 @@ def supervise(folder: Path, umask: int, told: int) -> int:
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0:
             return 0
         pause = 0.5 if time.monotonic() - born > 60 else min(30.0, pause * 2)
-        print("%s the agent ended (status %d); starting it again" % (time.strftime("%FT%TZ", time.gmtime()), status), flush=True)
+        print(
+            "%s the agent ended (status %d); starting it again"
+            % (time.strftime("%FT%TZ", time.gmtime()), status),
+            flush=True,
+        )
         time.sleep(pause)
     return 0
 
@@ -2791,14 +3327,23 @@ def connect(folder: Path) -> int:
 class KernelHost:
     """Owns one ipykernel: starts it, runs cells one at a time, passes on what it says. Ends it when the agent's pipe closes."""
 
-    FORWARDED = ("stream", "display_data", "update_display_data", "execute_result", "error", "clear_output")
+    FORWARDED = (
+        "stream",
+        "display_data",
+        "update_display_data",
+        "execute_result",
+        "error",
+        "clear_output",
+    )
 
     def __init__(self, out: int, folder: Path) -> None:
         self.out = out
         self.client: Any = None
         self.process: asyncio.subprocess.Process | None = None
         # The path of a unix socket may have about 100 bytes only.
-        self.place = tempfile.mkdtemp(prefix="nbprov-", dir=str(folder) if len(str(folder)) < 60 else None)
+        self.place = tempfile.mkdtemp(
+            prefix="nbprov-", dir=str(folder) if len(str(folder)) < 60 else None
+        )
         self.tail = b""
         self.cell, self.message = "", ""
         self.reply: Json | None = None
@@ -2816,7 +3361,9 @@ class KernelHost:
 
     async def main(self) -> None:
         reader = asyncio.StreamReader()
-        await asyncio.get_event_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        await asyncio.get_event_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
         try:
             while True:
                 frame = await read_frame(reader)
@@ -2829,7 +3376,9 @@ class KernelHost:
                 elif frame["op"] == "complete":
                     self.asked[self.client.complete(frame["code"], frame["cursor"])] = frame["ask"]
                 elif frame["op"] == "inspect":
-                    self.asked[self.client.inspect(frame["code"], frame["cursor"], frame["detail"])] = frame["ask"]
+                    self.asked[
+                        self.client.inspect(frame["code"], frame["cursor"], frame["detail"])
+                    ] = frame["ask"]
                 elif frame["op"] == "interrupt" and self.process is not None:
                     kill_group(self.process.pid, signal.SIGINT)
         finally:
@@ -2854,7 +3403,12 @@ class KernelHost:
         from jupyter_client.connect import write_connection_file
 
         path = os.path.join(self.place, "c.json")
-        write_connection_file(path, ip=os.path.join(self.place, "k"), transport="ipc", key=os.urandom(32).hex().encode())
+        write_connection_file(
+            path,
+            ip=os.path.join(self.place, "k"),
+            transport="ipc",
+            key=os.urandom(32).hex().encode(),
+        )
         os.umask(int(frame["umask"]))
         env = {**os.environ, **frame["env"], "JPY_PARENT_PID": str(os.getpid())}
         errors, error = await open_pipe()
@@ -2884,7 +3438,11 @@ class KernelHost:
         self.vital(self.hear_heartbeat())
         from ipykernel._version import __version__ as ipykernel_version
 
-        info = {"python": platform.python_version(), "executable": sys.executable, "ipykernel": ipykernel_version}
+        info = {
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "ipykernel": ipykernel_version,
+        }
         self.tell({"ev": "ready", "info": {**info, "pid": self.process.pid}})
 
     async def keep_tail(self, errors: asyncio.StreamReader) -> None:
@@ -2897,7 +3455,11 @@ class KernelHost:
     async def watch(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
         await asyncio.sleep(0.05)  # its last words may still be in the pipe
-        words = "killed, most likely because the memory ran out" if code == -9 else "exit code %d" % code
+        words = (
+            "killed, most likely because the memory ran out"
+            if code == -9
+            else "exit code %d" % code
+        )
         last = self.tail.decode("utf-8", "replace").strip().splitlines()
         self.tell({"ev": "dead", "why": words + (": " + last[-1] if last else "")})
 
@@ -2910,20 +3472,31 @@ class KernelHost:
             await asyncio.sleep(2.0)
             is_beating = self.client.hb_channel.is_beating()
             if is_beating != was_beating:
-                self.tell({"ev": "state", "state": ("busy" if self.cell else "idle") if is_beating else "unresponsive"})
+                self.tell(
+                    {
+                        "ev": "state",
+                        "state": ("busy" if self.cell else "idle")
+                        if is_beating
+                        else "unresponsive",
+                    }
+                )
             was_beating = is_beating
 
     async def run(self, frame: Json) -> None:
         if frame["env"]:
             # Variables given later go in by a silent request, which no history keeps.
-            await self.execute("", "import os as _o; _o.environ.update({!r}); del _o".format(frame["env"]), True)
+            await self.execute(
+                "", "import os as _o; _o.environ.update({!r}); del _o".format(frame["env"]), True
+            )
         await self.execute(frame["cell"], frame["code"], bool(frame["silent"]))
 
     async def execute(self, cell: str, code: str, silent: bool) -> None:
         self.cell, self.reply, self.is_idle = cell, None, False
         self.finished = asyncio.Event()
         # Not the protocol's `silent`, which would also hide what the code displays.
-        self.message = self.client.execute(code, silent=not cell, store_history=not silent, allow_stdin=False, stop_on_error=True)
+        self.message = self.client.execute(
+            code, silent=not cell, store_history=not silent, allow_stdin=False, stop_on_error=True
+        )
         await self.finished.wait()
 
     async def hear_outputs(self) -> None:
@@ -2932,7 +3505,11 @@ class KernelHost:
             kind, parent = message["msg_type"], message["parent_header"].get("msg_id")
             if kind in self.FORWARDED:
                 self.pass_on(kind, message["content"])
-            elif kind == "status" and parent == self.message and message["content"]["execution_state"] == "idle":
+            elif (
+                kind == "status"
+                and parent == self.message
+                and message["content"]["execution_state"] == "idle"
+            ):
                 self.is_idle = True
                 self.finish()
 
@@ -2944,7 +3521,9 @@ class KernelHost:
                 self.reply = message["content"]
                 self.finish()
             elif parent in self.asked:
-                self.tell({"ev": "completed", "ask": self.asked.pop(parent), "content": told_of(message)})
+                self.tell(
+                    {"ev": "completed", "ask": self.asked.pop(parent), "content": told_of(message)}
+                )
 
     def finish(self) -> None:
         """A cell is over when the kernel has both answered and gone idle: all its output came before the latter."""
@@ -2956,7 +3535,12 @@ class KernelHost:
                 if payload.get("source") == "page":
                     self.pass_on("page", {"data": payload.get("data")})
             self.tell(
-                {"ev": "done", "cell": self.cell, "status": self.reply["status"], "execution_count": self.reply.get("execution_count")}
+                {
+                    "ev": "done",
+                    "cell": self.cell,
+                    "status": self.reply["status"],
+                    "execution_count": self.reply.get("execution_count"),
+                }
             )
         self.cell, self.message = "", ""
         self.finished.set()
@@ -2976,11 +3560,22 @@ def fitting(kind: str, content: Json) -> list[tuple[str, Json]]:
     """What a kernel put out, cut so that it can be passed on: a frame too large would end this process, and the kernel with all its variables."""
     if kind == "stream":
         text = content["text"]
-        return [(kind, {**content, "text": text[start : start + TEXT_PIECE]}) for start in range(0, len(text), TEXT_PIECE)]
+        return [
+            (kind, {**content, "text": text[start : start + TEXT_PIECE]})
+            for start in range(0, len(text), TEXT_PIECE)
+        ]
     try:
         size = json_size(in_lists(content, DEPTH_LEFT)) - 2 * DEPTH_LEFT
     except RecursionError:
-        return [("stream", {"name": "stderr", "text": "nbprov: an output was left out: it is nested too deeply\n"})]
+        return [
+            (
+                "stream",
+                {
+                    "name": "stderr",
+                    "text": "nbprov: an output was left out: it is nested too deeply\n",
+                },
+            )
+        ]
     if size <= SHOWN_LIMIT:
         return [(kind, content)]
     if kind == "error":
@@ -3000,7 +3595,11 @@ def fitting(kind: str, content: Json) -> list[tuple[str, Json]]:
 def short_error(content: Json) -> Json:
     """An error whose words are beyond measure, with their beginning."""
     name, value = str(content.get("ename"))[:1000], str(content.get("evalue"))
-    value = "%s … (%d million characters in all)" % (value[:10000], len(value) // 1000000) if len(value) > 10000 else value
+    value = (
+        "%s … (%d million characters in all)" % (value[:10000], len(value) // 1000000)
+        if len(value) > 10000
+        else value
+    )
     frames = [str(frame) for frame in content.get("traceback") or []]
     kept = [frame for frame in frames if len(frame) < 20000][:40]
     return {"ename": name, "evalue": value, "traceback": [*kept, f"{name}: {value}"]}
@@ -3012,7 +3611,11 @@ def told_of(message: Json) -> Json:
     if message["msg_type"] != "inspect_reply":
         return content if json_size(content) <= SHOWN_LIMIT else {"status": "error"}
     text = str((content.get("data") or {}).get("text/plain") or "")
-    return {"status": content.get("status"), "found": content.get("found"), "data": {"text/plain": text[:INSPECT_CHARACTERS]}}
+    return {
+        "status": content.get("status"),
+        "found": content.get("found"),
+        "data": {"text/plain": text[:INSPECT_CHARACTERS]},
+    }
 
 
 def kernel_host(folder: Path) -> int:

@@ -70,12 +70,19 @@ class Gang:
     def addresses(self) -> list[str]:
         """By which the machines reach each other. In the place of a lost one stands the head's: nobody listens there at that one's port."""
         head = self.instances[0].private_host or self.instances[0].host
-        return [head if rank in self.missing else i.private_host or i.host for rank, i in enumerate(self.instances)]
+        return [
+            head if rank in self.missing else i.private_host or i.host
+            for rank, i in enumerate(self.instances)
+        ]
 
     @property
     def there(self) -> list[tuple[Instance, str]]:
         """The machines that are there, each with its address."""
-        return [one for rank, one in enumerate(zip(self.instances, self.addresses, strict=True)) if rank not in self.missing]
+        return [
+            one
+            for rank, one in enumerate(zip(self.instances, self.addresses, strict=True))
+            if rank not in self.missing
+        ]
 
     @property
     def port(self) -> int:
@@ -93,7 +100,10 @@ class Gang:
         """
         for address in self.addresses:
             _checked(address)
-        return [(address, self.port + self.addresses[:rank].count(address)) for rank, address in enumerate(self.addresses)]
+        return [
+            (address, self.port + self.addresses[:rank].count(address))
+            for rank, address in enumerate(self.addresses)
+        ]
 
 
 def meeting_port(run_id: str, addresses: Sequence[str]) -> int:
@@ -127,7 +137,9 @@ def hosts(addresses: Sequence[str], slots: int) -> dict[str, str]:
 
 def ssh_config(gang: Gang) -> str:
     """The ssh config that each machine gets: `node0` to `nodeN`, and their addresses, by the cluster's inner key and host key alone."""
-    blocks = ["# Written by nbprov, and written anew whenever the cluster is opened: what is changed here is lost.\n"]
+    blocks = [
+        "# Written by nbprov, and written anew whenever the cluster is opened: what is changed here is lost.\n"
+    ]
     every = [address for _, address in gang.there]
     for instance, address in gang.there:
         user = [f"User {instance.user}"] if _USER.fullmatch(instance.user) else []
@@ -172,7 +184,9 @@ def login(gang: Gang, public: str) -> str:
 
 def secret(keys: ClusterKeys) -> bytes:
     """By which the agents of a cluster know each other's words."""
-    return hashlib.sha256(b"nbprov: agents of one cluster\n" + inner_pair(keys.folder)[0].encode()).digest()
+    return hashlib.sha256(
+        b"nbprov: agents of one cluster\n" + inner_pair(keys.folder)[0].encode()
+    ).digest()
 
 
 def material(gang: Gang, keys: ClusterKeys) -> bytes:
@@ -216,7 +230,9 @@ def launcher_files(folder: str, nodes: int) -> Mapping[str, str]:
     ours = {"NBPROV_HOSTFILE": f"{folder}/{HOSTS}"}
     if nodes == 1:
         return ours
-    open_mpi = dict.fromkeys(("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"), f"{folder}/{HOSTS}")
+    open_mpi = dict.fromkeys(
+        ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile"), f"{folder}/{HOSTS}"
+    )
     return ours | open_mpi | {"HYDRA_HOST_FILE": f"{folder}/{HYDRA_HOSTS}"}
 
 
@@ -229,10 +245,14 @@ def _checked(address: str) -> str:
     try:
         found = ipaddress.ip_address(address)
         if "%" in str(found):
-            raise ValueError(address)  # the zone of an IPv6 address may be any text, lines of an ssh config too
+            raise ValueError(
+                address
+            )  # the zone of an IPv6 address may be any text, lines of an ssh config too
         return str(found)
     except ValueError:
-        raise NoGang(f"{address!r} is not an IP address by which the machines could reach each other") from None
+        raise NoGang(
+            f"{address!r} is not an IP address by which the machines could reach each other"
+        ) from None
 
 
 def _is_loopback(address: str) -> bool:

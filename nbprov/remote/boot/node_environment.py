@@ -52,7 +52,10 @@ def env_for(
     ('1', '2', '10.0.0.1\\n10.0.0.2')
     """
     if not 0 <= node_rank < len(node_ips):
-        raise UsageError(f"node rank {node_rank} does not fit {len(node_ips)} nodes", hint="ranks count from 0; give every node's address")
+        raise UsageError(
+            f"node rank {node_rank} does not fit {len(node_ips)} nodes",
+            hint="ranks count from 0; give every node's address",
+        )
     rank, ips, gpus = str(node_rank), "\n".join(node_ips), str(math.ceil(num_gpus - 1e-9))
     info = {key: cluster_info.get(key, "") for key in ("cluster_name", "cloud", "region", "zone")}
     named = {
@@ -66,8 +69,16 @@ def env_for(
     }
     if setup:
         named |= {"SETUP_NODE_RANK": rank, "SETUP_NODE_IPS": ips, "SETUP_NUM_GPUS_PER_NODE": gpus}
-    ours = {prefix + name: value for prefix in (FOREIGN_PREFIX, OWN_PREFIX) for name, value in named.items()}
-    return ours | (_meeting(rank, node_ips, max(1, int(gpus)), port) if port else {}) | dict(files or {})
+    ours = {
+        prefix + name: value
+        for prefix in (FOREIGN_PREFIX, OWN_PREFIX)
+        for name, value in named.items()
+    }
+    return (
+        ours
+        | (_meeting(rank, node_ips, max(1, int(gpus)), port) if port else {})
+        | dict(files or {})
+    )
 
 
 def _meeting(rank: str, node_ips: Sequence[str], processes: int, port: int) -> dict[str, str]:

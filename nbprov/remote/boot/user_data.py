@@ -198,17 +198,26 @@ def _template(poweroff: str, mode: str, guard_seconds: Seconds, login: str, sshd
         raise ValueError(f"mode is terminate or stop, not {mode!r}")
     if login and not _LOGIN.fullmatch(login):
         raise UsageError(
-            f"{login!r} is no name to log in with", hint="lower-case letters, digits, -, _ and ., at most 32", code="remote.login"
+            f"{login!r} is no name to log in with",
+            hint="lower-case letters, digits, -, _ and ., at most 32",
+            code="remote.login",
         )
     # With a login the script runs as root, on images that may have no sudo.
     command = (poweroff.replace("sudo -n ", "") if login else poweroff).replace("{mode}", mode)
     command = command.replace("{reason}", shlex.quote("no agent was started in time"))
-    guard = _GUARD.replace("SECONDS", f"{max(1, round(guard_seconds))}").replace("POWEROFF", command)
+    guard = _GUARD.replace("SECONDS", f"{max(1, round(guard_seconds))}").replace(
+        "POWEROFF", command
+    )
     who = {"": "", "root": f"{_WHO_ROOT}\n"}.get(login, f"{_WHO}\n")
     again = _AGAIN.replace("WHO\n", who, 1).replace("GUARD", shlex.quote(guard), 1)
     # A container has no cloud-init: its start command runs the whole script at every start.
     account = _ACCOUNT if login not in ("", "root") else ""
-    parts = {"ACCOUNT\n": account, "KEEP\n": _KEEP if login and not sshd else "", "SSHD\n": sshd, "AGAIN\n": again}
+    parts = {
+        "ACCOUNT\n": account,
+        "KEEP\n": _KEEP if login and not sshd else "",
+        "SSHD\n": sshd,
+        "AGAIN\n": again,
+    }
     text = _TEMPLATE
     for marker, part in parts.items():
         text = text.replace(marker, f"{part}\n" if part else "", 1)

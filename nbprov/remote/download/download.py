@@ -127,7 +127,9 @@ async def fetch(
             _refuse_place(folder, told, is_tree=is_tree)
             stale = await _stale(far, items)
             same = len(items) - len(stale)
-            before = sum(item.size for item in items if item.size > 0) - sum(item.size for item in stale if item.size > 0)
+            before = sum(item.size for item in items if item.size > 0) - sum(
+                item.size for item in stale if item.size > 0
+            )
             _room(stale, told, source)
             progress(before)
             run = _Run(far, stale, signer, source, lambda moved: progress(before + moved))
@@ -142,7 +144,11 @@ async def fetch(
 
 def _refuse_place(folder: str, told: Mapping[str, Any], *, is_tree: bool) -> None:
     if told.get("file") is True:
-        raise FetchError(f"{shown(folder)} is a file on the machine", hint="choose another target", code="fetch.place")
+        raise FetchError(
+            f"{shown(folder)} is a file on the machine",
+            hint="choose another target",
+            code="fetch.place",
+        )
     if is_tree and told.get("home") is True:
         words = f"{shown(folder)} is the machine's whole home: what is in a bucket could replace its keys and settings"
         raise FetchError(words, hint="name a folder below it", code="fetch.place")
@@ -154,9 +160,13 @@ async def _stale(far: Far, items: Sequence[Item]) -> list[Item]:
     found = [item for item in items if item.size < 0]
     for start in range(0, len(known), CHECKED_AT_ONCE):
         some = known[start : start + CHECKED_AT_ONCE]
-        answer = await far.ask({"check": [[i.name, i.size, i.etag, i.md5] for i in some]}, CHECK_SECONDS)
+        answer = await far.ask(
+            {"check": [[i.name, i.size, i.etag, i.md5] for i in some]}, CHECK_SECONDS
+        )
         numbers = answer["stale"]
-        if not isinstance(numbers, list) or not all(type(n) is int and 0 <= n < len(some) for n in numbers):
+        if not isinstance(numbers, list) or not all(
+            type(n) is int and 0 <= n < len(some) for n in numbers
+        ):
             raise Trouble("foul", "the machine's answer is malformed")
         found += [some[number] for number in sorted(set(numbers))]
     return found
@@ -166,13 +176,24 @@ def _room(items: Sequence[Item], told: Mapping[str, Any], source: str) -> None:
     needs, free = sum(max(0, item.size) for item in items), told.get("free")
     if isinstance(free, int) and needs and needs + KEPT_FREE > free:
         words = f"{source}: {needs / 1e9:,.1f} GB do not fit on the machine's disk, which has {free / 1e9:,.1f} GB left"
-        raise FetchError(words, hint="ask for more by disk_size in resources, or name less of the bucket", code="fetch.full")
+        raise FetchError(
+            words,
+            hint="ask for more by disk_size in resources, or name less of the bucket",
+            code="fetch.full",
+        )
 
 
 class _Run:
     """The files that one node fetches."""
 
-    def __init__(self, far: Far, items: Sequence[Item], signer: Signer, source: str, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        far: Far,
+        items: Sequence[Item],
+        signer: Signer,
+        source: str,
+        progress: Callable[[int], None],
+    ) -> None:
         self._far, self._items, self._signer = far, items, signer
         self._source, self._progress = source, progress
         self._tries: dict[int, int] = {}
@@ -197,10 +218,20 @@ class _Run:
             if "got" in answer:
                 self.same += answer["same"] is True
                 del self._tries[number]
-            elif answer["code"] == "denied" and self._tries[number] < MOST_SIGNED and await self._has_another(number):
+            elif (
+                answer["code"] == "denied"
+                and self._tries[number] < MOST_SIGNED
+                and await self._has_another(number)
+            ):
                 waiting.appendleft(number)
             else:
-                failed.append((self._items[number], str(answer["code"])[:20], shown(str(answer["why"]), MOST_WORDS)))
+                failed.append(
+                    (
+                        self._items[number],
+                        str(answer["code"])[:20],
+                        shown(str(answer["why"]), MOST_WORDS),
+                    )
+                )
                 waiting.clear()  # what is under way may still arrive
         if failed:
             item, code, why = failed[0]
@@ -215,7 +246,10 @@ class _Run:
 
     async def _hand_out(self, numbers: Sequence[int]) -> int:
         def signed() -> list[tuple[int, Link | None]]:
-            return [(number, self._signer.link(self._items[number], self._tries.get(number, 0))) for number in numbers]
+            return [
+                (number, self._signer.link(self._items[number], self._tries.get(number, 0)))
+                for number in numbers
+            ]
 
         for number, link in await asyncio.to_thread(signed):
             item = self._items[number]
@@ -235,7 +269,10 @@ class _Run:
         return len(numbers)
 
     async def _has_another(self, number: int) -> bool:
-        return await asyncio.to_thread(self._signer.link, self._items[number], self._tries[number]) is not None
+        return (
+            await asyncio.to_thread(self._signer.link, self._items[number], self._tries[number])
+            is not None
+        )
 
 
 # ---------------------------------------------------------------- the channel
@@ -305,12 +342,16 @@ class Far:
         except (OSError, asyncssh.Error):
             data = b""
         if not data:
-            raise Trouble("lost", f"the connection to {self._host} broke, or the machine has no Python 3.8")
+            raise Trouble(
+                "lost", f"the connection to {self._host} broke, or the machine has no Python 3.8"
+            )
         return data if isinstance(data, bytes) else data.encode()
 
 
 @asynccontextmanager
-async def talk(connection: Connection, python: str = "python3", modules: tuple[str, ...] = PROGRAM) -> AsyncIterator[Far]:
+async def talk(
+    connection: Connection, python: str = "python3", modules: tuple[str, ...] = PROGRAM
+) -> AsyncIterator[Far]:
     """Run modules of this folder on the machine, and speak with them. Their program ends with the block."""
     async with connection.channel(reading_command(python, len(program(modules)))) as process:
         noise = asyncio.create_task(_drained(process.stderr))
@@ -335,10 +376,16 @@ async def _drained(stream: asyncssh.SSHReader[bytes]) -> None:
 
 _AGAIN = "run the cell again: what has arrived is kept, and it goes on from there"
 _SAID: Mapping[str, tuple[str, str]] = {
-    "denied": ("denied", "who may read it? see that your log-in here may, or make it public; a link may have run out"),
+    "denied": (
+        "denied",
+        "who may read it? see that your log-in here may, or make it public; a link may have run out",
+    ),
     "missing": ("missing", "see that the address is right, upper and lower case too"),
     "changed": ("changed", _AGAIN),
-    "damaged": ("damaged", "ask whoever keeps it: what the server sends is not what its digest says"),
+    "damaged": (
+        "damaged",
+        "ask whoever keeps it: what the server sends is not what its digest says",
+    ),
     "length": ("failed", "fetch it in `setup` by a tool of your choice"),
     "full": ("full", "ask for more by disk_size in resources; what has arrived is kept"),
     "name": ("name", "is the host's name right, and does the machine reach the internet?"),

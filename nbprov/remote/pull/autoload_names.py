@@ -8,11 +8,43 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
-ENDINGS = (".py", ".pyw", ".pyc", ".pyo", ".pyd", ".so", ".pth", ".dll", ".exe", ".com", ".bat", ".cmd", ".ps1")
+ENDINGS = (
+    ".py",
+    ".pyw",
+    ".pyc",
+    ".pyo",
+    ".pyd",
+    ".so",
+    ".pth",
+    ".dll",
+    ".exe",
+    ".com",
+    ".bat",
+    ".cmd",
+    ".ps1",
+)
 """What Python imports from its working folder before all else (`numpy.py`), also out of folders in it, and what Windows runs from there."""
 NAMES = (
-    *("makefile", "gnumakefile", "justfile", "package.json", "dockerfile", "compose.yaml", "docker-compose.yml", "snakefile", "dvc.yaml"),
-    *("pyproject.toml", "setup.cfg", "pytest.ini", "tox.ini", "mypy.ini", "pylintrc", "matplotlibrc"),
+    *(
+        "makefile",
+        "gnumakefile",
+        "justfile",
+        "package.json",
+        "dockerfile",
+        "compose.yaml",
+        "docker-compose.yml",
+        "snakefile",
+        "dvc.yaml",
+    ),
+    *(
+        "pyproject.toml",
+        "setup.cfg",
+        "pytest.ini",
+        "tox.ini",
+        "mypy.ini",
+        "pylintrc",
+        "matplotlibrc",
+    ),
 )
 """Files by which tools that are started in a folder, or libraries that work in it, are told what to run or load."""
 METADATA = (".dist-info", ".egg-info", ".egg", ".egg-link")
@@ -24,7 +56,10 @@ _MAGIC = re.compile(r"[*?\[\]]")
 def is_worked_in(folder: str, notebook: str) -> bool:
     """Whether a folder is the notebook's own, or another one that Python imports from; or whether one of those lies below it."""
     own = os.path.join(os.path.realpath(folder), "")
-    return any(os.path.join(os.path.realpath(place or "."), "").startswith(own) for place in (notebook, *sys.path))
+    return any(
+        os.path.join(os.path.realpath(place or "."), "").startswith(own)
+        for place in (notebook, *sys.path)
+    )
 
 
 def why_apart(pattern: str, name: str, *, is_link: bool) -> str:
@@ -47,7 +82,9 @@ def why_apart(pattern: str, name: str, *, is_link: bool) -> str:
     ('', '')
     """
     parts, asked = name.split("/"), [part for part in pattern.split("/") if part]
-    parts = ["".join(c for c in part if unicodedata.category(c) != "Cf") for part in parts]  # macOS may read over those
+    parts = [
+        "".join(c for c in part if unicodedata.category(c) != "Cf") for part in parts
+    ]  # macOS may read over those
     last = parts[-1].casefold()
     own = name.split("/")[0]
     said = _MAGIC.split(asked[-1])[-1].casefold()

@@ -157,13 +157,30 @@ async def pull(
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # What nobody foresaw a machine to say ends here too, without a wall of text.
         log.info("a pull of %s: %s: %s", wish.source, type(error).__name__, error)
-        raise _error(Trouble("foul", "the machine's answer is malformed, or did not come in time"), wish) from None
+        raise _error(
+            Trouble("foul", "the machine's answer is malformed, or did not come in time"), wish
+        ) from None
 
 
-async def _pull(connection: Connection, wish: Wish, on_found: Callable[[int, int], object], progress: Progress, python: str) -> Pulled:
+async def _pull(
+    connection: Connection,
+    wish: Wish,
+    on_found: Callable[[int, int], object],
+    progress: Progress,
+    python: str,
+) -> Pulled:
     base, pattern = split_pattern(wish.source)
     if pattern:
-        return await _from(connection, base, Landing(str(wish.target / wish.below)), wish, only(pattern), on_found, progress, python)
+        return await _from(
+            connection,
+            base,
+            Landing(str(wish.target / wish.below)),
+            wish,
+            only(pattern),
+            on_found,
+            progress,
+            python,
+        )
     name, target = _last(wish.source), wish.target / wish.below
     here = Landing(str(target / name if wish.own_name else target))
     try:
@@ -172,7 +189,9 @@ async def _pull(connection: Connection, wish: Wish, on_found: Callable[[int, int
         if trouble.code != "file":
             raise
     folder = wish.source.rpartition("/")[0] or "/"
-    return await _from(connection, folder, _for_file(wish, name), wish, literal(name), on_found, progress, python)
+    return await _from(
+        connection, folder, _for_file(wish, name), wish, literal(name), on_found, progress, python
+    )
 
 
 async def _from(
@@ -190,7 +209,9 @@ async def _from(
             return Pulled(here.path)
         if not rules and far.is_home:
             raise SyncError(
-                f"{shown(wish.source)} holds the machine's whole home, its keys too", hint="name a folder below it", code="sync.home"
+                f"{shown(wish.source)} holds the machine's whole home, its keys too",
+                hint="name a folder below it",
+                code="sync.home",
             )
         return await _Pull(far, here, wish, rules, on_found, progress).run()
 
@@ -242,11 +263,17 @@ class _Pull:
 
     async def _pass(self) -> tuple[Pulled, bool]:
         windows = sys.platform == "win32"
-        listing = await self.far.listing(self.rules, windows=windows, folds=windows or sys.platform == "darwin")
+        listing = await self.far.listing(
+            self.rules, windows=windows, folds=windows or sys.platform == "darwin"
+        )
         wanted = {name: e for name, e in listing.entries.items() if e.kind != "d"}
         self.here.renamed = dict(self.named)
         self.here.standing = {}
-        theirs = await self.far.digests(await asyncio.to_thread(lambda: [e.name for e in wanted.values() if self._may_be_same(e)]))
+        theirs = await self.far.digests(
+            await asyncio.to_thread(
+                lambda: [e.name for e in wanted.values() if self._may_be_same(e)]
+            )
+        )
         finals, same, failed = await asyncio.to_thread(self._settled, wanted, theirs)
         entries = [wanted[name] for name in finals]
         self.on_found(len(entries), sum(e.size for e in entries))
@@ -257,7 +284,11 @@ class _Pull:
             if name in wanted:
                 self._remember(finals[name], stamp, wanted[name], digest)
         failed += [(name, why) for name, _, why in moved.failed]
-        moved_aside = {n: final for n, final in finals.items() if final != self.named.get(n, n) and n not in dict(failed)}
+        moved_aside = {
+            n: final
+            for n, final in finals.items()
+            if final != self.named.get(n, n) and n not in dict(failed)
+        }
         apart = {n: why for n in moved_aside if (why := self._apart(wanted[n]))}
         arrived = [e for e in entries if e.name in moved.done]
         return Pulled(
@@ -268,7 +299,8 @@ class _Pull:
             same=same,
             aside=tuple((n, final) for n, final in moved_aside.items() if n not in apart),
             apart=tuple((moved_aside[n], why) for n, why in apart.items()),
-            skipped=listing.skipped + ((("…", f"and {listing.more_skipped:,} more"),) if listing.more_skipped else ()),
+            skipped=listing.skipped
+            + ((("…", f"and {listing.more_skipped:,} more"),) if listing.more_skipped else ()),
             failed=tuple(failed),
         ), any(code in AGAIN for _, code, _ in moved.failed)
 
@@ -292,7 +324,9 @@ class _Pull:
             self.before = begun + sent
             self.progress(self.before)
 
-        return await self.far.fetch(self.here, entries, (), await asyncio.to_thread(parts), progress)
+        return await self.far.fetch(
+            self.here, entries, (), await asyncio.to_thread(parts), progress
+        )
 
     # ------------------------------------------------------------ under which name
 
@@ -322,15 +356,23 @@ class _Pull:
                 continue
             if info is None:
                 return False
-            if stat.S_ISREG(info.st_mode) and info.st_size == entry.size and not self._is_known(name, _stamp(info), entry):
+            if (
+                stat.S_ISREG(info.st_mode)
+                and info.st_size == entry.size
+                and not self._is_known(name, _stamp(info), entry)
+            ):
                 return True
         return False
 
     def _is_known(self, name: str, mine: Stamp, entry: Entry) -> bool:
         known = self.known.get(name)
-        return known is not None and known.is_sure and (known.here, known.there) == (mine, entry.stamp)
+        return (
+            known is not None and known.is_sure and (known.here, known.there) == (mine, entry.stamp)
+        )
 
-    def _settled(self, wanted: Mapping[str, Entry], theirs: Mapping[str, str]) -> tuple[dict[str, str], int, list[tuple[str, str]]]:
+    def _settled(
+        self, wanted: Mapping[str, Entry], theirs: Mapping[str, str]
+    ) -> tuple[dict[str, str], int, list[tuple[str, str]]]:
         """Under which name each file comes, how many are here already, and which cannot come."""
         finals: dict[str, str] = {}
         failed: list[tuple[str, str]] = []
@@ -360,19 +402,30 @@ class _Pull:
             if taken.get(name, entry.name) != entry.name:
                 continue
             info = self.here.stands(name)
-            if is_apart and name == entry.name and (info is None or not self._is_same(name, info, entry, theirs)):
+            if (
+                is_apart
+                and name == entry.name
+                and (info is None or not self._is_same(name, info, entry, theirs))
+            ):
                 continue
             if info is None or self._is_same(name, info, entry, theirs):
                 taken[name] = entry.name
                 return name if info is None else None
-            if entry.kind == "f" and stat.S_ISREG(info.st_mode) and self._is_as_brought(name, _stamp(info)):
+            if (
+                entry.kind == "f"
+                and stat.S_ISREG(info.st_mode)
+                and self._is_as_brought(name, _stamp(info))
+            ):
                 taken[name] = entry.name
                 return name
         raise Trouble("io", f"there are {MOST_ASIDE} copies of it here already")
 
     def _is_same(self, name: str, info: os.stat_result, entry: Entry, theirs: str) -> bool:
         if entry.kind == "l":
-            return stat.S_ISLNK(info.st_mode) and os.readlink(Folder(self.here.path).place(name)) == entry.link
+            return (
+                stat.S_ISLNK(info.st_mode)
+                and os.readlink(Folder(self.here.path).place(name)) == entry.link
+            )
         if not stat.S_ISREG(info.st_mode) or info.st_size != entry.size:
             return False
         mine = _stamp(info)
@@ -390,7 +443,9 @@ class _Pull:
         return known.is_sure or Folder(self.here.path).digest(name) == known.digest
 
     def _remember(self, name: str, mine: Stamp, entry: Entry, digest: str) -> None:
-        self.known[name] = Known(mine, entry.stamp, digest, time.time_ns() - max(entry.mtime, mine[2]) > FRESH_NS)
+        self.known[name] = Known(
+            mine, entry.stamp, digest, time.time_ns() - max(entry.mtime, mine[2]) > FRESH_NS
+        )
 
     def _room(self, entries: Sequence[Entry]) -> None:
         needs, near = sum(e.size for e in entries), self.here.path

@@ -79,7 +79,10 @@ def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
     of a file of 400 MB that came faster than it was written 190 MB were held.
     """
     channel: Any = process.channel
-    if not all(hasattr(channel, name) for name in ("_deliver_data", "_init_recv_window", "_recv_window", "_recv_buf")):
+    if not all(
+        hasattr(channel, name)
+        for name in ("_deliver_data", "_init_recv_window", "_recv_window", "_recv_buf")
+    ):
         return
     window, deliver = channel._init_recv_window, channel._deliver_data
 
@@ -91,7 +94,9 @@ def bound(process: asyncssh.SSHClientProcess[bytes]) -> None:
         waiting = window if is_many else sum(len(piece) for piece, _ in channel._recv_buf)
         room = window - waiting
         # What is granted goes up to this figure; with 0 nothing is, as each grant is a message of its own.
-        channel._init_recv_window = room if not waiting or room - channel._recv_window >= window // LEAST_GRANT else 0
+        channel._init_recv_window = (
+            room if not waiting or room - channel._recv_window >= window // LEAST_GRANT else 0
+        )
         try:
             deliver(data, datatype)
         finally:

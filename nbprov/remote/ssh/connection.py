@@ -63,7 +63,9 @@ CLOSE_SECONDS: Seconds = 1.0
 """How long a channel's farewell is waited for."""
 
 # The machine itself ends what overstays: sshd passes signals on for some users only, and ends nothing when a channel closes.
-_BOUNDED = 'command -v timeout >/dev/null 2>&1 && exec timeout -k 5 "$0" sh -c "$1"; exec sh -c "$1"'
+_BOUNDED = (
+    'command -v timeout >/dev/null 2>&1 && exec timeout -k 5 "$0" sh -c "$1"; exec sh -c "$1"'
+)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -81,7 +83,8 @@ class Completed:
             return self
         words = (self.stderr.strip() or self.stdout.strip()).splitlines()
         raise RemoteError(
-            f"{what} failed on the machine (exit code {self.exit_code}): {words[-1] if words else 'no output'}", code="remote.command"
+            f"{what} failed on the machine (exit code {self.exit_code}): {words[-1] if words else 'no output'}",
+            code="remote.command",
         )
 
 
@@ -121,7 +124,12 @@ class Connection:
 
     @classmethod
     async def open(
-        cls, host: str, port: int, keys: ClusterKeys, deadline: Seconds = CONNECT_SECONDS, user: str | None = None
+        cls,
+        host: str,
+        port: int,
+        keys: ClusterKeys,
+        deadline: Seconds = CONNECT_SECONDS,
+        user: str | None = None,
     ) -> Connection:
         """Connect once, to exactly the machine that holds this cluster's host key.
 
@@ -177,11 +185,19 @@ class Connection:
 
         where = f"{self.host} port {self.port}"
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
-            return SshError(SshCode.HOST_KEY, f"{where} shows a host key that is not this cluster's ({self.keys.fingerprint}); not trusted")
+            return SshError(
+                SshCode.HOST_KEY,
+                f"{where} shows a host key that is not this cluster's ({self.keys.fingerprint}); not trusted",
+            )
         if isinstance(error, asyncssh.KeyExchangeFailed):
-            return SshError(SshCode.HOST_KEY, f"{where} offers no ed25519 host key, so it is not this cluster's machine: {error}")
+            return SshError(
+                SshCode.HOST_KEY,
+                f"{where} offers no ed25519 host key, so it is not this cluster's machine: {error}",
+            )
         if isinstance(error, asyncssh.PermissionDenied):
-            return SshError(SshCode.AUTH, f"{where} refuses this cluster's key for user {self.user}: {error}")
+            return SshError(
+                SshCode.AUTH, f"{where} refuses this cluster's key for user {self.user}: {error}"
+            )
         if isinstance(error, TimeoutError):
             return SshError(SshCode.TIMEOUT, f"{where} did not answer in time")
         return SshError(SshCode.NOT_UP, f"{where} does not answer as an ssh server: {error}")
@@ -197,7 +213,9 @@ class Connection:
         return self._sessions.in_use >= CROWDED
 
     @asynccontextmanager
-    async def channel(self, command: str, window: int = WINDOW) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
+    async def channel(
+        self, command: str, window: int = WINDOW
+    ) -> AsyncIterator[asyncssh.SSHClientProcess[bytes]]:
         """Run a command on a channel of its own, in bytes; the channel ends with the block. Waits while all channels are in use.
 
         Parameters
@@ -211,7 +229,9 @@ class Connection:
             await self.spares.drop()
         async with self._sessions:
             if self._ssh is None or self._lost.is_set():
-                raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} is closed")
+                raise SshError(
+                    SshCode.LOST, f"the connection to {self.host} port {self.port} is closed"
+                )
             # One that is given up while it is being opened would stay open at the machine's end for as long as the connection.
             opening = asyncio.ensure_future(self._new_process(self._ssh, command, window))
             try:
@@ -222,7 +242,10 @@ class Connection:
                 raise
             except (OSError, asyncssh.Error, TimeoutError) as error:
                 opening.add_done_callback(_close_late)
-                raise SshError(SshCode.LOST, f"no channel to {self.host} port {self.port}: {error or 'no answer in time'}") from error
+                raise SshError(
+                    SshCode.LOST,
+                    f"no channel to {self.host} port {self.port}: {error or 'no answer in time'}",
+                ) from error
             try:
                 yield process
             finally:
@@ -231,7 +254,9 @@ class Connection:
                     async with asyncio.timeout(CLOSE_SECONDS):
                         await process.wait_closed()
 
-    async def _new_process(self, ssh: asyncssh.SSHClientConnection, command: str, window: int) -> asyncssh.SSHClientProcess[bytes]:
+    async def _new_process(
+        self, ssh: asyncssh.SSHClientConnection, command: str, window: int
+    ) -> asyncssh.SSHClientProcess[bytes]:
         import asyncssh
 
         while True:
@@ -267,14 +292,20 @@ class Connection:
         if env:
             prelude = _exports(env)
             command, data = f'eval "$(head -c {len(prelude)})"\n{command}', prelude + data
-        async with self.channel(f"exec sh -c {shlex.quote(_BOUNDED)} {deadline + 1:.0f} {shlex.quote(command)}") as process:
+        async with self.channel(
+            f"exec sh -c {shlex.quote(_BOUNDED)} {deadline + 1:.0f} {shlex.quote(command)}"
+        ) as process:
             try:
                 async with asyncio.timeout(deadline):
                     stdout, stderr = await process.communicate(data)
             except TimeoutError:
-                raise SshError(SshCode.TIMEOUT, f"a command did not end within {deadline:g} s") from None
+                raise SshError(
+                    SshCode.TIMEOUT, f"a command did not end within {deadline:g} s"
+                ) from None
             if self._lost.is_set() and process.returncode is None:
-                raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} broke")
+                raise SshError(
+                    SshCode.LOST, f"the connection to {self.host} port {self.port} broke"
+                )
             return Completed(_exit_code(process.returncode), _text(stdout), _text(stderr))
 
     def stream(self, command: str) -> CommandStream:
@@ -304,7 +335,9 @@ class Connection:
                     for reader in readers:
                         reader.cancel()
                 if process.returncode is None:
-                    raise SshError(SshCode.LOST, f"the connection to {self.host} port {self.port} broke")
+                    raise SshError(
+                        SshCode.LOST, f"the connection to {self.host} port {self.port} broke"
+                    )
                 owner.exit_code = _exit_code(process.returncode)
 
         return CommandStream(lines)
@@ -343,7 +376,9 @@ class Connection:
             async with asyncio.timeout(allowed):
                 return await send(self.channel, plan, target, progress)
         except TimeoutError:
-            raise SshError(SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s") from None
+            raise SshError(
+                SshCode.TIMEOUT, f"copying {source} did not end within {allowed:g} s"
+            ) from None
 
     async def reach(self, port: int, session: Callable[[], Any], at: str = "127.0.0.1") -> None:
         """Open a channel to a port of the machine's own, for a session as asyncssh calls it.
@@ -439,7 +474,9 @@ async def wait_for_ssh(
     while True:
         left = deadline - (loop.time() - started)
         try:
-            return await Connection.open(host, port, keys, min(CONNECT_SECONDS, max(left, FIRST_RETRY)), user)
+            return await Connection.open(
+                host, port, keys, min(CONNECT_SECONDS, max(left, FIRST_RETRY)), user
+            )
         except SshError as error:
             spent, turned_away = loop.time() - started, REFUSED_RETRY.get(error.code, 0.0)
             if not error.may_pass and spent >= boot_grace:
@@ -448,7 +485,8 @@ async def wait_for_ssh(
                 on_silence()
             if spent + max(pause, turned_away) >= deadline:
                 raise SshError(
-                    error.code if not error.may_pass else SshCode.TIMEOUT, f"no ssh within {deadline:g} s; last: {error.failure.message}"
+                    error.code if not error.may_pass else SshCode.TIMEOUT,
+                    f"no ssh within {deadline:g} s; last: {error.failure.message}",
                 ) from error
         await asyncio.sleep(max(pause, turned_away))
         pause = min(pause * 1.5, LAST_RETRY)
@@ -462,7 +500,11 @@ def is_silence(error: SshError) -> bool:
     if error.code is SshCode.TIMEOUT:
         return True
     met = error.__cause__
-    return error.code is SshCode.NOT_UP and isinstance(met, OSError) and not isinstance(met, ConnectionError | socket.gaierror)
+    return (
+        error.code is SshCode.NOT_UP
+        and isinstance(met, OSError)
+        and not isinstance(met, ConnectionError | socket.gaierror)
+    )
 
 
 def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
@@ -494,7 +536,11 @@ def default_user(host: str) -> str:
 def _exports(env: Mapping[str, str]) -> bytes:
     for name in env:
         if not _ENV_NAME.match(name):
-            raise RemoteError(f"{name!r} is not a name of an environment variable", hint="use letters, digits and _", code="remote.env")
+            raise RemoteError(
+                f"{name!r} is not a name of an environment variable",
+                hint="use letters, digits and _",
+                code="remote.env",
+            )
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in env.items()).encode()
 
 
@@ -506,10 +552,21 @@ def _text(data: bytes | str | None) -> str:
     return data.decode("utf-8", "replace") if isinstance(data, bytes) else data or ""
 
 
-async def _read_lines(name: str, reader: asyncssh.SSHReader[bytes], queue: asyncio.Queue[tuple[str, str] | None]) -> None:
+async def _read_lines(
+    name: str, reader: asyncssh.SSHReader[bytes], queue: asyncio.Queue[tuple[str, str] | None]
+) -> None:
     while line := await reader.readline():
         await queue.put((name, _text(line).removesuffix("\n").removesuffix("\r")))
     await queue.put(None)
 
 
-__all__ = ["CloudError", "CommandStream", "Completed", "Connection", "SshCode", "SshError", "is_silence", "wait_for_ssh"]
+__all__ = [
+    "CloudError",
+    "CommandStream",
+    "Completed",
+    "Connection",
+    "SshCode",
+    "SshError",
+    "is_silence",
+    "wait_for_ssh",
+]

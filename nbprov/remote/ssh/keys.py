@@ -57,7 +57,10 @@ class ClusterKeys:
             If there are keys already: machines may exist that know them, so they are never overwritten.
         """
         if any((folder / name).exists() for name in (CLIENT_KEY, HOST_KEY)):
-            raise KeyMaterialError(f"{folder} holds a cluster's keys already", hint="load them, or choose another folder")
+            raise KeyMaterialError(
+                f"{folder} holds a cluster's keys already",
+                hint="load them, or choose another folder",
+            )
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
         client_public = _make_pair(folder / CLIENT_KEY, "nbprov")
@@ -130,7 +133,11 @@ def _public_of(private: str) -> str:
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_ssh_private_key(private.encode(), None)
-    return key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode()
+    return (
+        key.public_key()
+        .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        .decode()
+    )
 
 
 def _make_pair(path: Path, comment: str) -> str:
@@ -138,8 +145,17 @@ def _make_pair(path: Path, comment: str) -> str:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     key = Ed25519PrivateKey.generate()
-    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption())
-    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH).decode() + f" {comment}"
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
+    public = (
+        key.public_key()
+        .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+        .decode()
+        + f" {comment}"
+    )
     _write_private(path.with_name(path.name + ".pub"), public.encode() + b"\n")
     _write_private(path, private)
     return public
@@ -157,7 +173,13 @@ def _read(path: Path, start: str) -> str:
     try:
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        raise KeyMaterialError(f"the key file {path} cannot be read: {error}", hint="end the cluster; a new one gets new keys") from error
+        raise KeyMaterialError(
+            f"the key file {path} cannot be read: {error}",
+            hint="end the cluster; a new one gets new keys",
+        ) from error
     if not text.startswith(start):
-        raise KeyMaterialError(f"{path} is not an ed25519 key that nbprov made", hint="end the cluster; a new one gets new keys")
+        raise KeyMaterialError(
+            f"{path} is not an ed25519 key that nbprov made",
+            hint="end the cluster; a new one gets new keys",
+        )
     return text

@@ -42,7 +42,12 @@ Reach = Callable[[Callable[[], "Far"]], Awaitable[None]]
 
 
 async def open_channel(
-    ssh: asyncssh.SSHClientConnection, port: int, session: Callable[[], Any], where: str, lost: asyncio.Event, at: str = LOOPBACK
+    ssh: asyncssh.SSHClientConnection,
+    port: int,
+    session: Callable[[], Any],
+    where: str,
+    lost: asyncio.Event,
+    at: str = LOOPBACK,
 ) -> None:
     """Open a channel to a port of the machine's own; see `Connection.reach`."""
     import asyncssh
@@ -57,7 +62,10 @@ async def open_channel(
         if lost.is_set() or error.reason == "SSH connection closed":
             raise SshError(SshCode.LOST, f"the connection to {where} broke") from error
         if error.code == asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED:
-            raise PortRefused("its ssh server forwards no ports", hint="AllowTcpForwarding in its sshd_config must be yes") from error
+            raise PortRefused(
+                "its ssh server forwards no ports",
+                hint="AllowTcpForwarding in its sshd_config must be yes",
+            ) from error
         raise PortRefused(f"nothing listens on port {port} there") from error
     except (OSError, asyncssh.Error) as error:
         raise SshError(SshCode.LOST, f"no channel to {where}: {error}") from error
@@ -110,7 +118,9 @@ class Forward:
         """Begin to take connections."""
         try:
             # In two steps: a server that was begun when this is cancelled could not be found again to be closed.
-            self._server = await asyncio.get_running_loop().create_server(lambda: Near(self), sock=self._listener, start_serving=False)
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: Near(self), sock=self._listener, start_serving=False
+            )
             await self._server.start_serving()
         except BaseException:
             self.close()
@@ -221,7 +231,11 @@ class Near(asyncio.Protocol):
     def machine_ended(self) -> None:
         """The machine has sent all it will."""
         self._is_written = True
-        if self._transport is not None and not self._transport.is_closing() and self._transport.can_write_eof():
+        if (
+            self._transport is not None
+            and not self._transport.is_closing()
+            and self._transport.can_write_eof()
+        ):
             try:
                 self._transport.write_eof()
             except OSError:
@@ -262,7 +276,9 @@ class Near(asyncio.Protocol):
         if self._transport is None:
             return
         with suppress(OSError):
-            self._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self._transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, _RESET
+            )
         self._transport.abort()
 
 

@@ -79,19 +79,32 @@ def plan_copy(source: Path) -> CopyPlan:
     """
     source = source.expanduser()
     if not source.exists():
-        raise CopyError(f"{source} does not exist", hint="paths are relative to the notebook's folder")
+        raise CopyError(
+            f"{source} does not exist", hint="paths are relative to the notebook's folder"
+        )
     root = source.resolve()
     if not root.is_dir():
         if not root.is_file():
             raise CopyError(f"{source} is neither a file nor a folder")
         size = root.stat().st_size
-        return CopyPlan(source, False, ((source.name, root),), 1, size, largest=((source.name, size),))
+        return CopyPlan(
+            source, False, ((source.name, root),), 1, size, largest=((source.name, size),)
+        )
     rules, survey = IgnoreRules.of(root), _Survey()
     for name, path in _walk(root, rules):
         _survey_one(survey, root, name, path)
     largest = tuple(sorted(survey.sizes, key=lambda row: -row[1])[:5])
     total = sum(size for _, size in survey.sizes)
-    return CopyPlan(source, True, tuple(survey.entries), len(survey.sizes), total, tuple(survey.skipped), rules.file, largest)
+    return CopyPlan(
+        source,
+        True,
+        tuple(survey.entries),
+        len(survey.sizes),
+        total,
+        tuple(survey.skipped),
+        rules.file,
+        largest,
+    )
 
 
 def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
@@ -99,9 +112,17 @@ def _walk(root: Path, rules: IgnoreRules) -> Iterator[tuple[str, Path]]:
         here = Path(folder)
         prefix = "" if here == root else here.relative_to(root).as_posix() + "/"
         links = [name for name in folders if (here / name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in links and not rules.ignores(prefix + name, is_folder=True))
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in links and not rules.ignores(prefix + name, is_folder=True)
+        )
         yield from ((prefix + name, here / name) for name in folders)
-        yield from ((prefix + name, here / name) for name in sorted(files + links) if not rules.ignores(prefix + name, is_folder=False))
+        yield from (
+            (prefix + name, here / name)
+            for name in sorted(files + links)
+            if not rules.ignores(prefix + name, is_folder=False)
+        )
 
 
 def _survey_one(survey: _Survey, root: Path, name: str, path: Path) -> None:
@@ -112,7 +133,9 @@ def _survey_one(survey: _Survey, root: Path, name: str, path: Path) -> None:
         return
     if stat.S_ISLNK(info.st_mode):
         destination = os.readlink(path)
-        inside = not os.path.isabs(destination) and (path.parent / destination).resolve().is_relative_to(root)
+        inside = not os.path.isabs(destination) and (
+            path.parent / destination
+        ).resolve().is_relative_to(root)
         if not inside:
             survey.skipped.append((name, "a link that leads out of the folder"))
             return
@@ -136,16 +159,23 @@ def remote_path(target: str) -> str:
     ('"$HOME"/sky_workdir', "'/data set'", '"$HOME"/out')
     """
     if "\0" in target or "\n" in target or ".." in PurePosixPath(target).parts:
-        raise CopyError(f"{target!r} is not a place to copy to", hint="give an absolute path or one below ~, without ..")
+        raise CopyError(
+            f"{target!r} is not a place to copy to",
+            hint="give an absolute path or one below ~, without ..",
+        )
     if target.startswith("~") and not (target == "~" or target.startswith("~/")):
-        raise CopyError(f"{target!r} names another user's home", hint="give an absolute path or one below ~")
+        raise CopyError(
+            f"{target!r} names another user's home", hint="give an absolute path or one below ~"
+        )
     if target.startswith("/"):
         return shlex.quote(target)
     below = target.removeprefix("~").strip("/")
     return '"$HOME"' + (f"/{shlex.quote(below)}" if below not in ("", ".") else "")
 
 
-async def send(channel: Channel, plan: CopyPlan, target: str, progress: Callable[[int], None] | None = None) -> Copied:
+async def send(
+    channel: Channel, plan: CopyPlan, target: str, progress: Callable[[int], None] | None = None
+) -> Copied:
     """Stream the files of a plan to `target` over one channel."""
     names = dict(plan.entries)
     if plan.is_folder or target.endswith("/"):
@@ -154,7 +184,9 @@ async def send(channel: Channel, plan: CopyPlan, target: str, progress: Callable
         folder, _, name = target.rpartition("/")
         folder = folder or ("/" if target.startswith("/") else "~")
         if name in ("", "~", "."):
-            raise CopyError(f"{target!r} is not a file's place", hint="end it in / to copy a file into a folder")
+            raise CopyError(
+                f"{target!r} is not a file's place", hint="end it in / to copy a file into a folder"
+            )
         names = {name: next(iter(names.values()))}
     place = remote_path(folder)
     # A target outside the home (/data) often needs root to make, and belongs to the person afterwards.
@@ -180,12 +212,15 @@ async def send(channel: Channel, plan: CopyPlan, target: str, progress: Callable
     if result.returncode != 0 or sent < 0:
         why = words[-1] if words else f"exit code {result.returncode}"
         raise CopyError(
-            f"{plan.source} could not be copied to {target}: {why}", hint="see that the place can be written and the disk has room"
+            f"{plan.source} could not be copied to {target}: {why}",
+            hint="see that the place can be written and the disk has room",
         )
     return Copied(plan.files - (len(skipped) - len(plan.skipped)), plan.bytes, tuple(skipped))
 
 
-async def _tar_chunks(names: dict[str, Path], skipped: list[tuple[str, str]]) -> AsyncIterator[bytes]:
+async def _tar_chunks(
+    names: dict[str, Path], skipped: list[tuple[str, str]]
+) -> AsyncIterator[bytes]:
     queue: asyncio.Queue[bytes | BaseException | None] = asyncio.Queue(CHUNKS_AHEAD)
     loop = asyncio.get_running_loop()
     abandoned = False
@@ -200,7 +235,12 @@ async def _tar_chunks(names: dict[str, Path], skipped: list[tuple[str, str]]) ->
 
     def build() -> None:
         try:
-            with tarfile.open(fileobj=cast("BinaryIO", Writer()), mode="w|", bufsize=CHUNK, format=tarfile.PAX_FORMAT) as archive:
+            with tarfile.open(
+                fileobj=cast("BinaryIO", Writer()),
+                mode="w|",
+                bufsize=CHUNK,
+                format=tarfile.PAX_FORMAT,
+            ) as archive:
                 for name, path in names.items():
                     _add(archive, name, path, skipped)
             ending: BaseException | None = None

@@ -15,7 +15,16 @@ from nbprov.remote.programs import loading, reading_command
 from nbprov.remote.ssh.tar_copy import remote_path
 from nbprov.remote.ssh.warm_programs import Spare
 from nbprov.remote.sync_receiver import Receiver
-from nbprov.remote.sync_side import MARKER, MOST_ENTRIES, MOST_SKIPPED, Folder, Frames, Rules, Trouble, message
+from nbprov.remote.sync_side import (
+    MARKER,
+    MOST_ENTRIES,
+    MOST_SKIPPED,
+    Folder,
+    Frames,
+    Rules,
+    Trouble,
+    message,
+)
 from nbprov.remote.sync_there import STAYS_SECONDS, gathered
 
 from .errors import MOST_WORDS, SyncError, shown
@@ -63,7 +72,10 @@ class Moved:
         try:
             if "done" in answer:
                 size, mtime, ctime = answer["stat"]
-                self.done[str(answer["done"])] = ((int(size), int(mtime), int(ctime)), str(answer["digest"]))
+                self.done[str(answer["done"])] = (
+                    (int(size), int(mtime), int(ctime)),
+                    str(answer["digest"]),
+                )
             elif "took" in answer:
                 for name, digest, size, mtime, ctime in answer["took"]:
                     self.done[str(name)] = ((int(size), int(mtime), int(ctime)), str(digest))
@@ -89,7 +101,9 @@ def program() -> bytes:
 
 
 @asynccontextmanager
-async def folder_there(connection: Connection, target: str, python: str = "python3") -> AsyncIterator[There]:
+async def folder_there(
+    connection: Connection, target: str, python: str = "python3"
+) -> AsyncIterator[There]:
     """Begin to talk about one folder of a machine, which need not exist.
 
     The program that answers stays there for a moment after a talk that ended well, for the next talk over this connection.
@@ -103,7 +117,9 @@ async def folder_there(connection: Connection, target: str, python: str = "pytho
     """
     remote_path(target)
     runs = reading_command(python, len(program()))
-    running, made = await _waiting(connection, runs, target) or await _fresh(connection, runs, target)
+    running, made = await _waiting(connection, runs, target) or await _fresh(
+        connection, runs, target
+    )
     is_over = False
     try:
         if made.refusal is not None:
@@ -203,7 +219,11 @@ class There:
                 raise
             self.refusal = trouble
             return
-        self.path, self.exists, self.is_home = str(told.get("path")), told.get("exists") is True, told.get("home") is True
+        self.path, self.exists, self.is_home = (
+            str(told.get("path")),
+            told.get("exists") is True,
+            told.get("home") is True,
+        )
         self.has_rsync, free = told.get("rsync") is True, told.get("free")
         self.free = free if isinstance(free, int) else 0
 
@@ -289,12 +309,24 @@ class There:
                 frame = await self._next()
         if frame.get("listed") != len(entries):
             raise Trouble("foul", "the machine's list of files is not whole")
-        taken, refused = await asyncio.to_thread(taken_here, entries, Rules(rules, folds), windows=windows, folds=folds)
-        skipped = [(str(name), str(why)) for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])] + refused
+        taken, refused = await asyncio.to_thread(
+            taken_here, entries, Rules(rules, folds), windows=windows, folds=folds
+        )
+        skipped = [
+            (str(name), str(why))
+            for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])
+        ] + refused
         more = max(0, len(skipped) - MOST_SKIPPED) + _count(frame.get("more_skipped"))
         ignored = tuple(str(name) for name in _list(frame.get("ignored"))[:3])
         whole = frame.get("is_whole") is True
-        return Listing(taken, tuple(skipped[:MOST_SKIPPED]), more, ignored, _count(frame.get("ignored_count")), whole)
+        return Listing(
+            taken,
+            tuple(skipped[:MOST_SKIPPED]),
+            more,
+            ignored,
+            _count(frame.get("ignored_count")),
+            whole,
+        )
 
     async def digests(self, names: Sequence[str]) -> dict[str, str]:
         """Digests of files; empty where one cannot be read."""
@@ -303,9 +335,13 @@ class There:
     async def parts(self, names: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Length and digest of the unfinished files there."""
         found = {name: _list(told) async for name, told in self._each("parts", "part", names)}
-        return {name: (_count(told[0]), str(told[1])) for name, told in found.items() if len(told) == 2}
+        return {
+            name: (_count(told[0]), str(told[1])) for name, told in found.items() if len(told) == 2
+        }
 
-    async def _each(self, ask: str, answer: str, names: Sequence[str]) -> AsyncIterator[tuple[str, Any]]:
+    async def _each(
+        self, ask: str, answer: str, names: Sequence[str]
+    ) -> AsyncIterator[tuple[str, Any]]:
         for some in _batches(names):
             frame = await self._ask(ask, names=some)
             for number, name in enumerate(some):
@@ -318,7 +354,9 @@ class There:
         # Deepest first over all batches, so that a folder is empty by its turn.
         for some in _batches(sorted(names, reverse=True)):
             told = map(_list, _list((await self._ask("delete", names=some)).get("kept")))
-            kept += [(str(pair[0]), shown(str(pair[1]), MOST_WORDS)) for pair in told if len(pair) == 2]
+            kept += [
+                (str(pair[0]), shown(str(pair[1]), MOST_WORDS)) for pair in told if len(pair) == 2
+            ]
         return kept
 
     # ------------------------------------------------------------ moving
@@ -330,15 +368,26 @@ class There:
         await self._next()
 
     async def send(
-        self, folder: Folder, entries: Sequence[Entry], modes: Sequence[Entry], offsets: dict[str, int], progress: Progress
+        self,
+        folder: Folder,
+        entries: Sequence[Entry],
+        modes: Sequence[Entry],
+        offsets: dict[str, int],
+        progress: Progress,
     ) -> Moved:
         """Files, folders and links of this computer to the machine."""
         moved = Moved()
         if not self.exists:
-            await self.make()  # it may not be allowed, and then what follows is no message to anybody
+            await (
+                self.make()
+            )  # it may not be allowed, and then what follows is no message to anybody
         self._patience = STALL_SECONDS
         self._budget = 4096 * (len(entries) + len(modes) + 16)
-        rows = [[e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode] for e in entries if e.kind == "f"]
+        rows = [
+            [e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode]
+            for e in entries
+            if e.kind == "f"
+        ]
 
         def pieces() -> Iterator[bytes]:
             yield message(ask="receive")
@@ -363,7 +412,12 @@ class There:
         return moved
 
     async def fetch(
-        self, folder: Folder, entries: Sequence[Entry], modes: Sequence[Entry], offsets: dict[str, int], progress: Progress
+        self,
+        folder: Folder,
+        entries: Sequence[Entry],
+        modes: Sequence[Entry],
+        offsets: dict[str, int],
+        progress: Progress,
     ) -> Moved:
         """Files, folders and links of the machine to this computer. Only what is in `entries` is taken, at the sizes it has there."""
         moved = Moved()
@@ -372,13 +426,24 @@ class There:
         try:
             for start in range(0, len(wanted), BATCH):
                 some = wanted[start : start + BATCH]
-                await self._write(message(ask="send", files=[[e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode] for e in some]))
+                await self._write(
+                    message(
+                        ask="send",
+                        files=[
+                            [e.name, offsets.get(e.name, 0), e.size, e.mtime, e.mode] for e in some
+                        ],
+                    )
+                )
                 # The machine reads again what is here already, before it sends a byte.
                 self._patience = LIST_SECONDS if offsets else STALL_SECONDS
                 await self._fetch_batch(receiver, moved, progress)
             frames: list[dict[str, Any]] = [{"folder": e.name} for e in entries if e.kind == "d"]
-            frames += [{"link": e.name, "to": e.link} for e in entries if e.kind == "l"] + [{"mode": e.name, "to": e.mode} for e in modes]
-            for answer in await asyncio.to_thread(lambda: [receiver.take(frame) for frame in frames]):
+            frames += [{"link": e.name, "to": e.link} for e in entries if e.kind == "l"] + [
+                {"mode": e.name, "to": e.mode} for e in modes
+            ]
+            for answer in await asyncio.to_thread(
+                lambda: [receiver.take(frame) for frame in frames]
+            ):
                 moved.take(cast("dict[str, Any]", answer))
         finally:
             receiver.close()

@@ -26,5 +26,8 @@ def shown(text: str, most: int = 100) -> str:
     >>> shown("a\\x1b[31m.txt")
     'a\\\\x1b[31m.txt'
     """
-    safe = "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in text[: most + 1])
+    safe = "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode("ascii")
+        for c in text[: most + 1]
+    )
     return safe if len(safe) <= most else safe[: most - 1] + "…"

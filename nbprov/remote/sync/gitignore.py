@@ -36,13 +36,18 @@ class IgnoreRules:
         """The rules of a folder; none but `.git` where it has no ignore file."""
         for name in IGNORE_FILES:
             if (folder / name).is_file():
-                return cls.parse((folder / name).read_text(encoding="utf-8", errors="replace"), name)
+                return cls.parse(
+                    (folder / name).read_text(encoding="utf-8", errors="replace"), name
+                )
         return cls()
 
     @classmethod
     def parse(cls, text: str, file: str = "") -> IgnoreRules:
         """Read the lines of an ignore file."""
-        return cls(tuple(rule for line in text.splitlines() if (rule := _parse_line(line)) is not None), file)
+        return cls(
+            tuple(rule for line in text.splitlines() if (rule := _parse_line(line)) is not None),
+            file,
+        )
 
     def ignores(self, path: str, *, is_folder: bool) -> bool:
         """Whether a path (with `/`, relative to the folder) is left out. What lies below an ignored folder is not asked about."""
@@ -61,7 +66,9 @@ def _parse_line(line: str) -> _Rule | None:
     if not line or line.startswith("#"):
         return None
     is_negated = line.startswith("!")
-    line = line[1:] if is_negated else line.removeprefix("\\") if line[:2] in ("\\#", "\\!") else line
+    line = (
+        line[1:] if is_negated else line.removeprefix("\\") if line[:2] in ("\\#", "\\!") else line
+    )
     folders_only = line.endswith("/")
     line = line.rstrip("/")
     if not line:
@@ -90,7 +97,11 @@ def _translate(pattern: str) -> str:
         elif pattern[i] == "?":
             out.append("[^/]")
             i += 1
-        elif pattern[i] == "[" and (end := pattern.find("]", i + (3 if pattern[i + 1 : i + 2] in ("!", "^") else 2))) > 0:
+        elif (
+            pattern[i] == "["
+            and (end := pattern.find("]", i + (3 if pattern[i + 1 : i + 2] in ("!", "^") else 2)))
+            > 0
+        ):
             inner = pattern[i + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
             out.append("(?!/)[" + ("^" + inner[1:] if inner[0] in "!^" else inner) + "]")
             i = end + 1

@@ -18,7 +18,13 @@ Stamp = tuple[int, int, int]
 _MOST_NUMBER = 1 << 62
 _MOST_FOLDERS = 20_000
 """Whose being ignored is kept at hand: a list of names made to fill this computer's memory does not."""
-_WINDOWS_WORDS = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))}
+_WINDOWS_WORDS = {
+    "con",
+    "prn",
+    "aux",
+    "nul",
+    *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10)),
+}
 
 
 class Direction(StrEnum):
@@ -62,7 +68,14 @@ class Listing:
     def of(cls, survey: Survey) -> Listing:
         """This computer's own."""
         entries = {row[0]: Entry(*row) for row in survey.rows}
-        return cls(entries, tuple(survey.skipped), survey.more_skipped, tuple(survey.ignored), survey.ignored_count, survey.is_whole)
+        return cls(
+            entries,
+            tuple(survey.skipped),
+            survey.more_skipped,
+            tuple(survey.ignored),
+            survey.ignored_count,
+            survey.is_whole,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,10 @@ def checked_entry(row: Any) -> Entry:
     if not isinstance(row, list) or len(row) != 7:
         raise Trouble("foul", "the machine's list of files is malformed")
     name, kind, *numbers, link = row
-    whole = all(type(n) is int and -_MOST_NUMBER < n < _MOST_NUMBER for n in numbers) and numbers[0] >= 0
+    whole = (
+        all(type(n) is int and -_MOST_NUMBER < n < _MOST_NUMBER for n in numbers)
+        and numbers[0] >= 0
+    )
     if not (whole and isinstance(name, str) and isinstance(link, str) and kind in ("f", "d", "l")):
         raise Trouble("foul", "the machine's list of files is malformed")
     return Entry(name, kind, numbers[0], numbers[1], numbers[2], numbers[3], link)
@@ -97,7 +113,9 @@ def checked_entry(row: Any) -> Entry:
 
 def why_not_here(entry: Entry, *, windows: bool) -> str:
     """Why an entry of a machine is not taken to this computer; empty if it is."""
-    why = why_not_name(entry.name) or (why_not_link(entry.name, entry.link) if entry.kind == "l" else "")
+    why = why_not_name(entry.name) or (
+        why_not_link(entry.name, entry.link) if entry.kind == "l" else ""
+    )
     if why:
         return why
     parts = entry.name.split("/")
@@ -116,10 +134,16 @@ def _is_git(part: str) -> bool:
 
 
 def _no_windows_name(part: str) -> bool:
-    return bool(set('<>:"|?*\\') & set(part)) or part[-1] in " ." or part.split(".")[0].rstrip(" ").casefold() in _WINDOWS_WORDS
+    return (
+        bool(set('<>:"|?*\\') & set(part))
+        or part[-1] in " ."
+        or part.split(".")[0].rstrip(" ").casefold() in _WINDOWS_WORDS
+    )
 
 
-def taken_here(entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: bool) -> tuple[dict[str, Entry], list[tuple[str, str]]]:
+def taken_here(
+    entries: Iterable[Entry], rules: Rules, *, windows: bool, folds: bool
+) -> tuple[dict[str, Entry], list[tuple[str, str]]]:
     """The entries of a machine that may come here, and `(name, why)` of the others.
 
     Parameters
@@ -174,17 +198,28 @@ def apart(here: Listing, there: Listing) -> tuple[Listing, Listing]:
     Either would be taken for new and the other for gone, and an ignore rule for `secrets/` would not know `Secrets/`.
     """
     mine = {_folded(name): name for name in here.entries}
-    gone = {one for name in there.entries if (own := mine.get(_folded(name), name)) != name for one in (name, own)}
+    gone = {
+        one
+        for name in there.entries
+        if (own := mine.get(_folded(name), name)) != name
+        for one in (name, own)
+    }
     if not gone:
         return here, there
-    why = tuple((name, "differs from another name in the case of letters alone") for name in sorted(gone))
+    why = tuple(
+        (name, "differs from another name in the case of letters alone") for name in sorted(gone)
+    )
 
     def is_kept(name: str) -> bool:
         parts = name.split("/")
         return not any("/".join(parts[: n + 1]) in gone for n in range(len(parts)))
 
     def cut(listing: Listing) -> Listing:
-        return replace(listing, entries={n: e for n, e in listing.entries.items() if is_kept(n)}, skipped=listing.skipped + why)
+        return replace(
+            listing,
+            entries={n: e for n, e in listing.entries.items() if is_kept(n)},
+            skipped=listing.skipped + why,
+        )
 
     return cut(here), cut(there)
 
@@ -244,7 +279,14 @@ class SyncPlan:
     @property
     def is_empty(self) -> bool:
         """Whether nothing would be changed on either side."""
-        return not (self.up or self.down or self.modes_up or self.modes_down or self.delete_there or self.delete_here)
+        return not (
+            self.up
+            or self.down
+            or self.modes_up
+            or self.modes_down
+            or self.delete_there
+            or self.delete_here
+        )
 
 
 def to_compare(here: Listing, there: Listing, known: Mapping[str, Known]) -> list[str]:
@@ -260,7 +302,11 @@ def to_compare(here: Listing, there: Listing, known: Mapping[str, Known]) -> lis
 
 
 def _is_known(mine: Entry, theirs: Entry, record: Known | None) -> bool:
-    return record is not None and record.is_sure and (mine.stamp, theirs.stamp) == (record.here, record.there)
+    return (
+        record is not None
+        and record.is_sure
+        and (mine.stamp, theirs.stamp) == (record.here, record.there)
+    )
 
 
 def decide(
@@ -290,7 +336,13 @@ def decide(
     if delete:
         work.deletions()
     work.keep_ignore_files()
-    sources = [here] if direction is Direction.PUSH else [there] if direction is Direction.PULL else [here, there]
+    sources = (
+        [here]
+        if direction is Direction.PUSH
+        else [there]
+        if direction is Direction.PULL
+        else [here, there]
+    )
     skipped = [pair for source in sources for pair in source.skipped] + work.skipped
     more = sum(source.more_skipped for source in sources)
     return SyncPlan(
@@ -319,9 +371,22 @@ def _in_order(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 class _Deciding:
     def __init__(
-        self, direction: Direction, here: Listing, there: Listing, known: Mapping[str, Known], equal: set[str], modes: bool
+        self,
+        direction: Direction,
+        here: Listing,
+        there: Listing,
+        known: Mapping[str, Known],
+        equal: set[str],
+        modes: bool,
     ) -> None:
-        self.direction, self.here, self.there, self.known, self.equal, self.with_modes = direction, here, there, known, equal, modes
+        self.direction, self.here, self.there, self.known, self.equal, self.with_modes = (
+            direction,
+            here,
+            there,
+            known,
+            equal,
+            modes,
+        )
         self.up: list[Entry] = []
         self.down: list[Entry] = []
         self.modes_up: list[Entry] = []
@@ -356,7 +421,9 @@ class _Deciding:
             return False
         if mine.kind == "l":
             return mine.link == theirs.link
-        return name in self.equal or (mine.size == theirs.size and _is_known(mine, theirs, self.known.get(name)))
+        return name in self.equal or (
+            mine.size == theirs.size and _is_known(mine, theirs, self.known.get(name))
+        )
 
     def _mode(self, mine: Entry, theirs: Entry) -> None:
         if self.with_modes and mine.kind == "f" and (mine.mode ^ theirs.mode) & 0o100:
@@ -389,7 +456,9 @@ class _Deciding:
         self.delete_here = [n for n in self.delete_here if n not in barred]
         self.replaced = [n for n in self.replaced if n not in barred]
         self.newer = [n for n in self.newer if n not in barred]
-        self.skipped += [(n, "an ignore file: it says what leaves this computer") for n in sorted(barred)]
+        self.skipped += [
+            (n, "an ignore file: it says what leaves this computer") for n in sorted(barred)
+        ]
 
     # ------------------------------------------------------------ what goes
 
@@ -418,7 +487,11 @@ class _Deciding:
             return []
         # What is there and cannot travel is not gone.
         kept = {name for name, _ in source.skipped}
-        kept |= {"/".join(name.split("/")[:depth]) for name in tuple(kept) for depth in range(1, name.count("/") + 1)}
+        kept |= {
+            "/".join(name.split("/")[:depth])
+            for name in tuple(kept)
+            for depth in range(1, name.count("/") + 1)
+        }
         return sorted(entry.name for entry in extra if not _is_kept(entry.name, kept))
 
     def _was_same(self, entry: Entry, *, theirs: bool) -> bool:

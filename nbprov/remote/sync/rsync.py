@@ -37,7 +37,13 @@ def rsync_here() -> str:
     if found is None:
         return ""
     try:
-        told = subprocess.run([found, "--version"], capture_output=True, text=True, timeout=VERSION_SECONDS, check=False).stdout
+        told = subprocess.run(
+            [found, "--version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_SECONDS,
+            check=False,
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return found if good_enough(told) else ""
@@ -99,16 +105,24 @@ def _quoted(word: str) -> str:
     return "'" + word.replace("'", "''") + "'"
 
 
-async def carry(words: Sequence[str], names: Sequence[str], progress: Callable[[int], None]) -> bool:
+async def carry(
+    words: Sequence[str], names: Sequence[str], progress: Callable[[int], None]
+) -> bool:
     """Run it; whether it says that all went well. Ended with its ssh where this is cancelled."""
     process = await asyncio.create_subprocess_exec(
-        *words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        *words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         with suppress(ConnectionError):
-            process.stdin.write(b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names))
+            process.stdin.write(
+                b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
+            )
             await process.stdin.drain()
             process.stdin.close()
         while data := await process.stdout.read(4096):

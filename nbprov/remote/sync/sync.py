@@ -147,7 +147,9 @@ async def sync(
             if wanted.dry:
                 return Synced(plan)
             await asyncio.to_thread(_room, run, plan)
-            folder.standing = {name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"}
+            folder.standing = {
+                name: entry.stamp for name, entry in here.entries.items() if entry.kind == "f"
+            }
             files = await _move(run, plan)
             deleted = await _delete(run, plan)
             save(wanted.memory, run.known, {*here.entries, *there.entries})
@@ -156,7 +158,9 @@ async def sync(
     except (KeyError, ValueError, TypeError, TimeoutError) as error:
         # What nobody foresaw a machine to say ends here too, without a wall of text.
         log.info("a sync with %s: %s: %s", wanted.there, type(error).__name__, error)
-        raise _error(Trouble("foul", "the machine's answer is malformed, or did not come in time"), wanted) from None
+        raise _error(
+            Trouble("foul", "the machine's answer is malformed, or did not come in time"), wanted
+        ) from None
     finally:
         folder.is_over = True
     if run.failed:
@@ -169,11 +173,21 @@ def _folder_here(wanted: Wanted) -> Folder:
     path = wanted.here.expanduser()
     folder = Folder(str(path.absolute()))
     if folder.is_home_or_above():
-        raise SyncError(f"{path} holds your whole home, keys and settings too", hint="name a folder below it", code="sync.home")
+        raise SyncError(
+            f"{path} holds your whole home, keys and settings too",
+            hint="name a folder below it",
+            code="sync.home",
+        )
     if os.path.lexists(folder.path) and not os.path.isdir(folder.path):
-        raise SyncError(f"{path} is not a folder", hint="name the folder that it lies in", code="sync.missing")
+        raise SyncError(
+            f"{path} is not a folder", hint="name the folder that it lies in", code="sync.missing"
+        )
     if wanted.direction is Direction.PUSH and not os.path.isdir(folder.path):
-        raise SyncError(f"there is no folder {path} here", hint="paths are relative to the notebook's folder", code="sync.missing")
+        raise SyncError(
+            f"there is no folder {path} here",
+            hint="paths are relative to the notebook's folder",
+            code="sync.missing",
+        )
     return folder
 
 
@@ -187,13 +201,25 @@ def _mine(folder: Folder, rules: list[list[Any]]) -> Listing | None:
     return Listing.of(folder.survey(Rules(rules))) if os.path.isdir(folder.path) else None
 
 
-async def _look(run: _Run, rules: list[list[Any]], mine: asyncio.Future[Listing | None]) -> tuple[Listing, Listing]:
+async def _look(
+    run: _Run, rules: list[list[Any]], mine: asyncio.Future[Listing | None]
+) -> tuple[Listing, Listing]:
     """List the machine's side too."""
     wanted, far = run.wanted, run.far
     if far.is_home:
-        raise SyncError(f"{wanted.there} holds the machine's whole home, its keys too", hint="name a folder below it", code="sync.home")
-    if not far.exists and (wanted.direction is Direction.PULL or await asyncio.shield(mine) is None):
-        raise SyncError(f"there is no folder {shown(wanted.there)} on the machine", hint="see %%on NAME --bash, ls", code="sync.missing")
+        raise SyncError(
+            f"{wanted.there} holds the machine's whole home, its keys too",
+            hint="name a folder below it",
+            code="sync.home",
+        )
+    if not far.exists and (
+        wanted.direction is Direction.PULL or await asyncio.shield(mine) is None
+    ):
+        raise SyncError(
+            f"there is no folder {shown(wanted.there)} on the machine",
+            hint="see %%on NAME --bash, ls",
+            code="sync.missing",
+        )
     windows = sys.platform == "win32"
     folds = windows or sys.platform == "darwin"
     there = await far.listing(rules, windows=windows, folds=folds)
@@ -203,12 +229,18 @@ async def _look(run: _Run, rules: list[list[Any]], mine: asyncio.Future[Listing 
 
 async def _plan(run: _Run, here: Listing, there: Listing) -> SyncPlan:
     names = to_compare(here, there, run.known)
-    mine, theirs = await asyncio.gather(asyncio.to_thread(_digests, run.folder, names), run.far.digests(names))
+    mine, theirs = await asyncio.gather(
+        asyncio.to_thread(_digests, run.folder, names), run.far.digests(names)
+    )
     equal = [name for name in names if mine[name] and mine[name] == theirs.get(name)]
     for name in equal:
-        _remember(run, here.entries[name], here.entries[name].stamp, there.entries[name].stamp, mine[name])
+        _remember(
+            run, here.entries[name], here.entries[name].stamp, there.entries[name].stamp, mine[name]
+        )
     modes = sys.platform != "win32"
-    return decide(run.wanted.direction, here, there, run.known, equal, delete=run.wanted.delete, modes=modes)
+    return decide(
+        run.wanted.direction, here, there, run.known, equal, delete=run.wanted.delete, modes=modes
+    )
 
 
 def _digests(folder: Folder, names: Sequence[str]) -> dict[str, str]:
@@ -222,7 +254,10 @@ def _room(run: _Run, plan: SyncPlan) -> None:
     near = run.folder.path
     while not os.path.isdir(near):
         near = os.path.dirname(near)
-    for where, needs, free in (("this computer", down, shutil.disk_usage(near).free), ("the machine", up, run.far.free)):
+    for where, needs, free in (
+        ("this computer", down, shutil.disk_usage(near).free),
+        ("the machine", up, run.far.free),
+    ):
         if needs and needs + FREE_BYTES > free:
             raise SyncError(
                 f"{needs / 1e6:,.0f} MB do not fit on the disk of {where}, which has {free / 1e6:,.0f} MB left",
@@ -246,7 +281,11 @@ async def _move(run: _Run, plan: SyncPlan) -> int:
         count += len(brought)
         entries = tuple(entry for entry in entries if entry.name not in brought)
         moved = await _one_way(run, entries, modes, up=up)
-        again = [entry for entry in entries if run.failed.get(entry.name, ("", ""))[0] in ("digest", "changed")]
+        again = [
+            entry
+            for entry in entries
+            if run.failed.get(entry.name, ("", ""))[0] in ("digest", "changed")
+        ]
         if again:
             again = await asyncio.to_thread(_as_now, run.folder, again) if up else again
             for entry in again:
@@ -266,8 +305,14 @@ async def _move(run: _Run, plan: SyncPlan) -> int:
 async def _by_rsync(run: _Run, plan: SyncPlan, entries: Sequence[Entry]) -> set[str]:
     """Let rsync take there large files of which the target has another content; the names of those that are the same now, by digest."""
     replaced = set(plan.replaced)
-    names = [e.name for e in entries if e.kind == "f" and e.size >= LEAST_BYTES and e.name in replaced]
-    rsync = await asyncio.to_thread(rsync_here) if names and run.wanted.ssh and run.far.has_rsync else ""
+    names = [
+        e.name for e in entries if e.kind == "f" and e.size >= LEAST_BYTES and e.name in replaced
+    ]
+    rsync = (
+        await asyncio.to_thread(rsync_here)
+        if names and run.wanted.ssh and run.far.has_rsync
+        else ""
+    )
     if not rsync:
         return set()
     before = run.bytes
@@ -278,11 +323,15 @@ async def _by_rsync(run: _Run, plan: SyncPlan, entries: Sequence[Entry]) -> set[
 
     # However it ends: what it did not bring is sent over the open connection.
     await carry(rsync_words(rsync, run.wanted.ssh, run.folder.path, run.far.path), names, progress)
-    mine, theirs = await asyncio.gather(asyncio.to_thread(_digests, run.folder, names), run.far.digests(names))
+    mine, theirs = await asyncio.gather(
+        asyncio.to_thread(_digests, run.folder, names), run.far.digests(names)
+    )
     return {name for name in names if mine[name] and mine[name] == theirs.get(name)}
 
 
-async def _one_way(run: _Run, entries: Sequence[Entry], modes: Sequence[Entry], *, up: bool, resume: bool = True) -> Moved:
+async def _one_way(
+    run: _Run, entries: Sequence[Entry], modes: Sequence[Entry], *, up: bool, resume: bool = True
+) -> Moved:
     before = run.bytes
 
     def progress(sent: int) -> None:
@@ -298,7 +347,9 @@ async def _one_way(run: _Run, entries: Sequence[Entry], modes: Sequence[Entry], 
 
 async def _offsets(run: _Run, entries: Sequence[Entry], *, up: bool) -> dict[str, int]:
     """Where to go on with files of which the target has an unfinished part that is, by its digest, how the source begins."""
-    large = {entry.name: entry.size for entry in entries if entry.kind == "f" and entry.size >= KEEP_FROM}
+    large = {
+        entry.name: entry.size for entry in entries if entry.kind == "f" and entry.size >= KEEP_FROM
+    }
     if not large:
         return {}
     names = list(large)
@@ -313,7 +364,11 @@ async def _offsets(run: _Run, entries: Sequence[Entry], *, up: bool) -> dict[str
         return {name: length for name, (length, _) in begun.items()}
 
     def starts() -> dict[str, int]:
-        return {name: length for name, (length, digest) in begun.items() if run.folder.digest(name, length) == digest}
+        return {
+            name: length
+            for name, (length, digest) in begun.items()
+            if run.folder.digest(name, length) == digest
+        }
 
     return await asyncio.to_thread(starts)
 
@@ -325,7 +380,9 @@ def _as_now(folder: Folder, entries: Sequence[Entry]) -> list[Entry]:
         with suppress(OSError, Trouble), folder.open(entry.name) as file:
             info = os.fstat(file.fileno())
             mode = info.st_mode & 0o777
-            found.append(Entry(entry.name, "f", info.st_size, info.st_mtime_ns, info.st_ctime_ns, mode, ""))
+            found.append(
+                Entry(entry.name, "f", info.st_size, info.st_mtime_ns, info.st_ctime_ns, mode, "")
+            )
     return found
 
 
@@ -350,10 +407,19 @@ async def _delete(run: _Run, plan: SyncPlan) -> int:
 def _error(trouble: Trouble, wanted: Wanted) -> SyncError:
     where = f"{wanted.here} and {shown(wanted.there)}"
     words, hint = {
-        "full": ("the disk is full; whole files have arrived, nothing is half written", "make room and run it again: it goes on"),
+        "full": (
+            "the disk is full; whole files have arrived, nothing is half written",
+            "make room and run it again: it goes on",
+        ),
         "permission": (f"{where}: a folder {trouble.why}", "choose a folder that is yours"),
-        "many": (f"{where}: one {trouble.why}", f"name a folder below, or ignore some: {MOST_ENTRIES:,} are the most"),
-        "file": (f"{shown(wanted.there)} is a file on the machine", "name the folder that it lies in"),
+        "many": (
+            f"{where}: one {trouble.why}",
+            f"name a folder below, or ignore some: {MOST_ENTRIES:,} are the most",
+        ),
+        "file": (
+            f"{shown(wanted.there)} is a file on the machine",
+            "name the folder that it lies in",
+        ),
         "foul": (
             f"the sync was broken off: {trouble.why}",
             "nothing was written outside the folder; end the machine if it is not to be trusted",
@@ -371,14 +437,18 @@ def _failures(run: _Run) -> SyncError:
     return SyncError(
         f"{count:,} file{'' if count == 1 else 's'} could not be brought into step: {first}{f'; and {more:,} more' if more > 0 else ''}",
         hint="all else has arrived; run it again for the rest",
-        code=f"sync.{codes.pop()}" if len(codes) == 1 and codes <= {"permission", "busy", "changed"} else "sync.failed",
+        code=f"sync.{codes.pop()}"
+        if len(codes) == 1 and codes <= {"permission", "busy", "changed"}
+        else "sync.failed",
     )
 
 
 # ---------------------------------------------------------------- memory
 
 
-def _remember(run: _Run, source: Entry, here: tuple[int, int, int], there: tuple[int, int, int], digest: str) -> None:
+def _remember(
+    run: _Run, source: Entry, here: tuple[int, int, int], there: tuple[int, int, int], digest: str
+) -> None:
     run.known[source.name] = Known(here, there, digest, time.time_ns() - source.mtime > FRESH_NS)
 
 
@@ -404,11 +474,19 @@ def save(memory: Path | None, known: Mapping[str, Known], present: set[str]) -> 
     if memory is None:
         return
     memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    content = {"files": {name: [one.here, one.there, one.digest, one.is_sure] for name, one in known.items() if name in present}}
+    content = {
+        "files": {
+            name: [one.here, one.there, one.digest, one.is_sure]
+            for name, one in known.items()
+            if name in present
+        }
+    }
     descriptor, name = tempfile.mkstemp(dir=memory.parent, prefix=".sync-")
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(json.dumps(content, separators=(",", ":")))  # all at once: `dump` is ten times as slow
+            file.write(
+                json.dumps(content, separators=(",", ":"))
+            )  # all at once: `dump` is ten times as slow
         os.replace(name, memory)
     except OSError:
         os.unlink(name)

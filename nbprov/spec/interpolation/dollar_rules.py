@@ -19,11 +19,33 @@ class Dollar(Enum):
 
 
 _PATHS = frozenset({"file_mounts", "workdir", "volumes", "service"})
-_COMMANDS = frozenset({("run",), ("setup",), ("event_callback",), ("health",), ("health", "command"), ("config", "hooks", "run")})
+_COMMANDS = frozenset(
+    {
+        ("run",),
+        ("setup",),
+        ("event_callback",),
+        ("health",),
+        ("health", "command"),
+        ("config", "hooks", "run"),
+    }
+)
 _UNUSED = frozenset({"pool", "execution", "api_server_access"})
 _READ_CONFIG = frozenset({"docker", "hooks"})
 _MACHINES = frozenset(
-    ["CUDA_HOME", "HOME", "HOSTNAME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PWD", "PYTHONPATH", "SHELL", "TMPDIR", "USER", "VIRTUAL_ENV"]
+    [
+        "CUDA_HOME",
+        "HOME",
+        "HOSTNAME",
+        "LD_LIBRARY_PATH",
+        "LOGNAME",
+        "PATH",
+        "PWD",
+        "PYTHONPATH",
+        "SHELL",
+        "TMPDIR",
+        "USER",
+        "VIRTUAL_ENV",
+    ]
 )
 """Variables that machines have themselves."""
 
@@ -47,9 +69,15 @@ def dollar(trail: Trail) -> Dollar:
         return Dollar.SHELL
     if trail[0] in _PATHS:
         return Dollar.ENV
-    if trail[0] in _UNUSED or (trail[0] == "config" and len(trail) > 1 and trail[1] not in _READ_CONFIG):
+    if trail[0] in _UNUSED or (
+        trail[0] == "config" and len(trail) > 1 and trail[1] not in _READ_CONFIG
+    ):
         return Dollar.KEPT
-    return Dollar.KEPT if any(is_internal_at(trail[:depth]) for depth in range(1, min(len(trail), 3) + 1)) else Dollar.VARIABLE
+    return (
+        Dollar.KEPT
+        if any(is_internal_at(trail[:depth]) for depth in range(1, min(len(trail), 3) + 1))
+        else Dollar.VARIABLE
+    )
 
 
 def is_the_machines(expression: str, trail: Trail, own: Collection[str]) -> bool:

@@ -49,12 +49,20 @@ def hide_secrets(documents: Iterable[Node], findings: Findings) -> tuple[Hidden,
     found = _Sorter()
     for document in documents:
         found.visit(document, ())
-    hidden = {key: hide for key, hide in found.internal.items() if key not in found.visible} | found.secret
+    hidden = {
+        key: hide for key, hide in found.internal.items() if key not in found.visible
+    } | found.secret
     findings.hide(hide.scalar for hide in hidden.values())
     for key in found.visible.keys() & found.secret.keys():
-        message, hint = "a secret's value also stands outside `secrets`", "write it under `secrets` only, without an anchor"
+        message, hint = (
+            "a secret's value also stands outside `secrets`",
+            "write it under `secrets` only, without an anchor",
+        )
         if found.secret[key].instead == ON:
-            message, hint = "the address of a webhook also stands outside `wait`", "write it out in both places, without an anchor"
+            message, hint = (
+                "the address of a webhook also stands outside `wait`",
+                "write it out in both places, without an anchor",
+            )
         findings.error(found.visible[key].start, "secrets", "secret-shared", message, hint)
     return tuple(hidden.values())
 
@@ -91,7 +99,9 @@ class _Sorter:
                 else:
                     self.visible.update((id(s), s) for s in all_scalars(inner, set()))
         elif key.text == "managed_secrets":
-            self._hide(self.secret, (s for s in _values(value, set()) if not _NAME.fullmatch(s.text)))
+            self._hide(
+                self.secret, (s for s in _values(value, set()) if not _NAME.fullmatch(s.text))
+            )
         elif is_internal_at(trail):
             self._hide(self.internal, _values(value, set()))
         elif is_webhook(trail) and isinstance(value, Scalar):
@@ -110,7 +120,9 @@ class _Sorter:
 def is_internal_at(trail: Trail) -> bool:
     """Whether these keys lead to a field internal to SkyPilot: at the top level, under `resources`, or in one of its alternatives."""
     *above, name = trail
-    return is_internal(name) and (not above or (above[0] == "resources" and above[1:] in ([], ["any_of"], ["ordered"])))
+    return is_internal(name) and (
+        not above or (above[0] == "resources" and above[1:] in ([], ["any_of"], ["ordered"]))
+    )
 
 
 def is_webhook(trail: Trail) -> bool:

@@ -94,14 +94,22 @@ class _Filler:
 
     def document(self, node: Node) -> Node:
         if isinstance(node, Mapping):
-            own = [value for key, value in node.pairs if key.text in ("envs", "secrets") and isinstance(value, Mapping)]
+            own = [
+                value
+                for key, value in node.pairs
+                if key.text in ("envs", "secrets") and isinstance(value, Mapping)
+            ]
             self._own = frozenset(key.text for value in own for key, _ in value.pairs)
         return self._node(node, "", (), False)
 
     def variables(self) -> tuple[Variable, ...]:
         """What was put in; a value that went where it must not be seen is not shown."""
         return tuple(
-            Variable(name, HIDDEN if use.hidden or names_secret(name) else use.shown, tuple(dict.fromkeys(use.paths)))
+            Variable(
+                name,
+                HIDDEN if use.hidden or names_secret(name) else use.shown,
+                tuple(dict.fromkeys(use.paths)),
+            )
             for name, use in self._uses.items()
         )
 
@@ -109,7 +117,10 @@ class _Filler:
         if isinstance(node, Scalar):
             return self._scalar(node, path, trail, secret)
         if isinstance(node, Sequence):
-            items = tuple(self._node(item, f"{path}[{number}]", trail, secret) for number, item in enumerate(node.items))
+            items = tuple(
+                self._node(item, f"{path}[{number}]", trail, secret)
+                for number, item in enumerate(node.items)
+            )
             if all(new is old for new, old in zip(items, node.items, strict=True)):
                 return node
             return Sequence(items, node.start, node.end, 1 + sum(item.size for item in items))
@@ -133,14 +144,25 @@ class _Filler:
             pairs.setdefault(new_key.text, (new_key, new))
         if not changed:
             return node
-        return Mapping(tuple(pairs.values()), node.start, node.end, 1 + sum(k.size + v.size for k, v in pairs.values()))
+        return Mapping(
+            tuple(pairs.values()),
+            node.start,
+            node.end,
+            1 + sum(k.size + v.size for k, v in pairs.values()),
+        )
 
     def _key(self, key: Scalar, path: str, trail: Trail, secret: bool) -> Scalar:
         """A key; only text and numbers can stand there."""
         new = self._scalar(key, path, trail, secret) if "$" in key.text else key
         if isinstance(new, Scalar):
             return new
-        self._findings.error(key.start, path, "variable", "a list or dict cannot be a key", "write a variable that holds text")
+        self._findings.error(
+            key.start,
+            path,
+            "variable",
+            "a list or dict cannot be a key",
+            "write a variable that holds text",
+        )
         return key
 
     def _scalar(self, node: Scalar, path: str, trail: Trail, secret: bool) -> Node:
@@ -172,13 +194,25 @@ class _Filler:
     def _refuse(self, node: Scalar, path: str, bad: Bad, secret: bool) -> None:
         if secret:
             # The text may be a literal secret that happens to hold a dollar sign: it is not repeated.
-            message = "a `$` under `secrets` names a notebook variable, and there is none of this name"
-            self._findings.error(node.start, path, "variable", message, "write the name of one, `$$` for a dollar sign, or null")
+            message = (
+                "a `$` under `secrets` names a notebook variable, and there is none of this name"
+            )
+            self._findings.error(
+                node.start,
+                path,
+                "variable",
+                message,
+                "write the name of one, `$$` for a dollar sign, or null",
+            )
             return
         closest = bad.closest if isinstance(bad, UnknownName) else ""
-        self._findings.error(node.start, path, "variable", f"{path}: {bad.message}", bad.hint, closest)
+        self._findings.error(
+            node.start, path, "variable", f"{path}: {bad.message}", bad.hint, closest
+        )
 
-    def _filled(self, node: Scalar, trail: Trail, used: list[str], kept: list[str], secret: bool) -> Node:
+    def _filled(
+        self, node: Scalar, trail: Trail, used: list[str], kept: list[str], secret: bool
+    ) -> Node:
         """The node with its variables put in; `used` and `kept` are told the names that were, and what stays as it is."""
         meaning = dollar(trail)
         match = REFERENCE.fullmatch(node.text)
@@ -190,7 +224,9 @@ class _Filler:
             value = self._value(name)
             used.append(name)
             adapt = _path_escaped if meaning is Dollar.ENV else str
-            return self._converter.node(revealed(value) if secret else value, name, node.start, node.end, adapt)
+            return self._converter.node(
+                revealed(value) if secret else value, name, node.start, node.end, adapt
+            )
 
         def put(found: re.Match[str]) -> str:
             if found["dollar"]:
@@ -207,12 +243,18 @@ class _Filler:
             return _path_escaped(text) if meaning is Dollar.ENV else text
 
         text = REFERENCE.sub(put, node.text)
-        return node if text == node.text and not used else Scalar(text, Kind.TEXT, False, node.start, node.end, node.anchor)
+        return (
+            node
+            if text == node.text and not used
+            else Scalar(text, Kind.TEXT, False, node.start, node.end, node.anchor)
+        )
 
     def _stays(self, expression: str, meaning: Dollar, trail: Trail) -> bool:
         """Whether the name is left for the spec's own envs, or for the machine."""
         if meaning is not Dollar.ENV:
-            return expression not in (self._variables or ()) and is_the_machines(expression, trail, self._own)
+            return expression not in (self._variables or ()) and is_the_machines(
+                expression, trail, self._own
+            )
         head = re.match(r"\w*", expression)
         name = head.group() if head else ""
         return self._variables is None or name in self._own or name not in self._variables
@@ -232,12 +274,20 @@ class _Filler:
         use = self._uses.setdefault(name, _Use(_brief(self._values.get(name))))
         use.paths.append(path)
         webhook = _holds_webhook(new, trail)
-        use.hidden = use.hidden or secret or webhook or (trail[:1] == ("envs",) and names_secret(trail[-1]))
+        use.hidden = (
+            use.hidden or secret or webhook or (trail[:1] == ("envs",) and names_secret(trail[-1]))
+        )
         use.secret = use.secret or secret
         use.clear = use.clear or not (secret or webhook)
         if use.secret and use.clear:
             hint = "write it under `secrets` only"
-            self._findings.error(new.start, path, "secret-shared", "a secret's value also stands outside `secrets`", hint)
+            self._findings.error(
+                new.start,
+                path,
+                "secret-shared",
+                "a secret's value also stands outside `secrets`",
+                hint,
+            )
 
 
 def _brief(value: object) -> str:
@@ -276,7 +326,10 @@ def written(node: Node, trail: Trail, hidden: Map[int, str]) -> str:
     if isinstance(node, Sequence):
         return "[" + ", ".join(written(item, trail, hidden) for item in node.items) + "]"
     if isinstance(node, Mapping):
-        pairs = (f"{_text(key, trail)}: {written(value, (*trail, key.text), hidden)}" for key, value in node.pairs)
+        pairs = (
+            f"{_text(key, trail)}: {written(value, (*trail, key.text), hidden)}"
+            for key, value in node.pairs
+        )
         return "{" + ", ".join(pairs) + "}"
     if id(node) in hidden:
         return hidden[id(node)]
@@ -287,7 +340,9 @@ def _text(node: Scalar, trail: Trail) -> str:
     if node.plain and (node.kind is not Kind.TEXT or _BARE.fullmatch(node.text)):
         return node.text or "null"
     text = escaped(node.text) if dollar(trail) is Dollar.VARIABLE else node.text
-    return _UNWRITABLE.sub(lambda m: f"\\u{ord(m.group()):04x}", json.dumps(text, ensure_ascii=False))
+    return _UNWRITABLE.sub(
+        lambda m: f"\\u{ord(m.group()):04x}", json.dumps(text, ensure_ascii=False)
+    )
 
 
 def source_of(filled: Filled, secret: Iterable[Hidden], findings: Findings) -> str:
@@ -298,7 +353,10 @@ def source_of(filled: Filled, secret: Iterable[Hidden], findings: Findings) -> s
         if sum(map(_letters, filled.documents)) > MAX_WRITTEN:
             return ""
         return "\n---\n".join(written(document, (), hidden) for document in filled.documents) + "\n"
-    replaced = {offset: partial(written, node, trail, hidden) for offset, (node, trail) in filled.replaced.items()}
+    replaced = {
+        offset: partial(written, node, trail, hidden)
+        for offset, (node, trail) in filled.replaced.items()
+    }
     ends = {offset: node.end.offset for offset, (node, _) in filled.replaced.items()}
     return blotted(filled.documents, secret, findings, replaced, ends)
 

@@ -20,7 +20,9 @@ from nbprov.spec.yaml.reader import MAX_BYTES, MAX_DEPTH, MAX_NODES
 REFERENCE = re.compile(r"\$(?:(?P<dollar>\$)|(?P<bare>[A-Za-z]\w*)|\{(?P<braced>[^{}]{0,200})\})")
 """`$$`, `$name`, `${...}`. What begins with a digit or `_` stays: OCI's types are called `Flex$_2_16`, prices `$5`."""
 
-_STEP = re.compile(r"""\.(?P<attribute>[A-Za-z_]\w*)|\[(?:(?P<index>-?[0-9]{1,9})|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\]""")
+_STEP = re.compile(
+    r"""\.(?P<attribute>[A-Za-z_]\w*)|\[(?:(?P<index>-?[0-9]{1,9})|"(?P<double>[^"]*)"|'(?P<single>[^']*)')\]"""
+)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ESCAPED = re.compile(r"\$(?=[$A-Za-z{])")
 _MOST_BITS = 256
@@ -49,7 +51,11 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
     text = expression.strip()
     head = _NAME.match(text)
     if head is None or len(text) > 200:
-        raise Bad(f"{quoted('${' + text + '}')} is not a name", "write ${x}, ${x.y} or ${x[0]}; $$ is a dollar sign", "variable")
+        raise Bad(
+            f"{quoted('${' + text + '}')} is not a name",
+            "write ${x}, ${x.y} or ${x[0]}; $$ is a dollar sign",
+            "variable",
+        )
     name, at = head.group(), head.end()
     if name not in variables:
         near = _nearest(name, variables)
@@ -69,12 +75,18 @@ def look_up(expression: str, variables: Map[str, object]) -> object:
             )
         value = _step(value, step, text)
         at = step.end()
-    raise Bad(f"{quoted(text)} has more than {_MOST_STEPS} steps", "put the value into a variable of its own", "variable")
+    raise Bad(
+        f"{quoted(text)} has more than {_MOST_STEPS} steps",
+        "put the value into a variable of its own",
+        "variable",
+    )
 
 
 def _nearest(name: str, variables: Map[str, object]) -> str:
     """The variable whose name is like this one, case ignored; empty where there is none."""
-    known = {variable.casefold(): variable for variable in variables if not variable.startswith("_")}
+    known = {
+        variable.casefold(): variable for variable in variables if not variable.startswith("_")
+    }
     near = get_close_matches(name.casefold(), known, 1, 0.6)
     return known[near[0]] if near else ""
 
@@ -92,12 +104,24 @@ def _step(value: object, step: re.Match[str], text: str) -> object:
     try:
         if attribute:
             return getattr(value, attribute)
-        key = int(index) if index is not None else step["double"] if step["double"] is not None else step["single"]
+        key = (
+            int(index)
+            if index is not None
+            else step["double"]
+            if step["double"] is not None
+            else step["single"]
+        )
         return value[key]  # type: ignore[index]
     except Exception as error:  # the variable's own code may raise anything; it is reported with its kind, not hidden
-        hint = f'write ${{x["{attribute}"]}} for an entry of a dict' if attribute and isinstance(value, dict) else "look at it in a cell"
+        hint = (
+            f'write ${{x["{attribute}"]}} for an entry of a dict'
+            if attribute and isinstance(value, dict)
+            else "look at it in a cell"
+        )
         raise Bad(
-            f"{quoted(text)}: {quoted(step.group())} of a {type(value).__name__} fails: {type(error).__name__}", hint, "variable"
+            f"{quoted(text)}: {quoted(step.group())} of a {type(value).__name__} fails: {type(error).__name__}",
+            hint,
+            "variable",
         ) from None
 
 
@@ -108,7 +132,15 @@ class Converter:
         self._nodes = 0
         self._letters = 0
 
-    def node(self, value: object, name: str, start: Mark, end: Mark, adapt: Callable[[str], str], depth: int = 0) -> Node:
+    def node(
+        self,
+        value: object,
+        name: str,
+        start: Mark,
+        end: Mark,
+        adapt: Callable[[str], str],
+        depth: int = 0,
+    ) -> Node:
         """The node of a value.
 
         Parameters
@@ -122,7 +154,11 @@ class Converter:
             If the value, or one inside it, is of another type, or too large.
         """
         if depth > MAX_DEPTH:
-            raise Bad(f"{quoted(name)} is nested more than {MAX_DEPTH} levels deep", "a spec needs only a few", "variable")
+            raise Bad(
+                f"{quoted(name)} is nested more than {MAX_DEPTH} levels deep",
+                "a spec needs only a few",
+                "variable",
+            )
         value = plain(value, name)
         self._spend(1, 0, name)
         if isinstance(value, dict):
@@ -131,9 +167,18 @@ class Converter:
                 left = self.node(_key(key, name), name, start, end, adapt, depth + 1)
                 assert isinstance(left, Scalar)
                 if left.text in pairs:
-                    raise Bad(f"{quoted(name)} has the key {quoted(left.text)} twice", "keep one of them", "variable")
+                    raise Bad(
+                        f"{quoted(name)} has the key {quoted(left.text)} twice",
+                        "keep one of them",
+                        "variable",
+                    )
                 pairs[left.text] = (left, self.node(inner, name, start, end, adapt, depth + 1))
-            return Mapping(tuple(pairs.values()), start, end, 1 + sum(k.size + v.size for k, v in pairs.values()))
+            return Mapping(
+                tuple(pairs.values()),
+                start,
+                end,
+                1 + sum(k.size + v.size for k, v in pairs.values()),
+            )
         if isinstance(value, list):
             items = tuple(self.node(inner, name, start, end, adapt, depth + 1) for inner in value)
             return Sequence(items, start, end, 1 + sum(item.size for item in items))
@@ -147,7 +192,9 @@ class Converter:
         self._nodes += nodes
         self._letters += letters
         if self._nodes > MAX_NODES or self._letters > MAX_BYTES:
-            raise Bad(f"{quoted(name)} is larger than a cell may be", "put data into a file", "variable")
+            raise Bad(
+                f"{quoted(name)} is larger than a cell may be", "put data into a file", "variable"
+            )
 
 
 Plain = None | bool | int | float | str | list[object] | dict[object, object]
@@ -161,13 +208,21 @@ def plain(value: object, name: str) -> Plain:
     Bad
         If it is of any other type.
     """
-    if type(value).__module__.partition(".")[0] == "numpy" and getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
+    if (
+        type(value).__module__.partition(".")[0] == "numpy"
+        and getattr(value, "ndim", None) == 0
+        and hasattr(value, "item")
+    ):
         value = value.item()
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         if value.bit_length() > _MOST_BITS:
-            raise Bad(f"{quoted(name)} is a number of more than {_MOST_BITS} bits", "no field takes such a number", "variable")
+            raise Bad(
+                f"{quoted(name)} is a number of more than {_MOST_BITS} bits",
+                "no field takes such a number",
+                "variable",
+            )
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
@@ -177,14 +232,26 @@ def plain(value: object, name: str) -> Plain:
         return list(value)
     if isinstance(value, dict):
         return dict(value)
-    hint = "put its .tolist() into a variable" if hasattr(value, "tolist") else "take text, a number, a list or a dict"
-    raise Bad(f"{quoted(name)} is a {type(value).__name__}, which has no place in a spec", hint, "variable")
+    hint = (
+        "put its .tolist() into a variable"
+        if hasattr(value, "tolist")
+        else "take text, a number, a list or a dict"
+    )
+    raise Bad(
+        f"{quoted(name)} is a {type(value).__name__}, which has no place in a spec",
+        hint,
+        "variable",
+    )
 
 
 def _key(key: object, name: str) -> object:
     key = plain(key, name)
     if isinstance(key, bool) or not isinstance(key, (str, int)):
-        raise Bad(f"{quoted(name)} has a key that is a {type(key).__name__}", "use text as keys", "variable")
+        raise Bad(
+            f"{quoted(name)} has a key that is a {type(key).__name__}",
+            "use text as keys",
+            "variable",
+        )
     return key
 
 
@@ -206,7 +273,11 @@ def embedded(value: object, name: str) -> str:
         return value
     if value is None or isinstance(value, (bool, list, dict)):
         kind = "None" if value is None else f"a {type(value).__name__}"
-        raise Bad(f"{quoted(name)} is {kind}; inside other text only text and numbers are taken", "let it stand alone", "variable")
+        raise Bad(
+            f"{quoted(name)} is {kind}; inside other text only text and numbers are taken",
+            "let it stand alone",
+            "variable",
+        )
     return as_text(value)
 
 

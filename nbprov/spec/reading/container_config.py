@@ -35,7 +35,9 @@ class Config:
 def read_config(node: Node, findings: Findings) -> Config:
     """Read `config`; what is not for nbprov is reported."""
     path = "config"
-    mapping = as_mapping(node, path, findings, "write config: {docker: {run_options: [--ipc=host]}}")
+    mapping = as_mapping(
+        node, path, findings, "write config: {docker: {run_options: [--ipc=host]}}"
+    )
     options: tuple[str, ...] = ()
     hooks: tuple[Hook, ...] = ()
     for key, value in mapping.pairs if mapping else ():
@@ -52,18 +54,35 @@ def read_config(node: Node, findings: Findings) -> Config:
 
 def _docker(node: Node, at: Mark, path: str, findings: Findings) -> tuple[str, ...]:
     if not isinstance(node, Mapping):
-        findings.error(node.start, path, "type", f"{path} must be a map, not {as_given(node)}", "write docker: {run_options: [--ipc=host]}")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be a map, not {as_given(node)}",
+            "write docker: {run_options: [--ipc=host]}",
+        )
         return ()
     options: list[str] = []
     for _, value, here in members(node, Where.DOCKER, path, findings):
         items = value.items if isinstance(value, Sequence) else (value,)
         for number, item in enumerate(items[:MAX_OPTIONS]):
-            text = text_of(item, f"{here}[{number}]", findings, wants="an option of docker run", numbers=False)
+            text = text_of(
+                item, f"{here}[{number}]", findings, wants="an option of docker run", numbers=False
+            )
             options += _split(item, text, here, findings) if text else []
     if options:
         risky = [option for option in options if _PRIVILEGED.fullmatch(option)]
-        named = f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the container" if risky else ""
-        findings.not_acted_on(at, path, "docker", f"{path}.run_options are read, but no container is started with them yet{named}")
+        named = (
+            f"; of these {', '.join(map(quoted, risky[:8]))} would open the machine to the container"
+            if risky
+            else ""
+        )
+        findings.not_acted_on(
+            at,
+            path,
+            "docker",
+            f"{path}.run_options are read, but no container is started with them yet{named}",
+        )
     return tuple(options)
 
 
@@ -71,7 +90,13 @@ def _split(node: Node, text: str, path: str, findings: Findings) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError:
-        findings.error(node.start, path, "value", f"{quoted(text)} has a quotation mark that does not end", "close it")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{quoted(text)} has a quotation mark that does not end",
+            "close it",
+        )
         return []
 
 
@@ -84,14 +109,18 @@ def _hooks(node: Node, path: str, findings: Findings) -> tuple[Hook, ...]:
         if hook is not None:
             hooks.append(hook)
     if hooks:
-        findings.not_acted_on(node.start, path, "hooks", f"{path} are read, but only autostop.hook is run yet")
+        findings.not_acted_on(
+            node.start, path, "hooks", f"{path} are read, but only autostop.hook is run yet"
+        )
     return tuple(hooks)
 
 
 def _hook(node: Node, path: str, findings: Findings) -> Hook | None:
     hint = "write hooks: [{run: ./save.sh, events: [stop, down]}]"
     if not isinstance(node, Mapping):
-        findings.error(node.start, path, "type", f"{path} must be a map with `run`, not {as_given(node)}", hint)
+        findings.error(
+            node.start, path, "type", f"{path} must be a map with `run`, not {as_given(node)}", hint
+        )
         return None
     before = findings.problem_count
     found: dict[str, Any] = {}
@@ -99,7 +128,9 @@ def _hook(node: Node, path: str, findings: Findings) -> Hook | None:
         if name == "run":
             found[name] = text_of(value, here, findings, wants="a command", numbers=False)
         elif name == "timeout":
-            found[name] = converted(value, here, findings, units.seconds, wants="a number of seconds")
+            found[name] = converted(
+                value, here, findings, units.seconds, wants="a number of seconds"
+            )
         else:
             given = value.items if isinstance(value, Sequence) else (value,)
             words = [choice(item, here, findings, EVENTS) for item in given]
@@ -110,6 +141,12 @@ def _hook(node: Node, path: str, findings: Findings) -> Hook | None:
         findings.error(node.start, path, "missing", f"{path} has no command", hint)
         return None
     if "events" in found and not found["events"]:
-        findings.error(node.start, join(path, "events"), "empty", f"{path}.events names no event", f"write events: [{', '.join(EVENTS)}]")
+        findings.error(
+            node.start,
+            join(path, "events"),
+            "empty",
+            f"{path}.events names no event",
+            f"write events: [{', '.join(EVENTS)}]",
+        )
         return None
     return Hook(**found)

@@ -15,7 +15,9 @@ LOCAL_DISK_CLOUDS = frozenset({"", "aws"})
 """Where machines are known to have disks inside; empty is a cloud not named."""
 
 _KINDS = ("nvme", "ssd")
-_LOCAL_DISK = re.compile(r"(?:(nvme|ssd))?(?:(?:^|:)([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(\+?))?", re.IGNORECASE)
+_LOCAL_DISK = re.compile(
+    r"(?:(nvme|ssd))?(?:(?:^|:)([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(\+?))?", re.IGNORECASE
+)
 _HINT = "write local_disk: nvme:1000+, nvme, or 1000+"
 
 
@@ -33,7 +35,13 @@ def read_local_disk(node: Node, path: str, findings: Findings) -> LocalDisk | No
     """Read `nvme:1000+`, `ssd:500`, `nvme`, `1000+`; None, and a problem, for anything else, a bare number included."""
     if isinstance(node, Scalar) and node.kind in (Kind.INT, Kind.FLOAT):
         hint = f"write local_disk: {node.text}+ (at least) or nvme:{node.text} (exactly)"
-        findings.error(node.start, path, "value", f"{path}: the number {quoted(node.text)} does not say what it means", hint)
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path}: the number {quoted(node.text)} does not say what it means",
+            hint,
+        )
         return None
     return converted(node, path, findings, local_disk, wants="kind:GB")
 
@@ -49,7 +57,10 @@ def local_disk(text: str) -> LocalDisk:
     match = _LOCAL_DISK.fullmatch(text.strip())
     if match is None or not text.strip():
         near = next((kind for kind in _KINDS if text.strip().lower().startswith(kind[:2])), "")
-        raise units.Bad(f"{quoted(text)} is not a disk inside the machine", f"did you mean {near}? {_HINT}" if near else _HINT)
+        raise units.Bad(
+            f"{quoted(text)} is not a disk inside the machine",
+            f"did you mean {near}? {_HINT}" if near else _HINT,
+        )
     kind = (match[1] or "nvme").lower()
     if match[2] is None:
         return LocalDisk(kind)

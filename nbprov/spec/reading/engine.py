@@ -28,7 +28,13 @@ def read_engine(node: Node, path: str, findings: Findings) -> Engine | None:
         kind = choice(node, path, findings, KINDS)
         return Engine(kind) if kind not in (None, "none") else None
     if len(node.pairs) != 1:
-        findings.error(node.start, path, "value", f"{path} must name one engine", f"write {path}: {{dask: {{workers: gpu}}}}")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} must name one engine",
+            f"write {path}: {{dask: {{workers: gpu}}}}",
+        )
         return None
     key, options = node.pairs[0]
     kind = choice(key, path, findings, KINDS[:2])
@@ -38,12 +44,20 @@ def read_engine(node: Node, path: str, findings: Findings) -> Engine | None:
         return Engine(kind)
     if not isinstance(options, Mapping):
         hint = f"write {path}: {{{kind}: {{workers: gpu}}}}"
-        findings.error(options.start, join(path, kind), "type", f"{path}.{kind} must be a map, not {as_given(options)}", hint)
+        findings.error(
+            options.start,
+            join(path, kind),
+            "type",
+            f"{path}.{kind} must be a map, not {as_given(options)}",
+            hint,
+        )
         return None
     return Engine(kind, _options(options, kind, join(path, kind), findings))
 
 
-def _options(node: Mapping, kind: str, path: str, findings: Findings) -> tuple[tuple[str, str], ...]:
+def _options(
+    node: Mapping, kind: str, path: str, findings: Findings
+) -> tuple[tuple[str, str], ...]:
     found = {}
     for key, value in node.pairs:
         here = join(path, key.text)
@@ -71,6 +85,12 @@ def _option(name: str, node: Node, path: str, findings: Findings) -> str | None:
 def _size(node: Node, path: str, findings: Findings) -> str | None:
     found = _SIZE.fullmatch(node.text.strip()) if isinstance(node, Scalar) else None
     if found is None or float(found[1]) == 0:
-        findings.error(node.start, path, "value", f"{path} must be a size with its unit, not {as_given(node)}", "write memory: 8GB")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} must be a size with its unit, not {as_given(node)}",
+            "write memory: 8GB",
+        )
         return None
     return f"{found[1]}{found[2]}"

@@ -20,7 +20,9 @@ DOCKER_LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILO
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _REFERENCE = re.compile(r"secrets:(?:(?:personal|workspace|global)\.)?([A-Za-z_][A-Za-z0-9_]*)")
 _MANAGED = re.compile(r"(?:secrets:(?:(?:personal|workspace|global)\.)?)?([A-Za-z_][A-Za-z0-9_]*)")
-_SECRET_NAME = re.compile(r"(^|_)(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)(_|$)", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"(^|_)(API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)(_|$)", re.IGNORECASE
+)
 
 Secrets = dict[str, Secret | None]
 
@@ -54,17 +56,31 @@ def read_envs(node: Node | None, findings: Findings) -> dict[str, str | None]:
     return envs
 
 
-def _first_few(mapping: Mapping | None, path: str, findings: Findings) -> tuple[tuple[Scalar, Node], ...]:
+def _first_few(
+    mapping: Mapping | None, path: str, findings: Findings
+) -> tuple[tuple[Scalar, Node], ...]:
     pairs = mapping.pairs if mapping else ()
     if len(pairs) > MAX_VARIABLES:
         at = pairs[MAX_VARIABLES][0].start
-        findings.error(at, path, "too-many", f"{path} has {len(pairs)} entries; at most {MAX_VARIABLES} are read", "put data into a file")
+        findings.error(
+            at,
+            path,
+            "too-many",
+            f"{path} has {len(pairs)} entries; at most {MAX_VARIABLES} are read",
+            "put data into a file",
+        )
     return pairs[:MAX_VARIABLES]
 
 
 def _holds_nul(node: Node, text: str, path: str, findings: Findings) -> bool:
     if "\0" in text:
-        findings.error(node.start, path, "value", f"{path} holds a NUL character, which no variable can hold", "remove it")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} holds a NUL character, which no variable can hold",
+            "remove it",
+        )
     return "\0" in text
 
 
@@ -79,11 +95,19 @@ def read_secrets(node: Node | None, managed: Node | None, findings: Findings) ->
         for name in _references(managed, _MANAGED, "managed_secrets", findings):
             secrets.setdefault(name, None)
     elif managed:
-        findings.error(managed.start, "managed_secrets", "type", "managed_secrets must be a list of names", "write [TOKEN]")
+        findings.error(
+            managed.start,
+            "managed_secrets",
+            "type",
+            "managed_secrets must be a list of names",
+            "write [TOKEN]",
+        )
     return secrets
 
 
-def _references(node: Sequence, pattern: re.Pattern[str], path: str, findings: Findings) -> list[str]:
+def _references(
+    node: Sequence, pattern: re.Pattern[str], path: str, findings: Findings
+) -> list[str]:
     names = []
     for number, item in enumerate(node.items[:MAX_VARIABLES]):
         match = pattern.fullmatch(item.text) if isinstance(item, Scalar) else None
@@ -92,7 +116,13 @@ def _references(node: Sequence, pattern: re.Pattern[str], path: str, findings: F
         else:
             form = f"`{REFERENCE}NAME`" if path == "secrets" else "a name"
             hint = "write secrets: {NAME: null}"
-            findings.error(item.start, f"{path}[{number}]", "secret", f"an entry of {path} must be {form}", hint)
+            findings.error(
+                item.start,
+                f"{path}[{number}]",
+                "secret",
+                f"an entry of {path} must be {form}",
+                hint,
+            )
     return names
 
 
@@ -103,15 +133,23 @@ def _secret_map(node: Node, findings: Findings) -> Secrets:
         path = join("secrets", key.text)
         if key.text.startswith(REFERENCE):
             name = key.text.removeprefix(REFERENCE)
-            findings.error(key.start, path, "secret", f"{quoted(key.text)} cannot have a value here", f"write {name}: null")
+            findings.error(
+                key.start,
+                path,
+                "secret",
+                f"{quoted(key.text)} cannot have a value here",
+                f"write {name}: null",
+            )
         elif not isinstance(value, Scalar):
-            findings.error(value.start, path, "type", f"{path} must be text or null", f"write {key.text}: null")
-        elif _is_variable_name(key, path, findings) and not _holds_nul(value, value.text, path, findings):
+            findings.error(
+                value.start, path, "type", f"{path} must be text or null", f"write {key.text}: null"
+            )
+        elif _is_variable_name(key, path, findings) and not _holds_nul(
+            value, value.text, path, findings
+        ):
             secrets[key.text] = None if value.is_null else Secret(value.text)
             if not value.is_null and value.text and not findings.is_from_variable(value.start):
-                words = (
-                    f"the value of {key.text} is saved in the notebook; with `{key.text}: null` it is asked for or taken from the kernel"
-                )
+                words = f"the value of {key.text} is saved in the notebook; with `{key.text}: null` it is asked for or taken from the kernel"
                 findings.warn(key.start, path, "literal-secret", words)
     return secrets
 
@@ -120,19 +158,32 @@ def _is_variable_name(key: Scalar, path: str, findings: Findings) -> bool:
     if _VARIABLE_NAME.fullmatch(key.text):
         return True
     message = f"{quoted(key.text)} is not the name of a variable"
-    findings.error(key.start, path, "env-name", message, "use letters, digits and _, not a digit first")
+    findings.error(
+        key.start, path, "env-name", message, "use letters, digits and _, not a digit first"
+    )
     return False
 
 
-def settle_both(envs: dict[str, str | None], secrets: Secrets, at: Mark, findings: Findings) -> None:
+def settle_both(
+    envs: dict[str, str | None], secrets: Secrets, at: Mark, findings: Findings
+) -> None:
     """Where a name stands under envs and under secrets, the secret is used."""
     for name in sorted(envs.keys() & secrets.keys()):
-        findings.warn(at, f"envs.{name}", "env-and-secret", f"{name} stands under envs and under secrets; the secret is used")
+        findings.warn(
+            at,
+            f"envs.{name}",
+            "env-and-secret",
+            f"{name} stands under envs and under secrets; the secret is used",
+        )
         del envs[name]
 
 
 def check_docker_login(
-    envs: Map[str, object], secrets: Map[str, object], requests: tuple[Request, ...], at: Mark, findings: Findings
+    envs: Map[str, object],
+    secrets: Map[str, object],
+    requests: tuple[Request, ...],
+    at: Mark,
+    findings: Findings,
 ) -> None:
     """The three variables of a registry log-in stand together, under `envs` or under `secrets`; without a container they are of no use."""
     in_envs = [name for name in DOCKER_LOGIN if name in envs]
@@ -147,9 +198,13 @@ def check_docker_login(
         findings.error(at, "secrets" if in_secrets else "envs", "docker-login", message, paste)
     elif in_envs and in_secrets:
         message = f"the registry log-in is split: {', '.join(in_envs)} under envs, {', '.join(in_secrets)} under secrets"
-        findings.error(at, "envs", "docker-login", message, f"move {', '.join(short)} to one of them: {paste}")
+        findings.error(
+            at, "envs", "docker-login", message, f"move {', '.join(short)} to one of them: {paste}"
+        )
     elif not any(request.image is not None and request.image.docker for request in requests):
-        words = "the registry log-in is not used: no container image is asked for (image_id: docker:…)"
+        words = (
+            "the registry log-in is not used: no container image is asked for (image_id: docker:…)"
+        )
         findings.warn(at, "secrets" if in_secrets else "envs", "docker-login", words)
 
 

@@ -21,7 +21,9 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def text_of(node: Node, path: str, findings: Findings, *, wants: str, numbers: bool = True) -> str | None:
+def text_of(
+    node: Node, path: str, findings: Findings, *, wants: str, numbers: bool = True
+) -> str | None:
     """The source text of a scalar; None, and a problem, for anything else.
 
     Parameters
@@ -32,19 +34,35 @@ def text_of(node: Node, path: str, findings: Findings, *, wants: str, numbers: b
         Whether numbers and booleans are taken as text.
     """
     if not isinstance(node, Scalar):
-        findings.error(node.start, path, "type", f"{path} must be {wants}, not {describe(node)}", _as_written(path, wants))
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be {wants}, not {describe(node)}",
+            _as_written(path, wants),
+        )
         return None
     if not numbers and node.kind is not Kind.TEXT:
-        findings.error(node.start, path, "type", f"{path} must be {wants}, not {describe(node)}", "put it in quotes")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be {wants}, not {describe(node)}",
+            "put it in quotes",
+        )
         return None
     return node.text
 
 
-def converted(node: Node, path: str, findings: Findings, convert: Callable[[str], T], *, wants: str) -> T | None:
+def converted(
+    node: Node, path: str, findings: Findings, convert: Callable[[str], T], *, wants: str
+) -> T | None:
     """What `convert` makes of a scalar's text; None, and a problem, where it refuses. A boolean is never taken for text."""
     if isinstance(node, Scalar) and node.kind is Kind.BOOL:
         hint = _as_written(path, "") or "put it in quotes if it is a name"
-        findings.error(node.start, path, "type", f"{path} must be {wants}, not {quoted(node.text)}", hint)
+        findings.error(
+            node.start, path, "type", f"{path} must be {wants}, not {quoted(node.text)}", hint
+        )
         return None
     text = text_of(node, path, findings, wants=wants)
     if text is None:
@@ -86,7 +104,9 @@ def entries(node: Node) -> Iterable[Node] | None:
     return None
 
 
-def recognise(key: Scalar, value: Node, where: Where, path: str, findings: Findings) -> Field | None:
+def recognise(
+    key: Scalar, value: Node, where: Where, path: str, findings: Findings
+) -> Field | None:
     """The field of a key, if nbprov reads it; everything else is reported here.
 
     Unknown keys are errors with the nearest field. Fields that are known but not used yet become remarks, or errors where going on
@@ -100,8 +120,14 @@ def recognise(key: Scalar, value: Node, where: Where, path: str, findings: Findi
         return field
     here = join(path, key.text)
     if field.use is Use.DROPPED:
-        findings.note(key.start, here, "dropped", f"{key.text} is internal to SkyPilot and is dropped")
-    elif not _says_nothing(value) and not _asks_for_the_same(field, value) and _choice_is_valid(field, value, here, findings):
+        findings.note(
+            key.start, here, "dropped", f"{key.text} is internal to SkyPilot and is dropped"
+        )
+    elif (
+        not _says_nothing(value)
+        and not _asks_for_the_same(field, value)
+        and _choice_is_valid(field, value, here, findings)
+    ):
         _not_used(field, key, value, here, findings)
     return None
 
@@ -119,10 +145,16 @@ def _asks_for_the_same(field: Field, value: Node) -> bool:
 
 
 def _not_used(field: Field, key: Scalar, value: Node, path: str, findings: Findings) -> None:
-    is_estimate = field.name == "outputs" and isinstance(value, Mapping) and all("://" in k.text for k, _ in value.pairs)
+    is_estimate = (
+        field.name == "outputs"
+        and isinstance(value, Mapping)
+        and all("://" in k.text for k, _ in value.pairs)
+    )
     advice = f": {field.advice}" if field.advice else ""
     if field.use is Use.ERROR:
-        findings.cannot_honour(key.start, path, field.name, f"{field.name} is not supported yet{advice}")
+        findings.cannot_honour(
+            key.start, path, field.name, f"{field.name} is not supported yet{advice}"
+        )
     elif findings.is_ignored(field.name, path) or field.use is Use.NOTE or is_estimate:
         findings.note(key.start, path, "not-used", f"{field.name} is not used yet{advice}")
     else:
@@ -135,7 +167,9 @@ def _choice_is_valid(field: Field, value: Node, path: str, findings: Findings) -
     return choice(value, path, findings, field.values) is not None
 
 
-def members(node: Mapping, where: Where, path: str, findings: Findings) -> list[tuple[str, Node, str]]:
+def members(
+    node: Mapping, where: Where, path: str, findings: Findings
+) -> list[tuple[str, Node, str]]:
     """The known fields of a small map that are given: name, value, path."""
     found = []
     for key, value in node.pairs:
@@ -149,7 +183,12 @@ def whole(node: Node, path: str, findings: Findings, *, most: int, example: str)
     """A whole number from 1 to `most`, unquoted; None, and a problem, for anything else."""
 
     def read() -> int:
-        if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 9:
+        if (
+            isinstance(node, Scalar)
+            and node.kind is Kind.INT
+            and node.text.isdecimal()
+            and len(node.text) <= 9
+        ):
             if 1 <= int(node.text) <= most:
                 return int(node.text)
             raise Bad(f"{quoted(node.text)} is not between 1 and {most}", f"write {example}")
@@ -161,7 +200,13 @@ def whole(node: Node, path: str, findings: Findings, *, most: int, example: str)
 def read_boolean(node: Node, path: str, findings: Findings) -> bool | None:
     """Read true or false; None, and a problem, for anything else."""
     if not isinstance(node, Scalar):
-        findings.error(node.start, path, "type", f"{path} must be true or false, not {describe(node)}", "write true or false")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be true or false, not {describe(node)}",
+            "write true or false",
+        )
         return None
     return attempt(node, path, findings, lambda: boolean(node))
 
@@ -176,7 +221,14 @@ def choice(node: Node, path: str, findings: Findings, words: tuple[str, ...]) ->
         return lower
     near = get_close_matches(lower, words, 1, 0.6)
     hint = f"did you mean {near[0]}?" if near else f"write {', '.join(words[:-1])} or {words[-1]}"
-    findings.error(node.start, path, "choice", f"{path}: {quoted(text)} is none of {', '.join(words)}", hint, near[0] if near else "")
+    findings.error(
+        node.start,
+        path,
+        "choice",
+        f"{path}: {quoted(text)} is none of {', '.join(words)}",
+        hint,
+        near[0] if near else "",
+    )
     return None
 
 
@@ -194,24 +246,52 @@ def _unknown(key: Scalar, where: Where, path: str, findings: Findings) -> None:
         findings.note(key.start, here, "dropped", f"{name} is internal to SkyPilot and is dropped")
         return
     if findings.is_ignored(name, here):
-        findings.warn(key.start, here, "ignored", f"{quoted(name)} is not a field nbprov knows; ignored, as you asked")
+        findings.warn(
+            key.start,
+            here,
+            "ignored",
+            f"{quoted(name)} is not a field nbprov knows; ignored, as you asked",
+        )
         return
     found = guess(where, name)
     place = f" under `{path}`" if path else ""
     if found is None:
-        hint = f"remove it, or add `--ignore {name}` to go on without" if " " not in name.strip() and name.strip() else "remove it"
-        findings.error(key.start, here, "unknown-field", f"unknown field {quoted(name)}{place}", hint)
+        hint = (
+            f"remove it, or add `--ignore {name}` to go on without"
+            if " " not in name.strip() and name.strip()
+            else "remove it"
+        )
+        findings.error(
+            key.start, here, "unknown-field", f"unknown field {quoted(name)}{place}", hint
+        )
     elif found.elsewhere:
         closest = found.field.name
         belongs = _PARENT.get(found.field.where, f"under `{found.field.where}`")
         same = closest == ALIASES.get(name, name)
-        message = f"{quoted(name)} does not belong here" if same else f"unknown field {quoted(name)}{place}"
+        message = (
+            f"{quoted(name)} does not belong here"
+            if same
+            else f"unknown field {quoted(name)}{place}"
+        )
         hint = f"write `{closest}` {belongs}{_pasted(found.field)}"
-        findings.error(key.start, here, "misplaced-field" if same else "unknown-field", message, hint, closest)
+        findings.error(
+            key.start, here, "misplaced-field" if same else "unknown-field", message, hint, closest
+        )
     else:
         closest = found.field.name
-        findings.error(key.start, here, "unknown-field", f"unknown field {quoted(name)}{place}", f"did you mean `{closest}`?", closest)
+        findings.error(
+            key.start,
+            here,
+            "unknown-field",
+            f"unknown field {quoted(name)}{place}",
+            f"did you mean `{closest}`?",
+            closest,
+        )
 
 
 def _pasted(field: Field) -> str:
-    return f":  {field.where}: {{{field.name}: …}}" if field.where in (Where.RESOURCES, Where.BUDGET) else ""
+    return (
+        f":  {field.where}: {{{field.name}: …}}"
+        if field.where in (Where.RESOURCES, Where.BUDGET)
+        else ""
+    )

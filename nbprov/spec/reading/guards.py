@@ -37,11 +37,19 @@ def read_autostop(node: Node, path: str, findings: Findings) -> GivenAutostop | 
         mapped = _autostop_map(node, path, findings)
         return GivenAutostop(mapped, node.start, path) if mapped else None
     if not isinstance(node, Scalar):
-        findings.error(node.start, path, "type", f"{path} must be minutes or a map, not {describe(node)}", _MINUTES)
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be minutes or a map, not {describe(node)}",
+            _MINUTES,
+        )
         return None
     if node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off")):
         wanted = units.boolean(node)
-        return GivenAutostop(Autostop(DEFAULT_IDLE_MINUTES * 60) if wanted else None, node.start, path)
+        return GivenAutostop(
+            Autostop(DEFAULT_IDLE_MINUTES * 60) if wanted else None, node.start, path
+        )
     idle = attempt(node, path, findings, lambda: _idle_seconds(node.text))
     if idle is None:
         return None
@@ -49,20 +57,28 @@ def read_autostop(node: Node, path: str, findings: Findings) -> GivenAutostop | 
 
 
 def _idle_seconds(text: str) -> float:
-    return units.duration(text.lower()) if text[-1:].isalpha() and not text.startswith("-") else _minutes(text)
+    return (
+        units.duration(text.lower())
+        if text[-1:].isalpha() and not text.startswith("-")
+        else _minutes(text)
+    )
 
 
 def _minutes(text: str) -> float:
     if text.strip("0.") == "" and any(c == "0" for c in text):
         return 0.0
     if text.startswith("-"):
-        raise units.Bad(f"{quoted(text)} is below zero", "write minutes, or `autostop: false` to switch it off")
+        raise units.Bad(
+            f"{quoted(text)} is below zero", "write minutes, or `autostop: false` to switch it off"
+        )
     return units.duration(f"{units.positive(text, 'a number of minutes', '10')}m")
 
 
 def _at_least_a_minute(idle: float, node: Node, path: str, findings: Findings) -> float:
     if idle == 0:
-        findings.note(node.start, path, "one-minute", "autostop after 0 minutes means after one minute")
+        findings.note(
+            node.start, path, "one-minute", "autostop after 0 minutes means after one minute"
+        )
         return SHORTEST_IDLE
     return idle
 
@@ -73,22 +89,41 @@ def _autostop_map(node: Mapping, path: str, findings: Findings) -> Autostop | No
     for name, value, here in members(node, Where.AUTOSTOP, path, findings):
         if name == "idle_minutes":
             minutes = converted(value, here, findings, _minutes, wants="a number of minutes")
-            autostop = autostop if minutes is None else replace(autostop, idle=_at_least_a_minute(minutes, value, here, findings))
+            autostop = (
+                autostop
+                if minutes is None
+                else replace(autostop, idle=_at_least_a_minute(minutes, value, here, findings))
+            )
         elif name == "down":
             autostop = replace(autostop, down=bool(read_boolean(value, here, findings)))
         elif name == "wait_for":
-            autostop = replace(autostop, wait_for=choice(value, here, findings, ("jobs_and_ssh", "jobs", "none")) or autostop.wait_for)
+            autostop = replace(
+                autostop,
+                wait_for=choice(value, here, findings, ("jobs_and_ssh", "jobs", "none"))
+                or autostop.wait_for,
+            )
         elif name == "hook":
-            autostop = replace(autostop, hook=text_of(value, here, findings, wants="a command", numbers=False) or "")
+            autostop = replace(
+                autostop,
+                hook=text_of(value, here, findings, wants="a command", numbers=False) or "",
+            )
         elif name == "down_after":
-            autostop = replace(autostop, down_after=converted(value, here, findings, units.duration, wants="a duration"))
+            autostop = replace(
+                autostop,
+                down_after=converted(value, here, findings, units.duration, wants="a duration"),
+            )
         else:
             limit = converted(value, here, findings, units.seconds, wants="a number of seconds")
             autostop = replace(autostop, hook_timeout=limit or autostop.hook_timeout)
     if findings.problem_count > before:
         return None
     if autostop.down and autostop.down_after is not None:
-        findings.note(node.start, path, "down-after", "down_after changes nothing with `down: true`: the machine is ended, not stopped")
+        findings.note(
+            node.start,
+            path,
+            "down-after",
+            "down_after changes nothing with `down: true`: the machine is ended, not stopped",
+        )
     return autostop
 
 
@@ -118,24 +153,40 @@ def read_budget(node: Node, path: str, findings: Findings) -> GivenBudget | None
         else:
             at_limit = choice(value, here, findings, ("down", "stop")) or at_limit
     if not said:
-        findings.error(node.start, path, "missing", f"{path} does not say its total", "write budget: {total: 10}")
+        findings.error(
+            node.start,
+            path,
+            "missing",
+            f"{path} does not say its total",
+            "write budget: {total: 10}",
+        )
     return None if total is None else GivenBudget(total, warn, at_limit)
 
 
 def _warn_shares(node: Node, path: str, findings: Findings) -> tuple[float, ...]:
     items = node.items if isinstance(node, Sequence) else (node,)
-    shares = [converted(item, path, findings, _share_of_budget, wants="a share of the budget") for item in items]
+    shares = [
+        converted(item, path, findings, _share_of_budget, wants="a share of the budget")
+        for item in items
+    ]
     return tuple(sorted({found for found in shares if found is not None}))
 
 
 def _share_of_budget(text: str) -> float:
     part = units.share(text)
     if part > 1:
-        raise units.Bad(f"{quoted(text)} is more than the budget", "write shares up to 100%: [50%, 80%, 95%]")
+        raise units.Bad(
+            f"{quoted(text)} is more than the budget", "write shares up to 100%: [50%, 80%, 95%]"
+        )
     return part
 
 
-def guards_of(autostop: GivenAutostop | None, max_lifetime: float | None, budget: GivenBudget | None, findings: Findings) -> Guards:
+def guards_of(
+    autostop: GivenAutostop | None,
+    max_lifetime: float | None,
+    budget: GivenBudget | None,
+    findings: Findings,
+) -> Guards:
     """The guards of a spec: what it gives, or the default where it gives none of the three."""
     if autostop is None and max_lifetime is None and budget is None:
         return Guards()
@@ -145,4 +196,11 @@ def guards_of(autostop: GivenAutostop | None, max_lifetime: float | None, budget
         findings.warn(autostop.at, autostop.path, "unguarded", words)
     if budget is None:
         return Guards(idle, max_lifetime, is_default=False)
-    return Guards(idle, max_lifetime, budget.total, is_default=False, warn=budget.warn, at_limit=budget.at_limit)
+    return Guards(
+        idle,
+        max_lifetime,
+        budget.total,
+        is_default=False,
+        warn=budget.warn,
+        at_limit=budget.at_limit,
+    )

@@ -32,7 +32,13 @@ def read_health(node: Node, path: str, findings: Findings) -> Health | None:
         command = _command(node, path, findings)
         return None if command is None else Health(command=command)
     if not isinstance(node, Mapping):
-        findings.error(node.start, path, "type", f"{path} must be a command or a map, not {as_given(node)}", f"write {path}: nvidia-smi -L")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be a command or a map, not {as_given(node)}",
+            f"write {path}: nvidia-smi -L",
+        )
         return None
     found: dict[str, Any] = {}
     for name, value, here in members(node, Where.HEALTH, path, findings):
@@ -53,21 +59,32 @@ def read_health(node: Node, path: str, findings: Findings) -> Health | None:
     return _said(replace(Health(), **found), node.start, path, findings)
 
 
-def _say_what_ends_with_ready(found: dict[str, Any], at: Mark, path: str, findings: Findings) -> None:
+def _say_what_ends_with_ready(
+    found: dict[str, Any], at: Mark, path: str, findings: Findings
+) -> None:
     """Say what is not done yet once the machine has been handed over: it is not asked again."""
     if (on_fail := found.get("on_fail", "report")) != "report":
-        words = (
-            f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not noticed; one that fails at first is replaced"
-        )
+        words = f"{path}: on_fail: {on_fail} is not done yet: a machine that fails later is not noticed; one that fails at first is replaced"
         findings.not_acted_on(at, path, "health", words)
     elif found.keys() & {"every", "failures"}:
-        findings.note(at, path, "not-used", f"{path}: every and failures hold until the machine is ready; it is not asked again yet")
+        findings.note(
+            at,
+            path,
+            "not-used",
+            f"{path}: every and failures hold until the machine is ready; it is not asked again yet",
+        )
 
 
 def _command(node: Node, path: str, findings: Findings) -> str | None:
     text = text_of(node, path, findings, wants="a command", numbers=False)
     if text is not None and not text.strip():
-        findings.error(node.start, path, "value", f"{path} is an empty command", "write nvidia-smi -L, or health: false")
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} is an empty command",
+            "write nvidia-smi -L, or health: false",
+        )
         return None
     return text
 
@@ -94,10 +111,18 @@ def _said(health: Health, at: Mark, path: str, findings: Findings) -> Health:
     return health
 
 
-def remark_on_service(node: Node, at: Mark, ports: tuple[tuple[int, int], ...], findings: Findings) -> None:
+def remark_on_service(
+    node: Node, at: Mark, ports: tuple[tuple[int, int], ...], findings: Findings
+) -> None:
     """Say that replicas are not made, and how to have the probe's question asked."""
     if not isinstance(node, Mapping):
-        findings.error(node.start, "service", "type", f"service must be a map, not {as_given(node)}", "leave it out: it is not used")
+        findings.error(
+            node.start,
+            "service",
+            "type",
+            f"service must be a map, not {as_given(node)}",
+            "leave it out: it is not used",
+        )
         return
     words = "service is not used: one cluster is started, without replicas or a readiness probe"
     probe = _probe(node)
@@ -117,14 +142,28 @@ def _probe(node: Mapping) -> str:
 
 def _port(node: Mapping) -> int | None:
     ports = node.get("ports")
-    return int(ports.text) if isinstance(ports, Scalar) and re.fullmatch(r"[0-9]{1,5}", ports.text) else None
+    return (
+        int(ports.text)
+        if isinstance(ports, Scalar) and re.fullmatch(r"[0-9]{1,5}", ports.text)
+        else None
+    )
 
 
 def remark_on_pool(node: Node, at: Mark, findings: Findings) -> None:
     """Say that no pool is made, and what comes near."""
     if not isinstance(node, Mapping):
-        findings.error(node.start, "pool", "type", f"pool must be a map, not {as_given(node)}", "write num_nodes: 3 for equal machines")
+        findings.error(
+            node.start,
+            "pool",
+            "type",
+            f"pool must be a map, not {as_given(node)}",
+            "write num_nodes: 3 for equal machines",
+        )
         return
     workers = node.get("workers")
-    same = f"num_nodes: {workers.text}" if isinstance(workers, Scalar) and re.fullmatch(r"[1-9][0-9]{0,4}", workers.text) else "num_nodes"
+    same = (
+        f"num_nodes: {workers.text}"
+        if isinstance(workers, Scalar) and re.fullmatch(r"[1-9][0-9]{0,4}", workers.text)
+        else "num_nodes"
+    )
     findings.note(at, "pool", "not-used", f"pool is not used: {same} gives as many equal machines")

@@ -34,7 +34,11 @@ def read_image(node: Node, path: str, findings: Findings) -> Image | None:
     text = converted(node, path, findings, _reference, wants="an image")
     if text is None:
         return None
-    return Image(docker=text.removeprefix(DOCKER)) if text.startswith(DOCKER) else Image(machine=(("", text),))
+    return (
+        Image(docker=text.removeprefix(DOCKER))
+        if text.startswith(DOCKER)
+        else Image(machine=(("", text),))
+    )
 
 
 def _reference(text: str) -> str:
@@ -43,7 +47,11 @@ def _reference(text: str) -> str:
     if name.lower().startswith(DOCKER):
         name = DOCKER + name[len(DOCKER) :].strip().removeprefix("//")
     if name in ("", DOCKER) or not _REFERENCE.fullmatch(name):
-        raise Bad(f"{quoted(text)} is not an image", "write image_id: docker:ubuntu:22.04, or the cloud's own id of an image", "image")
+        raise Bad(
+            f"{quoted(text)} is not an image",
+            "write image_id: docker:ubuntu:22.04, or the cloud's own id of an image",
+            "image",
+        )
     return name
 
 
@@ -55,7 +63,9 @@ def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
         if is_null(value) or not isinstance(value, Scalar):
             given = "nothing" if is_null(value) else describe(value)
             hint = f"write image_id: {{{key.text}: ami-0123456789abcdef0}}"
-            findings.error(value.start, here, "image", f"{here} must be an image, not {given}", hint)
+            findings.error(
+                value.start, here, "image", f"{here} must be an image, not {given}", hint
+            )
             continue
         image = converted(value, here, findings, _reference, wants="an image")
         if image is None:
@@ -64,15 +74,31 @@ def _by_region(node: Mapping, path: str, findings: Findings) -> Image | None:
             docker = image.removeprefix(DOCKER)
         elif image.startswith(DOCKER):
             message = f"{here}: a container is the same in every region"
-            findings.error(value.start, here, "image", message, f"write image_id: {image}, and infra: cloud/{key.text} for the place")
+            findings.error(
+                value.start,
+                here,
+                "image",
+                message,
+                f"write image_id: {image}, and infra: cloud/{key.text} for the place",
+            )
         else:
             machine[key.text.strip()] = image
     if findings.problem_count == before and not docker and not machine:
-        findings.error(node.start, path, "empty", f"{path} lists nothing", "write image_id: {us-east-1: ami-0123456789abcdef0}")
-    return Image(docker, tuple(sorted(machine.items()))) if findings.problem_count == before else None
+        findings.error(
+            node.start,
+            path,
+            "empty",
+            f"{path} lists nothing",
+            "write image_id: {us-east-1: ami-0123456789abcdef0}",
+        )
+    return (
+        Image(docker, tuple(sorted(machine.items()))) if findings.problem_count == before else None
+    )
 
 
-def image_in(image: Image, wish: PlaceWish, network_tier: str, at: Mark, path: str, findings: Findings) -> Image:
+def image_in(
+    image: Image, wish: PlaceWish, network_tier: str, at: Mark, path: str, findings: Findings
+) -> Image:
     """The image as one place starts it: only the region's own id where the region is named.
 
     Records a problem where the place cannot be known to have the image, or cannot start it.
@@ -84,13 +110,27 @@ def image_in(image: Image, wish: PlaceWish, network_tier: str, at: Mark, path: s
     shown = quoted(image.machine[0][1])
     if not wish.cloud:
         message = f"{path}: the machine image {shown} belongs to one cloud, and none is named"
-        findings.error(at, path, "image", message, "write infra: aws/us-east-1, or for a container image_id: docker:…")
+        findings.error(
+            at,
+            path,
+            "image",
+            message,
+            "write infra: aws/us-east-1, or for a container image_id: docker:…",
+        )
     elif wish.cloud in NO_MACHINE_IMAGES:
         message = f"{path}: {wish.cloud} starts containers but no machine images such as {shown}"
-        findings.error(at, path, "image", message, f"write image_id: docker:…, or image_id: null for the alternative on {wish.cloud}")
+        findings.error(
+            at,
+            path,
+            "image",
+            message,
+            f"write image_id: docker:…, or image_id: null for the alternative on {wish.cloud}",
+        )
     elif network_tier == "best" and wish.cloud not in OWN_FAST_NETWORK:
         message = f"{path}: network_tier best needs the image that brings its drivers, not {shown}"
-        findings.error(at, path, "image", message, "leave out image_id, or write network_tier: standard")
+        findings.error(
+            at, path, "image", message, "leave out image_id, or write network_tier: standard"
+        )
     return _in_region(image, wish, at, path, findings)
 
 
@@ -105,7 +145,9 @@ def _in_region(image: Image, wish: PlaceWish, at: Mark, path: str, findings: Fin
     everywhere = dict(image.machine).get("")
     if everywhere is not None:
         if wish.cloud == "aws" and not wish.region and not everywhere.startswith(STOCK):
-            message = f"{path}: on AWS {quoted(everywhere)} is in one region only, and none is named"
+            message = (
+                f"{path}: on AWS {quoted(everywhere)} is in one region only, and none is named"
+            )
             hint = f"write infra: aws/us-east-1, or image_id: {{us-east-1: {everywhere}}}"
             findings.error(at, path, "image", message, hint)
         return image

@@ -30,7 +30,9 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _TRUE = frozenset({"true", "True", "TRUE"})
 _FALSE = frozenset({"false", "False", "FALSE"})
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_FLOAT = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
 
 
 def kind_of(text: str) -> Kind:
@@ -130,9 +132,20 @@ def quoted(text: str) -> str:
 
 def as_given(node: Node) -> str:
     """A value as a message repeats it: what was written, or that it is a map or list."""
-    return "a map" if isinstance(node, Mapping) else "a list" if isinstance(node, Sequence) else quoted(node.text)
+    return (
+        "a map"
+        if isinstance(node, Mapping)
+        else "a list"
+        if isinstance(node, Sequence)
+        else quoted(node.text)
+    )
 
 
 def is_off(node: Node) -> bool:
     """Whether a field is switched off: `false`, or unquoted `no` or `off`."""
-    return isinstance(node, Scalar) and not is_null(node) and node.plain and node.text.lower() in ("false", "no", "off")
+    return (
+        isinstance(node, Scalar)
+        and not is_null(node)
+        and node.plain
+        and node.text.lower() in ("false", "no", "off")
+    )

@@ -22,20 +22,38 @@ def read_outputs(node: Node, path: str, findings: Findings) -> tuple[Mount, ...]
     """Read a file or folder, a list of them, or a map to where they go here; `{s3://b/x: 20}` is SkyPilot's estimate."""
     if isinstance(node, Mapping) and any(_is_size(key, value) for key, value in node.pairs):
         if all(_is_size(key, value) for key, value in node.pairs):
-            findings.note(node.start, path, "not-used", f"{path} with a size is SkyPilot's egress estimate; it is not in the plan yet")
+            findings.note(
+                node.start,
+                path,
+                "not-used",
+                f"{path} with a size is SkyPilot's egress estimate; it is not in the plan yet",
+            )
         else:
-            findings.error(node.start, path, "value", f"{path} mixes sizes of buckets with folders to copy", _FORMS)
+            findings.error(
+                node.start,
+                path,
+                "value",
+                f"{path} mixes sizes of buckets with folders to copy",
+                _FORMS,
+            )
         return ()
     pairs: list[tuple[Node, Node | None, str]]
     if isinstance(node, Mapping):
         pairs = [(key, value, join(path, key.text)) for key, value in node.pairs]
     else:
         items = node.items if isinstance(node, Sequence) else (node,)
-        pairs = [(item, None, f"{path}[{number}]" if isinstance(node, Sequence) else path) for number, item in enumerate(items)]
+        pairs = [
+            (item, None, f"{path}[{number}]" if isinstance(node, Sequence) else path)
+            for number, item in enumerate(items)
+        ]
     found: dict[str, Mount] = {}
     for source, target, here in pairs:
         there = _source(source, here, findings)
-        to = HERE if target is None or is_null(target) else _text(target, here, findings, numbers=False)
+        to = (
+            HERE
+            if target is None or is_null(target)
+            else _text(target, here, findings, numbers=False)
+        )
         if there and to:
             found.setdefault(there, Mount(to, there, Origin(here, source.start.line)))
     return tuple(found.values())
@@ -44,27 +62,45 @@ def read_outputs(node: Node, path: str, findings: Findings) -> tuple[Mount, ...]
 def _source(node: Node, path: str, findings: Findings) -> str:
     text = _text(node, path, findings)
     parts = [part for part in text.split("/") if part not in ("", ".")]
-    if text and (not parts or parts == ["~"] or ".." in parts or (text.startswith("~") and parts[0] != "~")):
+    if text and (
+        not parts or parts == ["~"] or ".." in parts or (text.startswith("~") and parts[0] != "~")
+    ):
         why = "leads out of its folder" if ".." in parts else "is no folder or file of its own"
         findings.error(
-            node.start, path, "value", f"{path}: {as_given(node)} {why}", 'name a file, a folder or a pattern: [results, "*.ckpt"]'
+            node.start,
+            path,
+            "value",
+            f"{path}: {as_given(node)} {why}",
+            'name a file, a folder or a pattern: [results, "*.ckpt"]',
         )
         return ""
     return text
 
 
 def _is_size(key: Scalar, value: Node) -> bool:
-    return bool(_URI.match(key.text)) and isinstance(value, Scalar) and value.kind in (Kind.INT, Kind.FLOAT)
+    return (
+        bool(_URI.match(key.text))
+        and isinstance(value, Scalar)
+        and value.kind in (Kind.INT, Kind.FLOAT)
+    )
 
 
 def _text(node: Node, path: str, findings: Findings, *, numbers: bool = True) -> str:
     unusable = (Kind.BOOL, Kind.NULL) if numbers else (Kind.BOOL, Kind.NULL, Kind.INT, Kind.FLOAT)
     if not isinstance(node, Scalar) or node.kind in unusable or not node.text.strip():
         given = "nothing" if is_null(node) else as_given(node)
-        findings.error(node.start, path, "type", f"{path} must name a file or folder, not {given}", _FORMS)
+        findings.error(
+            node.start, path, "type", f"{path} must name a file or folder, not {given}", _FORMS
+        )
         return ""
     if _URI.match(node.text):
-        findings.error(node.start, path, "value", f"{path} is a URI: results are copied between the machine and here", _FORMS)
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} is a URI: results are copied between the machine and here",
+            _FORMS,
+        )
         return ""
     return node.text.strip()
 
@@ -73,7 +109,13 @@ def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, f
     """Read `{s3://bucket/x: 120}`: where the data is, and how many GB."""
     hint = "write inputs: {s3://bucket/x: 120}, the size in GB"
     if not isinstance(node, Mapping):
-        findings.error(node.start, path, "type", f"{path} must be a map from a URI to GB, not {as_given(node)}", hint)
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be a map from a URI to GB, not {as_given(node)}",
+            hint,
+        )
         return ()
     found = {}
     for key, value in node.pairs:
@@ -84,11 +126,18 @@ def read_inputs(node: Node, path: str, findings: Findings) -> tuple[tuple[str, f
         elif size is not None:
             found[key.text] = size
     if found:
-        findings.note(node.start, path, "not-used", f"{path} is read, but what moving the data costs is not in the plan yet")
+        findings.note(
+            node.start,
+            path,
+            "not-used",
+            f"{path} is read, but what moving the data costs is not in the plan yet",
+        )
     return tuple(found.items())
 
 
 def _gigabytes(node: Node) -> float:
     if not isinstance(node, Scalar) or node.kind not in (Kind.INT, Kind.FLOAT):
-        raise units.Bad(f"{as_given(node)} is not a size in GB", "write a number, without quotes: 120")
+        raise units.Bad(
+            f"{as_given(node)} is not a size in GB", "write a number, without quotes: 120"
+        )
     return units.positive(node.text, "a size in GB", "120")

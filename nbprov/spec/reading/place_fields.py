@@ -12,7 +12,16 @@ from nbprov.spec.yaml.diagnostics import Findings
 
 from .field_reader import converted, entries, join, recognise
 from .nodes import Mapping, Node, Scalar, Sequence, describe, is_null
-from .place_patterns import cloud_name, infra, is_apart, is_pattern, is_under, place_name, place_text, rest_of
+from .place_patterns import (
+    cloud_name,
+    infra,
+    is_apart,
+    is_pattern,
+    is_under,
+    place_name,
+    place_text,
+    rest_of,
+)
 
 MAX_REQUESTS = 1000
 """More alternatives than this is a mistake: no plan has so many kinds of machines."""
@@ -102,7 +111,9 @@ def reader_of(name: str) -> Callable[[Node, str, Findings], tuple[Pick, ...] | N
             return _read_map(node, path, findings, name)
         if isinstance(node, Mapping) and any(key.text in _KEYS for key, _ in node.pairs):
             message = f"{path}: allow, deny and prefer say nothing here"
-            findings.error(node.start, path, "empty", message, f"write {name}: {{allow: [{example}]}}")
+            findings.error(
+                node.start, path, "empty", message, f"write {name}: {{allow: [{example}]}}"
+            )
             return None
         if isinstance(node, Scalar):
             one = converted(node, path, findings, convert, wants=wants)
@@ -112,7 +123,12 @@ def reader_of(name: str) -> Callable[[Node, str, Findings], tuple[Pick, ...] | N
             return None
         members = list(entries(node) or ())
         if len(members) > 1 and not any(_has_pattern(g) for g in globs):
-            findings.note(node.start, path, "places", f"{path}: any of these, the cheapest first; to prefer one, use `ordered` or `prefer`")
+            findings.note(
+                node.start,
+                path,
+                "places",
+                f"{path}: any of these, the cheapest first; to prefer one, use `ordered` or `prefer`",
+            )
         return tuple(Pick(g) for g in dict.fromkeys(globs))
 
     return read
@@ -128,7 +144,13 @@ def _globs(node: Node, path: str, findings: Findings, name: str) -> list[PlaceGl
     members = [node] if isinstance(node, Scalar) else entries(node)
     if members is None:
         form = f"write {name}: {example}, [{example}, …] or {{allow: […], deny: […], prefer: […]}}"
-        findings.error(node.start, path, "type", f"{path} must be {wants} or a list, not {describe(node)}", form)
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be {wants} or a list, not {describe(node)}",
+            form,
+        )
         return None
     found: list[PlaceGlob | None] = []
     for number, member in enumerate(members):
@@ -139,8 +161,16 @@ def _globs(node: Node, path: str, findings: Findings, name: str) -> list[PlaceGl
         else:
             found.append(converted(member, here, findings, convert, wants=wants))
     if not found:
-        findings.error(node.start, path, "empty", f"{path} lists nothing", f"name a place, {name}: [{example}], or leave it out for any")
-    return None if not found or any(g is None for g in found) else [g for g in found if g is not None]
+        findings.error(
+            node.start,
+            path,
+            "empty",
+            f"{path} lists nothing",
+            f"name a place, {name}: [{example}], or leave it out for any",
+        )
+    return (
+        None if not found or any(g is None for g in found) else [g for g in found if g is not None]
+    )
 
 
 def _read_map(node: Mapping, path: str, findings: Findings, name: str) -> tuple[Pick, ...] | None:
@@ -154,7 +184,13 @@ def _read_map(node: Mapping, path: str, findings: Findings, name: str) -> tuple[
     if findings.problem_count > before:
         return None
     if not left:
-        findings.error(node.start, path, "empty", f"{path} denies every place it allows", "take a place out of deny")
+        findings.error(
+            node.start,
+            path,
+            "empty",
+            f"{path} denies every place it allows",
+            "take a place out of deny",
+        )
         return None
     return tuple(left)
 
@@ -166,11 +202,17 @@ def read_lists(node: Mapping, path: str, findings: Findings, name: str) -> _List
     for key, value in node.pairs:
         known = recognise(key, value, Where.PLACE, path, findings)
         if known is not None and not is_null(value):
-            setattr(lists, known.name, list(dict.fromkeys(_globs(value, join(path, key.text), findings, name) or ())))
+            setattr(
+                lists,
+                known.name,
+                list(dict.fromkeys(_globs(value, join(path, key.text), findings, name) or ())),
+            )
     longest = max(len(lists.allow), len(lists.deny), len(lists.prefer))
     if longest > MAX_LISTED:
         message = f"{path} lists {longest:,} places; at most {MAX_LISTED}"
-        findings.error(node.start, path, "too-many", message, f"write patterns: {name}: {{deny: [us-*]}}")
+        findings.error(
+            node.start, path, "too-many", message, f"write patterns: {name}: {{deny: [us-*]}}"
+        )
     return lists if findings.problem_count == before else None
 
 
@@ -182,29 +224,48 @@ def _preferred(lists: _Lists, node: Mapping, path: str, findings: Findings) -> l
     for glob in lists.prefer:
         here = join(path, "prefer")
         if any(is_under(d, glob) for d in lists.deny):
-            findings.error(at.start, here, "place", f"{here}: `{_short(glob)}` is denied as well", "take it out of one of the two lists")
+            findings.error(
+                at.start,
+                here,
+                "place",
+                f"{here}: `{_short(glob)}` is denied as well",
+                "take it out of one of the two lists",
+            )
         elif lists.allow and all(is_apart(a, glob) for a in lists.allow):
             allow = ", ".join(_short(g) for g in [*lists.allow, glob])
             message = f"{here}: `{_short(glob)}` is not among the allowed places"
             findings.error(at.start, here, "place", message, f"write allow: [{allow}]")
         elif any(is_under(e, glob) for e in earlier):
-            findings.note(at.start, here, "places", f"{here}: `{_short(glob)}` is held by an earlier one")
+            findings.note(
+                at.start, here, "places", f"{here}: `{_short(glob)}` is held by an earlier one"
+            )
         else:
             inside = not lists.allow or any(is_under(a, glob) for a in lists.allow)
-            picks.append(Pick(glob, (*lists.deny, *earlier), () if inside else tuple(lists.allow), len(earlier)))
+            picks.append(
+                Pick(
+                    glob,
+                    (*lists.deny, *earlier),
+                    () if inside else tuple(lists.allow),
+                    len(earlier),
+                )
+            )
             earlier.append(glob)
     return picks
 
 
 def _others(lists: _Lists, preferred: tuple[PlaceGlob, ...]) -> list[Pick]:
-    return [Pick(glob, (*lists.deny, *preferred), (), len(preferred)) for glob in lists.allow or [ANY]]
+    return [
+        Pick(glob, (*lists.deny, *preferred), (), len(preferred)) for glob in lists.allow or [ANY]
+    ]
 
 
 def _short(glob: PlaceGlob) -> str:
     return place_text(glob) if glob.cloud else glob.region or glob.zone or "*"
 
 
-def narrowed(outer: tuple[Spot, ...], given: dict[str, tuple[Pick, ...]]) -> tuple[tuple[Spot, ...], bool]:
+def narrowed(
+    outer: tuple[Spot, ...], given: dict[str, tuple[Pick, ...]]
+) -> tuple[tuple[Spot, ...], bool]:
     """The places of an alternative, and whether its cloud pushed out an outer region or zone.
 
     `infra` replaces the outer places; a region or zone narrows the outer cloud; another cloud than the outer one takes the outer
@@ -225,7 +286,9 @@ def narrowed(outer: tuple[Spot, ...], given: dict[str, tuple[Pick, ...]]) -> tup
     if "region" in given:
         heads = dict.fromkeys(Spot(spot.infra, spot.cloud) for spot in places)
         _bound(len(heads) * len(given["region"]))
-        places = [replace(head, region=pick) for head in heads for pick in given["region"] or (_FREE,)]
+        places = [
+            replace(head, region=pick) for head in heads for pick in given["region"] or (_FREE,)
+        ]
     if "zone" in given:
         _bound(len(places) * len(given["zone"]))
         places = [replace(spot, zone=pick) for spot in places for pick in given["zone"] or (_FREE,)]
@@ -261,7 +324,9 @@ def wishes(spots: tuple[Spot, ...]) -> tuple[PlaceWish, ...]:
     return tuple(_with_patterns(wish, globs) for wish, globs in groups.items())
 
 
-def wishes_of_infra(allow: Iterable[PlaceGlob], deny: tuple[PlaceGlob, ...]) -> tuple[PlaceWish, ...]:
+def wishes_of_infra(
+    allow: Iterable[PlaceGlob], deny: tuple[PlaceGlob, ...]
+) -> tuple[PlaceWish, ...]:
     """What `infra: {allow: …, deny: …}` asks for."""
     return wishes(tuple(_whole(Pick(glob, deny)) for glob in allow))
 
@@ -284,7 +349,11 @@ def _wish(spot: Spot) -> tuple[PlaceWish, PlaceGlob] | None:
         deny[left] = None
     rules = [PlaceRule((), tuple(sorted(deny, key=_sort_key)))] if deny else []
     for pick in picks:
-        allow = tuple(sorted({rest_of(a, place) for a in pick.within if not is_apart(a, place)}, key=_sort_key))
+        allow = tuple(
+            sorted(
+                {rest_of(a, place) for a in pick.within if not is_apart(a, place)}, key=_sort_key
+            )
+        )
         if pick.within and ANY not in allow:
             rules.append(PlaceRule(allow))
     return PlaceWish(cloud, region, zone, tuple(rules), rank), pattern
@@ -310,16 +379,34 @@ def read_rules(node: Node, path: str, findings: Findings) -> tuple[PlaceRule, ..
     """Read `places`: rules of `cloud/region/zone` patterns that must all hold beside cloud, region and zone."""
     example = "write places: [{allow: [aws/us-*], deny: [aws/us-west-1]}]"
     if not isinstance(node, Sequence):
-        findings.error(node.start, path, "type", f"{path} must be a list of maps, not {describe(node)}", example)
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be a list of maps, not {describe(node)}",
+            example,
+        )
         return None
     rules = []
     for number, item in enumerate(node.items):
         here = f"{path}[{number}]"
         if not isinstance(item, Mapping):
-            findings.error(item.start, here, "type", f"{here} must be a map of allow and deny, not {describe(item)}", example)
+            findings.error(
+                item.start,
+                here,
+                "type",
+                f"{here} must be a map of allow and deny, not {describe(item)}",
+                example,
+            )
             continue
         if (preferred := item.get("prefer")) is not None:
-            findings.error(preferred.start, join(here, "prefer"), "place", "a rule under places has no order", "write infra: {prefer: […]}")
+            findings.error(
+                preferred.start,
+                join(here, "prefer"),
+                "place",
+                "a rule under places has no order",
+                "write infra: {prefer: […]}",
+            )
             continue
         lists = read_lists(item, here, findings, "infra")
         if lists is not None:

@@ -30,7 +30,9 @@ def cloud_name(text: str) -> str:
     if "/" in name:
         raise Bad(f"{quoted(text)} is more than a cloud", f"write infra: {text.strip()}", "infra")
     if not _CLOUD.fullmatch(name):
-        raise Bad(f"{quoted(text)} is not the name of a cloud", "write a cloud's name, as in aws", "infra")
+        raise Bad(
+            f"{quoted(text)} is not the name of a cloud", "write a cloud's name, as in aws", "infra"
+        )
     return "kubernetes" if name == "k8s" else name.strip("*") and name
 
 
@@ -44,9 +46,13 @@ def place_name(text: str) -> str:
     """
     name = text.strip()
     if "/" in name:
-        raise Bad(f"{quoted(name)} is more than one place", "write infra: cloud/region/zone", "infra")
+        raise Bad(
+            f"{quoted(name)} is more than one place", "write infra: cloud/region/zone", "infra"
+        )
     if not _PLACE.fullmatch(name):
-        raise Bad(f"{quoted(name)} is not the name of a place", "write a name, as in us-east-1", "infra")
+        raise Bad(
+            f"{quoted(name)} is not the name of a place", "write a name, as in us-east-1", "infra"
+        )
     return name.strip("*") and name
 
 
@@ -95,7 +101,11 @@ def may_be_area(name: str) -> bool:
 
 def is_under(rule: PlaceGlob, place: PlaceGlob) -> bool:
     """Whether all of a place falls under a pattern, as far as the text tells."""
-    return matches(rule.cloud, place.cloud) and matches(rule.region, place.region) and matches(rule.zone, place.zone)
+    return (
+        matches(rule.cloud, place.cloud)
+        and matches(rule.region, place.region)
+        and matches(rule.zone, place.zone)
+    )
 
 
 def is_apart(rule: PlaceGlob, place: PlaceGlob) -> bool:
@@ -103,7 +113,11 @@ def is_apart(rule: PlaceGlob, place: PlaceGlob) -> bool:
     return (
         _differ(rule.cloud, place.cloud)
         or _differ(rule.zone, place.zone)
-        or (_differ(rule.region, place.region) and not may_be_area(rule.region) and not may_be_area(place.region))
+        or (
+            _differ(rule.region, place.region)
+            and not may_be_area(rule.region)
+            and not may_be_area(place.region)
+        )
     )
 
 
@@ -114,7 +128,10 @@ def _differ(rule: str, name: str) -> bool:
 def rest_of(rule: PlaceGlob, place: PlaceGlob) -> PlaceGlob:
     """The parts of a pattern that are not already certain of a place."""
     return PlaceGlob(
-        *("" if r and p and matches(r, p) else r for r, p in zip(_parts(rule), _parts(place), strict=True)),
+        *(
+            "" if r and p and matches(r, p) else r
+            for r, p in zip(_parts(rule), _parts(place), strict=True)
+        ),
     )
 
 

@@ -26,7 +26,11 @@ def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Exp
         return None if word is None else Expose(everything=word == "public")
     if not isinstance(node, Mapping):
         findings.error(
-            node.start, path, "type", f"{path} must be tunnel, public or a map, not {as_given(node)}", "write expose: {8080: public}"
+            node.start,
+            path,
+            "type",
+            f"{path} must be tunnel, public or a map, not {as_given(node)}",
+            "write expose: {8080: public}",
         )
         return None
     public = []
@@ -38,7 +42,13 @@ def read_expose(node: Node, path: str, ports: Ranges, findings: Findings) -> Exp
             continue
         if not any(low <= both[0] and both[1] <= high for low, high in ports):
             hint = f"write resources: {{ports: {key.text}}}, or remove it here"
-            findings.error(key.start, here, "value", f"{path} names port {key.text}, which is not among the ports", hint)
+            findings.error(
+                key.start,
+                here,
+                "value",
+                f"{path} names port {key.text}, which is not among the ports",
+                hint,
+            )
         elif word == "public":
             public.append(both)
     return Expose(public=units.merge_ports(public))

@@ -25,7 +25,9 @@ FILES = (".txt", ".in", ".toml")
 
 _FORMS = 'write python: "3.12", python: requirements.txt, or {version: "3.12", requirements: [numpy, "pandas>=2"]}'
 _VERSION = re.compile(r"3\.([0-9]{1,2})(\.[0-9]{1,3})?")
-_REQUIREMENT = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?\s*(?:[@;(<>=!~].*)?")
+_REQUIREMENT = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\])?\s*(?:[@;(<>=!~].*)?"
+)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s;]+")
 
 
@@ -54,7 +56,11 @@ def read_python(node: Node, path: str, findings: Findings) -> PythonEnvironment 
     if {"lock", "requirements"} <= keys.keys():
         message = f"{path}.requirements and {path}.lock cannot be given together: a lock holds all packages"
         findings.error(
-            keys["requirements"].start, join(path, "requirements"), "both", message, "keep one of them; uv add NAME adds to a lock"
+            keys["requirements"].start,
+            join(path, "requirements"),
+            "both",
+            message,
+            "keep one of them; uv add NAME adds to a lock",
         )
     if findings.problem_count > before:
         return None
@@ -91,24 +97,38 @@ def python_version(text: str) -> str:
     bare = re.sub(r"^python\s*", "", text.strip(), flags=re.IGNORECASE)
     match = _VERSION.fullmatch(bare)
     if match is None:
-        raise units.Bad(f"{quoted(text)} is not a version of Python 3", 'write "3.12", or "3.12.4" for that very release')
+        raise units.Bad(
+            f"{quoted(text)} is not a version of Python 3",
+            'write "3.12", or "3.12.4" for that very release',
+        )
     if int(match[1]) < OLDEST[1]:
         hint = 'did you mean "3.10"?' if bare == "3.1" else 'write "3.12"'
-        raise units.Bad(f"Python {bare} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest that can be used", hint)
+        raise units.Bad(
+            f"Python {bare} is older than {OLDEST[0]}.{OLDEST[1]}, the oldest that can be used",
+            hint,
+        )
     return bare
 
 
 def _requirements(node: Sequence, path: str, findings: Findings) -> tuple[str, ...]:
     if not node.items or len(node.items) > MOST_REQUIREMENTS:
-        message = f"{path} lists {len(node.items)} requirements; from 1 to {MOST_REQUIREMENTS} are read"
-        findings.error(node.start, path, "value", message, 'write [numpy, "pandas>=2"], or the name of a file')
+        message = (
+            f"{path} lists {len(node.items)} requirements; from 1 to {MOST_REQUIREMENTS} are read"
+        )
+        findings.error(
+            node.start, path, "value", message, 'write [numpy, "pandas>=2"], or the name of a file'
+        )
         return ()
-    found = [_requirement(item, f"{path}[{number}]", findings) for number, item in enumerate(node.items)]
+    found = [
+        _requirement(item, f"{path}[{number}]", findings) for number, item in enumerate(node.items)
+    ]
     return tuple(dict.fromkeys(one for one in found if one))
 
 
 def _requirement(node: Node, path: str, findings: Findings) -> str:
-    text = " ".join(node.text.split()) if isinstance(node, Scalar) and node.kind is Kind.TEXT else ""
+    text = (
+        " ".join(node.text.split()) if isinstance(node, Scalar) and node.kind is Kind.TEXT else ""
+    )
     if not text or not _REQUIREMENT.fullmatch(text) or "\0" in text:
         given = "nothing" if is_null(node) else as_given(node)
         if text.startswith("-"):
@@ -134,13 +154,23 @@ def _password(url: str) -> str:
 
 
 def _file(node: Node, path: str, findings: Findings) -> str:
-    text = _path(node, path, findings, f'write {path}: requirements.txt, or a list: [numpy, "pandas>=2"]')
+    text = _path(
+        node, path, findings, f'write {path}: requirements.txt, or a list: [numpy, "pandas>=2"]'
+    )
     if text and _is_lock(text):
-        findings.error(node.start, path, "value", f"{path}: {quoted(text)} is a lock", f"write lock: {text}")
+        findings.error(
+            node.start, path, "value", f"{path}: {quoted(text)} is a lock", f"write lock: {text}"
+        )
         return ""
     if text and not text.lower().endswith(FILES):
-        hint = f"write {path}: [{text}]" if _REQUIREMENT.fullmatch(text) and "/" not in text else "its name ends in .txt, .in or .toml"
-        findings.error(node.start, path, "value", f"{path}: {quoted(text)} is not a file of requirements", hint)
+        hint = (
+            f"write {path}: [{text}]"
+            if _REQUIREMENT.fullmatch(text) and "/" not in text
+            else "its name ends in .txt, .in or .toml"
+        )
+        findings.error(
+            node.start, path, "value", f"{path}: {quoted(text)} is not a file of requirements", hint
+        )
         return ""
     return text
 
@@ -160,7 +190,12 @@ def _is_lock(text: str) -> bool:
 
 
 def _path(node: Node, path: str, findings: Findings, hint: str) -> str:
-    if not isinstance(node, Scalar) or node.kind is not Kind.TEXT or not node.text.strip() or "\0" in node.text:
+    if (
+        not isinstance(node, Scalar)
+        or node.kind is not Kind.TEXT
+        or not node.text.strip()
+        or "\0" in node.text
+    ):
         given = "nothing" if is_null(node) else as_given(node)
         findings.error(node.start, path, "type", f"{path} must name a file here, not {given}", hint)
         return ""

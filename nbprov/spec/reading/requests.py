@@ -51,12 +51,25 @@ def read_resources(node: Node, findings: Findings) -> Resources:
 def _read(node: Node, findings: Findings) -> Resources:
     path = "resources"
     if isinstance(node, Sequence):
-        findings.note(node.start, path, "ordered", "a list under resources is read as `ordered`: the first is the first choice")
+        findings.note(
+            node.start,
+            path,
+            "ordered",
+            "a list under resources is read as `ordered`: the first is the first choice",
+        )
         layers = _items(node, path, findings, ordered=True)
-        return _expanded(_bounded(layers, Layer(node.start, path), findings), ordered=True, findings=findings)
+        return _expanded(
+            _bounded(layers, Layer(node.start, path), findings), ordered=True, findings=findings
+        )
     if not isinstance(node, Mapping):
         example = "resources: {accelerators: A100:8}"
-        findings.error(node.start, path, "type", f"resources must be a map, not {describe(node)}", f"write {example}")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"resources must be a map, not {describe(node)}",
+            f"write {example}",
+        )
         return Resources()
     outer = read_layer(node, Where.RESOURCES, path, findings)
     if outer is None:
@@ -68,7 +81,13 @@ def _read(node: Node, findings: Findings) -> Resources:
     if not isinstance(items, Sequence):
         given = describe(items) if items is not None else "nothing"
         at = items.start if items is not None else node.start
-        findings.error(at, join(path, kind), "type", f"{kind} must be a list of maps, not {given}", f"write {kind}: [{{infra: aws}}]")
+        findings.error(
+            at,
+            join(path, kind),
+            "type",
+            f"{kind} must be a list of maps, not {given}",
+            f"write {kind}: [{{infra: aws}}]",
+        )
         return Resources()
     layers = _items(items, join(path, kind), findings, ordered=kind == "ordered")
     merged = _bounded(layers, outer, findings)
@@ -97,11 +116,17 @@ def _items(node: Sequence, path: str, findings: Findings, *, ordered: bool) -> l
     layers = []
     for number, item in enumerate(node.items):
         here = f"{path}[{number}]"
-        layer = Layer(item.start, here) if is_null(item) else read_layer(item, Where.ITEM, here, findings)
+        layer = (
+            Layer(item.start, here)
+            if is_null(item)
+            else read_layer(item, Where.ITEM, here, findings)
+        )
         if layer is not None:
             if ordered and "tier" in layer.given:
                 message = "tier stands in a list that is ordered already"
-                findings.error(layer.at, join(here, "tier"), "two-orders", message, "use any_of with tier")
+                findings.error(
+                    layer.at, join(here, "tier"), "two-orders", message, "use any_of with tier"
+                )
             layers.append(layer)
     return layers
 
@@ -130,7 +155,10 @@ def _refuse_two_orders(outer: Layer, items: list[Layer], findings: Findings) -> 
 
 def _expanded(layers: list[Layer], *, ordered: bool, findings: Findings) -> Resources:
     placed = [(layer, _wishes(layer, findings)) for layer in layers]
-    if sum(len(_kinds(layer)) * len(places) * len(layer.use_spot) for layer, places in placed) > MAX_REQUESTS:
+    if (
+        sum(len(_kinds(layer)) * len(places) * len(layer.use_spot) for layer, places in placed)
+        > MAX_REQUESTS
+    ):
         raise TooMany
     found: dict[tuple[Any, ...], tuple[TierKey, dict[str, Any]]] = {}
     for number, (layer, places) in enumerate(placed):
@@ -139,7 +167,10 @@ def _expanded(layers: list[Layer], *, ordered: bool, findings: Findings) -> Reso
             known = found.get(key)
             found[key] = (tier, demands) if known is None else (min(known[0], tier), known[1])
     ranks = {tier: rank for rank, tier in enumerate(sorted({tier for tier, _ in found.values()}))}
-    requests = tuple(Request(index=n, tier=ranks[tier], **demands) for n, (tier, demands) in enumerate(found.values()))
+    requests = tuple(
+        Request(index=n, tier=ranks[tier], **demands)
+        for n, (tier, demands) in enumerate(found.values())
+    )
     requests = _without_impossible_disks(requests, layers, findings)
     _agree(layers, "priority", findings)
     recovery = _agree(layers, "job_recovery", findings) or ""
@@ -149,8 +180,17 @@ def _expanded(layers: list[Layer], *, ordered: bool, findings: Findings) -> Reso
 def _wishes(layer: Layer, findings: Findings) -> tuple[PlaceWish, ...]:
     found = wishes(layer.spots)
     if not found:
-        at, path = next((layer.seen[n] for n in ("infra", "zone", "region", "cloud") if n in layer.seen), (layer.at, layer.path))
-        findings.error(at, path, "empty", f"{path}: no place is left once what is denied is taken out", "take a place out of deny")
+        at, path = next(
+            (layer.seen[n] for n in ("infra", "zone", "region", "cloud") if n in layer.seen),
+            (layer.at, layer.path),
+        )
+        findings.error(
+            at,
+            path,
+            "empty",
+            f"{path}: no place is left once what is denied is taken out",
+            "take a place out of deny",
+        )
     return found
 
 
@@ -162,7 +202,9 @@ def _check_layer(layer: Layer, findings: Findings) -> None:
     if layer.accelerator_args and not any(is_tpu(kind) for kind in _kinds(layer)):
         at, path = layer.where("accelerator_args")
         message = f"{path} are options of a TPU, and none is asked for"
-        findings.error(at, path, "tpu", message, "leave them out, or write accelerators: tpu-v5litepod-8")
+        findings.error(
+            at, path, "tpu", message, "leave them out, or write accelerators: tpu-v5litepod-8"
+        )
 
 
 def _each(
@@ -174,15 +216,25 @@ def _each(
     origin = Origin(layer.path, layer.at.line)
     gpu_order = layer.accelerators is not None and layer.accelerators.ordered
     for gpu_number, kind in enumerate(_kinds(layer)):
-        kind_key = kind and (kind.name.casefold(), kind.count, kind.memory_gib, kind.memory_at_least, kind.maker)
+        kind_key = kind and (
+            kind.name.casefold(),
+            kind.count,
+            kind.memory_gib,
+            kind.memory_at_least,
+            kind.maker,
+        )
         args = layer.accelerator_args if is_tpu(kind) else ()
         for place in places:
             rank = place.rank
             if kind is not None and is_tpu(kind):
                 at, path = layer.where("accelerators")
                 place = tpu_place(kind, place, layer.instance_type, at, path, findings)
-            image = layer.image_id and image_in(layer.image_id, place, layer.network_tier, *layer.where("image_id"), findings)
-            rules = tuple(dict.fromkeys((*place.rules, *layer.places, *regions_rule(image, place.region))))
+            image = layer.image_id and image_in(
+                layer.image_id, place, layer.network_tier, *layer.where("image_id"), findings
+            )
+            rules = tuple(
+                dict.fromkeys((*place.rules, *layer.places, *regions_rule(image, place.region)))
+            )
             where = (place.cloud, place.region.casefold(), place.zone.casefold(), rules)
             demands = {
                 **common,
@@ -197,7 +249,11 @@ def _each(
             }
             for market_number, market in enumerate(layer.use_spot):
                 tier = (first, gpu_number if gpu_order else 0, *rank, market_number)
-                yield (where, kind_key, market, args, image, shared), tier, {**demands, "market": market}
+                yield (
+                    (where, kind_key, market, args, image, shared),
+                    tier,
+                    {**demands, "market": market},
+                )
 
 
 def _common_demands(layer: Layer) -> dict[str, Any]:
@@ -215,10 +271,16 @@ def _common_demands(layer: Layer) -> dict[str, Any]:
     }
 
 
-def _without_impossible_disks(requests: tuple[Request, ...], layers: list[Layer], findings: Findings) -> tuple[Request, ...]:
+def _without_impossible_disks(
+    requests: tuple[Request, ...], layers: list[Layer], findings: Findings
+) -> tuple[Request, ...]:
     """An error, or without the demand where it is ignored, if all places are named and none has disks inside its machines."""
     asking = [r for r in requests if r.local_disk is not None]
-    if not asking or len(asking) < len(requests) or any(r.cloud in LOCAL_DISK_CLOUDS for r in asking):
+    if (
+        not asking
+        or len(asking) < len(requests)
+        or any(r.cloud in LOCAL_DISK_CLOUDS for r in asking)
+    ):
         return requests
     at, path = layers[0].where("local_disk")
     message = f"local_disk: no machine of {asking[0].cloud} is known to have a disk inside; the program would not find it"
@@ -232,7 +294,13 @@ def _agree(layers: list[Layer], name: str, findings: Findings) -> Any:
         if getattr(layer, name) != getattr(layers[0], name):
             at, path = layer.where(name)
             message = f"alternatives must agree on {name}: one cluster comes of them"
-            findings.error(at, path, f"{name.replace('_', '-')}-differs", message, f"write {name} once, under resources")
+            findings.error(
+                at,
+                path,
+                f"{name.replace('_', '-')}-differs",
+                message,
+                f"write {name} once, under resources",
+            )
             break
     return getattr(layers[0], name) if layers else None
 
@@ -243,9 +311,17 @@ def _common_autostop(layers: list[Layer], findings: Findings) -> GivenAutostop |
     first = layers[0].autostop
     for layer in layers[1:]:
         other = layer.autostop
-        if (first and first.autostop) != (other and other.autostop) or (first is None) != (other is None):
+        if (first and first.autostop) != (other and other.autostop) or (first is None) != (
+            other is None
+        ):
             at: Mark = other.at if other else layer.at
             message = "alternatives must agree on autostop: one cluster comes of them"
-            findings.error(at, join(layer.path, "autostop"), "autostop-differs", message, "write autostop once, under resources")
+            findings.error(
+                at,
+                join(layer.path, "autostop"),
+                "autostop-differs",
+                message,
+                "write autostop once, under resources",
+            )
             break
     return first

@@ -82,12 +82,19 @@ class Layer:
             words = "cloud replaces the outer cloud, and with it the outer region and zone, which belong to that one"
             findings.note(self.at, join(self.path, "cloud"), "place-replaced", words)
         seen = {**outer.seen, **self.seen}
-        return replace(outer, at=self.at, path=self.path, given=self.given, seen=seen, spots=spots, **changes)
+        return replace(
+            outer, at=self.at, path=self.path, given=self.given, seen=seen, spots=spots, **changes
+        )
 
 
 def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer | None:
     """Read one map of demands; None, and a problem, where the node is no map."""
-    mapping = as_mapping(node, path, findings, f"write {path.rsplit('.', 1)[-1]}: {{infra: aws}}" if where is Where.RESOURCES else _ITEM)
+    mapping = as_mapping(
+        node,
+        path,
+        findings,
+        f"write {path.rsplit('.', 1)[-1]}: {{infra: aws}}" if where is Where.RESOURCES else _ITEM,
+    )
     if mapping is None:
         return None
     values: dict[str, Any] = {}
@@ -96,13 +103,23 @@ def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer
     for key, value in mapping.pairs:
         here = join(path, key.text)
         if where is Where.ITEM and key.text in _ABSENT_ALIKE:
-            findings.error(key.start, here, "nested", f"{key.text} cannot stand inside an alternative", "write one flat list")
+            findings.error(
+                key.start,
+                here,
+                "nested",
+                f"{key.text} cannot stand inside an alternative",
+                "write one flat list",
+            )
             continue
         known = recognise(key, value, where, path, findings)
         if known is None or known.name in _ABSENT_ALIKE:
             continue
         name = _OLD_NAMES.get(known.name, known.name)
-        if name in given and not is_null(value) and not is_null(mapping.get(given[name].text) or key):
+        if (
+            name in given
+            and not is_null(value)
+            and not is_null(mapping.get(given[name].text) or key)
+        ):
             _same_field_twice(key, given[name], here, findings)
             continue
         if is_null(value) and (where is Where.RESOURCES or name in given):
@@ -116,7 +133,9 @@ def read_layer(node: Node, where: Where, path: str, findings: Findings) -> Layer
                 values[name] = read
     _check_places(mapping, given, path, findings)
     named = {name: values.pop(name, ()) for name in PLACES if name in given}
-    return Layer(mapping.start, path, frozenset(given), seen, narrowed(ANYWHERE, named)[0], named, **values)
+    return Layer(
+        mapping.start, path, frozenset(given), seen, narrowed(ANYWHERE, named)[0], named, **values
+    )
 
 
 _ITEM = "write each alternative as a map: [{infra: aws}, {infra: gcp}]"
@@ -132,19 +151,33 @@ def _note_alias(key: Scalar, path: str, findings: Findings) -> None:
 def _same_field_twice(key: Scalar, first: Scalar, path: str, findings: Findings) -> None:
     names = f"{quoted(first.text)} in line {first.start.line} and {quoted(key.text)}"
     keep = ALIASES.get(key.text, _OLD_NAMES.get(key.text, key.text))
-    findings.error(key.start, path, "same-field", f"{names} are one field under two names", f"keep `{keep}`")
+    findings.error(
+        key.start, path, "same-field", f"{names} are one field under two names", f"keep `{keep}`"
+    )
 
 
-def _check_places(mapping: Mapping, given: dict[str, Scalar], path: str, findings: Findings) -> None:
+def _check_places(
+    mapping: Mapping, given: dict[str, Scalar], path: str, findings: Findings
+) -> None:
     infra = mapping.get("infra")
     if "infra" not in given or infra is None or is_null(infra):
         return
-    texts = {name: node.text for name in ("cloud", "region", "zone") if isinstance(node := mapping.get(name), Scalar) and not node.is_null}
+    texts = {
+        name: node.text
+        for name in ("cloud", "region", "zone")
+        if isinstance(node := mapping.get(name), Scalar) and not node.is_null
+    }
     for name in ("cloud", "region", "zone"):
         other = mapping.get(name)
         if name in given and other is not None and not is_null(other):
             message = f"`infra` (line {given['infra'].start.line}) and `{name}` both name the place"
-            findings.error(given[name].start, join(path, name), "infra-beside", message, _one_infra(infra, texts))
+            findings.error(
+                given[name].start,
+                join(path, name),
+                "infra-beside",
+                message,
+                _one_infra(infra, texts),
+            )
 
 
 def _one_infra(infra: Node, texts: dict[str, str]) -> str:
@@ -152,7 +185,9 @@ def _one_infra(infra: Node, texts: dict[str, str]) -> str:
     if not isinstance(infra, Scalar) or not texts:
         return "write it all in infra: cloud/region/zone"
     parts = [*infra.text.split("/"), "*", "*"][:3]
-    merged = "/".join(texts.get(name, part) for name, part in zip(("cloud", "region", "zone"), parts, strict=True)).removesuffix("/*")
+    merged = "/".join(
+        texts.get(name, part) for name, part in zip(("cloud", "region", "zone"), parts, strict=True)
+    ).removesuffix("/*")
     return f"write one of the two: infra: {infra.text}, or infra: {merged.removesuffix('/*')}"
 
 

@@ -28,7 +28,12 @@ def read_spot(node: Node, path: str, findings: Findings) -> tuple[Market, ...] |
 def read_memory(node: Node, path: str, findings: Findings) -> Quantity | None:
     amount = converted(node, path, findings, units.memory, wants="an amount of memory")
     if amount is not None and amount.compare == "=" and not amount.value.is_integer():
-        findings.warn(node.start, path, "odd-memory", f"{path}: exactly {amount.value:g} GiB fits few machines; `+` means at least")
+        findings.warn(
+            node.start,
+            path,
+            "odd-memory",
+            f"{path}: exactly {amount.value:g} GiB fits few machines; `+` means at least",
+        )
     return amount
 
 
@@ -46,7 +51,13 @@ def read_labels(node: Node, path: str, findings: Findings) -> dict[str, str] | N
     for key, value in mapping.pairs:
         here = join(path, key.text)
         if not key.text.strip():
-            findings.error(key.start, here, "value", f"{path}: a label needs a name", "write labels: {team: nlp}")
+            findings.error(
+                key.start,
+                here,
+                "value",
+                f"{path}: a label needs a name",
+                "write labels: {team: nlp}",
+            )
         text = text_of(value, here, findings, wants="text", numbers=False)
         if text is not None:
             labels[key.text] = text
@@ -56,16 +67,30 @@ def read_labels(node: Node, path: str, findings: Findings) -> dict[str, str] | N
 def read_instance_type(node: Node, path: str, findings: Findings) -> str | None:
     def name(text: str) -> str:
         if not text.strip() or any(c.isspace() for c in text.strip()):
-            raise units.Bad(f"{quoted(text)} is not an instance type", "write the cloud's name of it, as in p4d.24xlarge")
+            raise units.Bad(
+                f"{quoted(text)} is not an instance type",
+                "write the cloud's name of it, as in p4d.24xlarge",
+            )
         return text.strip()
 
     return converted(node, path, findings, name, wants="the name of an instance type")
 
 
 def read_tier(node: Node, path: str, findings: Findings) -> int | None:
-    if isinstance(node, Scalar) and node.kind is Kind.INT and node.text.isdecimal() and len(node.text) <= 6:
+    if (
+        isinstance(node, Scalar)
+        and node.kind is Kind.INT
+        and node.text.isdecimal()
+        and len(node.text) <= 6
+    ):
         return int(node.text)
-    findings.error(node.start, path, "value", f"{path} must be a whole number from 0", "write tier: 0 for the first choice")
+    findings.error(
+        node.start,
+        path,
+        "value",
+        f"{path} must be a whole number from 0",
+        "write tier: 0 for the first choice",
+    )
     return None
 
 
@@ -76,8 +101,18 @@ def read_amount(node: Node, path: str, findings: Findings) -> Micros | None:
 def read_cpus(node: Node, path: str, findings: Findings) -> Quantity | None:
     """Read a number of vCPUs."""
     number = converted(node, path, findings, units.cpus, wants="a number of vCPUs")
-    if number is not None and number.compare == "=" and number.value > 1 and not number.value.is_integer():
-        findings.warn(node.start, path, "odd-cpus", f"{path}: exactly {number.value:g} vCPUs fits few machines; `+` means at least")
+    if (
+        number is not None
+        and number.compare == "="
+        and number.value > 1
+        and not number.value.is_integer()
+    ):
+        findings.warn(
+            node.start,
+            path,
+            "odd-cpus",
+            f"{path}: exactly {number.value:g} vCPUs fits few machines; `+` means at least",
+        )
     return number
 
 
@@ -85,7 +120,12 @@ def read_disk_tier(node: Node, path: str, findings: Findings) -> str | None:
     """Read the speed of the boot disk."""
     tier = choice(node, path, findings, DISK_TIERS)
     if tier == "ultra":
-        findings.warn(node.start, path, "dear-disk", f"{path}: ultra adds about $2 an hour to each node's price")
+        findings.warn(
+            node.start,
+            path,
+            "dear-disk",
+            f"{path}: ultra adds about $2 an hour to each node's price",
+        )
     return tier
 
 
@@ -98,12 +138,25 @@ def read_network_tier(node: Node, path: str, findings: Findings) -> str | None:
 def read_priority(node: Node, path: str, findings: Findings) -> int | None:
     """Read a place in a queue, of which there is none here."""
     hint = f"write priority: 0, a whole number from -{MOST_PRIORITY} to {MOST_PRIORITY}; or leave it out"
-    if not isinstance(node, Scalar) or node.kind is not Kind.INT or len(node.text) > 8 or not node.text.lstrip("+-").isdecimal():
+    if (
+        not isinstance(node, Scalar)
+        or node.kind is not Kind.INT
+        or len(node.text) > 8
+        or not node.text.lstrip("+-").isdecimal()
+    ):
         given = as_given(node)
-        findings.error(node.start, path, "value", f"{path} must be a whole number, not {given}", hint)
+        findings.error(
+            node.start, path, "value", f"{path} must be a whole number, not {given}", hint
+        )
         return None
     if abs(int(node.text)) > MOST_PRIORITY:
-        findings.error(node.start, path, "value", f"{path} must be from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {node.text}", hint)
+        findings.error(
+            node.start,
+            path,
+            "value",
+            f"{path} must be from -{MOST_PRIORITY} to {MOST_PRIORITY}, not {node.text}",
+            hint,
+        )
         return None
     findings.note(node.start, path, "not-used", "priority is not used: nothing queues here")
     return int(node.text)
@@ -137,9 +190,20 @@ def _restarts_are_good(name: str, node: Node, path: str, findings: Findings) -> 
     numbers = node.items if is_codes and isinstance(node, Sequence) else (node,)
     most = 255 if is_codes else 10**6
     for number in numbers:
-        good = isinstance(number, Scalar) and number.kind is Kind.INT and number.text.isdecimal() and len(number.text) <= 7
+        good = (
+            isinstance(number, Scalar)
+            and number.kind is Kind.INT
+            and number.text.isdecimal()
+            and len(number.text) <= 7
+        )
         if not good or (isinstance(number, Scalar) and int(number.text) > most):
             example = "[33, 34]" if is_codes else "3"
-            findings.error(number.start, path, "value", f"{path} must hold whole numbers from 0 to {most}", f"write {name}: {example}")
+            findings.error(
+                number.start,
+                path,
+                "value",
+                f"{path} must hold whole numbers from 0 to {most}",
+                f"write {name}: {example}",
+            )
             return False
     return True

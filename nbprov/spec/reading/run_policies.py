@@ -34,15 +34,30 @@ def read_race(node: Node, path: str, findings: Findings) -> Race | None:
     if is_off(node):
         return Race(1)
     if not isinstance(node, Mapping):
-        width = whole(node, path, findings, most=MAX_WIDTH, example=f"{path}: 3, or {path}: false for one at a time")
+        width = whole(
+            node,
+            path,
+            findings,
+            most=MAX_WIDTH,
+            example=f"{path}: 3, or {path}: false for one at a time",
+        )
         return None if width is None else Race(width)
     race = Race()
     for name, value, here in members(node, Where.RACE, path, findings):
         if name == "width":
-            width = 1 if is_off(value) else whole(value, here, findings, most=MAX_WIDTH, example="width: 3")
+            width = (
+                1
+                if is_off(value)
+                else whole(value, here, findings, most=MAX_WIDTH, example="width: 3")
+            )
             race = race if width is None else replace(race, width=width)
         elif not (isinstance(value, Scalar) and value.text.strip().lower() == "auto"):
-            race = replace(race, hedge=converted(value, here, findings, units.duration_or_zero, wants="a duration, or auto"))
+            race = replace(
+                race,
+                hedge=converted(
+                    value, here, findings, units.duration_or_zero, wants="a duration, or auto"
+                ),
+            )
     return race
 
 
@@ -66,7 +81,11 @@ def read_wait(node: Node, path: str, findings: Findings) -> Wait | None:
     wait = Wait()
     for name, value, here in members(node, Where.WAIT, path, findings):
         if name == "for":
-            wait = replace(wait, seconds=converted(value, here, findings, units.duration_or_zero, wants="a duration") or 0.0)
+            wait = replace(
+                wait,
+                seconds=converted(value, here, findings, units.duration_or_zero, wants="a duration")
+                or 0.0,
+            )
         else:
             told = attempt(value, here, findings, lambda value=value: _notify(value))  # type: ignore[misc]
             wait = replace(wait, notify=bool(told), webhook=told if isinstance(told, str) else "")
@@ -86,12 +105,21 @@ def _say_what_becomes_of_webhook(node: Node, path: str, findings: Findings) -> N
 
 
 def _notify(node: Node) -> str | bool:
-    if isinstance(node, Scalar) and node.kind is Kind.TEXT and _WEBHOOK.fullmatch(node.text.strip()):
+    if (
+        isinstance(node, Scalar)
+        and node.kind is Kind.TEXT
+        and _WEBHOOK.fullmatch(node.text.strip())
+    ):
         return node.text.strip()
     # What was written may be most of a webhook's address, which lets everybody post: it is not repeated.
-    if isinstance(node, Scalar) and (node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))):
+    if isinstance(node, Scalar) and (
+        node.kind is Kind.BOOL or (node.plain and node.text.lower() in ("yes", "no", "on", "off"))
+    ):
         return units.boolean(node)
-    raise units.Bad("it is neither true, false nor an http(s) address", "write notify: true, or the URL of a webhook")
+    raise units.Bad(
+        "it is neither true, false nor an http(s) address",
+        "write notify: true, or the URL of a webhook",
+    )
 
 
 def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | None:
@@ -102,10 +130,18 @@ def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | No
         if node.text.rstrip().endswith("%"):
             jump = converted(node, path, findings, units.share, wants="a share or US dollars")
             return None if jump is None else ConfirmAbove(jump=jump)
-        hourly = converted(node, path, findings, units.money, wants="a share (20%) or US dollars an hour ($5)")
+        hourly = converted(
+            node, path, findings, units.money, wants="a share (20%) or US dollars an hour ($5)"
+        )
         return None if hourly is None else ConfirmAbove(hourly=hourly)
     if not isinstance(node, Mapping):
-        findings.error(node.start, path, "type", f"{path} must be a share or an amount, not {as_given(node)}", f"write {path}: 20%")
+        findings.error(
+            node.start,
+            path,
+            "type",
+            f"{path} must be a share or an amount, not {as_given(node)}",
+            f"write {path}: 20%",
+        )
         return None
     found: dict[str, Any] = {}
     for name, value, here in members(node, Where.CONFIRM, path, findings):
@@ -113,5 +149,11 @@ def read_confirm(node: Node, path: str, findings: Findings) -> ConfirmAbove | No
         wants = "a share: 20%" if name == "jump" else "an amount of US dollars"
         found[name] = converted(value, here, findings, convert, wants=wants)
     if not node.pairs:
-        findings.error(node.start, path, "missing", f"{path} does not say above what", f"write {path}: {{jump: 20%}}, or false")
+        findings.error(
+            node.start,
+            path,
+            "missing",
+            f"{path} does not say above what",
+            f"write {path}: {{jump: 20%}}, or false",
+        )
     return ConfirmAbove(**found)

@@ -22,9 +22,13 @@ def is_tpu(kind: Accelerator | None) -> bool:
     return kind is not None and kind.name.casefold().startswith("tpu")
 
 
-def read_accelerator_args(node: Node, path: str, findings: Findings) -> tuple[tuple[str, str], ...] | None:
+def read_accelerator_args(
+    node: Node, path: str, findings: Findings
+) -> tuple[tuple[str, str], ...] | None:
     """Read the TPU options; None, and problems, where one is unknown or of the wrong kind."""
-    mapping = as_mapping(node, path, findings, "write accelerator_args: {runtime_version: v2-alpha-tpuv5}")
+    mapping = as_mapping(
+        node, path, findings, "write accelerator_args: {runtime_version: v2-alpha-tpuv5}"
+    )
     if mapping is None:
         return None
     read: dict[str, str] = {}
@@ -44,12 +48,22 @@ def read_accelerator_args(node: Node, path: str, findings: Findings) -> tuple[tu
     return tuple(sorted(read.items()))
 
 
-def tpu_place(kind: Accelerator, wish: PlaceWish, instance_type: str, at: Mark, path: str, findings: Findings) -> PlaceWish:
+def tpu_place(
+    kind: Accelerator, wish: PlaceWish, instance_type: str, at: Mark, path: str, findings: Findings
+) -> PlaceWish:
     """The place of a TPU: on Google Cloud unless another that has them is named; a problem where one that has none is."""
     home = "kubernetes" if _KUBERNETES_NAME.fullmatch(kind.name) else "gcp"
     if instance_type:
         message = f"{path}: {quoted(kind.name)} brings its own machine; {quoted(instance_type)} beside it cannot be"
-        findings.error(at, path, "tpu", message, f"leave out instance_type: accelerators: {kind.name}")
+        findings.error(
+            at, path, "tpu", message, f"leave out instance_type: accelerators: {kind.name}"
+        )
     if wish.cloud not in ("", "gcp", "kubernetes"):
-        findings.error(at, path, "tpu", f"{path}: {wish.cloud} has no TPUs such as {quoted(kind.name)}", f"write infra: {home}")
+        findings.error(
+            at,
+            path,
+            "tpu",
+            f"{path}: {wish.cloud} has no TPUs such as {quoted(kind.name)}",
+            f"write infra: {home}",
+        )
     return wish if wish.cloud else wish._replace(cloud=home)

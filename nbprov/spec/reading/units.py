@@ -89,10 +89,16 @@ def duration(text: str) -> float:
     match = _DURATION.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         bare = re.fullmatch(_NUMBER, text) is not None
-        raise Bad(f"{quoted(text)} {'lacks its unit' if bare else 'is not a duration'}", "write 90s, 30m, 4h, 2d or 1w")
+        raise Bad(
+            f"{quoted(text)} {'lacks its unit' if bare else 'is not a duration'}",
+            "write 90s, 30m, 4h, 2d or 1w",
+        )
     seconds = float(match[1]) * _UNIT_SECONDS[match[2]]
     if not math.isfinite(seconds) or round(seconds) < 1 or seconds > _LONGEST_DURATION:
-        raise Bad(f"a duration must be between 1 second and 10 years, not {quoted(text)}", "write 90s, 30m, 4h, 2d or 1w")
+        raise Bad(
+            f"a duration must be between 1 second and 10 years, not {quoted(text)}",
+            "write 90s, 30m, 4h, 2d or 1w",
+        )
     return float(round(seconds))
 
 
@@ -140,10 +146,16 @@ def money(text: str) -> Micros:
     match = _MONEY.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         negative = text.lstrip("$ ").startswith("-")
-        raise Bad(f"{quoted(text)} is {'below zero' if negative else 'not an amount of money'}", "write US dollars: 5, 2.50 or $5")
+        raise Bad(
+            f"{quoted(text)} is {'below zero' if negative else 'not an amount of money'}",
+            "write US dollars: 5, 2.50 or $5",
+        )
     micros = usd(match[1])
     if not 0 < micros <= _MOST_MONEY:
-        raise Bad(f"{quoted(text)} is not an amount between $0.000001 and $1,000,000,000", "write US dollars: 5, 2.50 or $5")
+        raise Bad(
+            f"{quoted(text)} is not an amount between $0.000001 and $1,000,000,000",
+            "write US dollars: 5, 2.50 or $5",
+        )
     return micros
 
 
@@ -178,7 +190,10 @@ def memory(text: str) -> Quantity:
         raise Bad(f"{quoted(text)} is not an amount of memory", f"write {example}")
     value = positive(match[1], "an amount of memory", "32, 32+ or 64GB+") * _in_gib(match[2])
     if not math.isfinite(value) or value <= 0:
-        raise Bad(f"{quoted(text)} is not an amount of memory a machine can have", "write 32, 32+ or 64GB+")
+        raise Bad(
+            f"{quoted(text)} is not an amount of memory a machine can have",
+            "write 32, 32+ or 64GB+",
+        )
     return Quantity(Compare.AT_LEAST if match[3] else Compare.EXACTLY, value)
 
 
@@ -248,9 +263,15 @@ def accelerator(text: str, count: float | None = None) -> Accelerator:
         if not _DEVICE_MEMORY.fullmatch(after) or re.fullmatch(_NUMBER, after):
             head, tail = before, after
             if not tail:
-                raise Bad(f"{quoted(text)} lacks the number after its colon", "write A100 or A100:8", "accelerator")
+                raise Bad(
+                    f"{quoted(text)} lacks the number after its colon",
+                    "write A100 or A100:8",
+                    "accelerator",
+                )
     if tail and count is not None:
-        raise Bad(f"{quoted(text)} has a count twice", "write the count once: {A100: 8}", "accelerator")
+        raise Bad(
+            f"{quoted(text)} has a count twice", "write the count once: {A100: 8}", "accelerator"
+        )
     if tail:
         try:
             count = positive(tail, "a number of accelerators", f"{head}:1")
@@ -268,10 +289,18 @@ def _kind(text: str, head: str, count: float) -> Accelerator:
         raise Bad("no accelerator is named", "write A100:8, or leave the field out", "accelerator")
     turned = re.fullmatch(r"([0-9]+)\s*[xX*]\s*([A-Za-z][\w.-]*)", head)
     if turned:
-        raise Bad(f"{quoted(text)} has its count in front", f"write {turned[2]}:{turned[1]}", "accelerator")
+        raise Bad(
+            f"{quoted(text)} has its count in front",
+            f"write {turned[2]}:{turned[1]}",
+            "accelerator",
+        )
     if not _ACCELERATOR.fullmatch(head) or not re.search("[A-Za-z]", head):
         variant = re.fullmatch(r"([\w-]+):([0-9]+GB)", head)
-        example = f"{variant[1]}-{variant[2]}:1 for that variant" if variant else "name:count, as in A100:8"
+        example = (
+            f"{variant[1]}-{variant[2]}:1 for that variant"
+            if variant
+            else "name:count, as in A100:8"
+        )
         raise Bad(f"{quoted(text)} is not an accelerator", f"write {example}", "accelerator")
     return Accelerator(head, count)
 

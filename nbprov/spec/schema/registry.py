@@ -76,7 +76,9 @@ def _by_place() -> dict[Where, dict[str, Field]]:
     for field in _ALL:
         table[field.where][field.name] = field
     table[Where.NBPROV] = {name: field for name, field in table[Where.TASK].items() if name in OWN}
-    table[Where.ITEM] = {n: f for n, f in table[Where.RESOURCES].items() if n not in _ITEM_LEFT_OUT} | table[Where.ITEM]
+    table[Where.ITEM] = {
+        n: f for n, f in table[Where.RESOURCES].items() if n not in _ITEM_LEFT_OUT
+    } | table[Where.ITEM]
     return table
 
 

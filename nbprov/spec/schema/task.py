@@ -13,10 +13,25 @@ TASK_FIELDS = (
     Field("name", _T, "name of the cluster: letters, digits, `.` `_` `-`"),
     Field("envs", _T, "variables for setup and run; null = given when the cell is run"),
     Field("num_nodes", _T, "equal machines in one region; the first is the head"),
-    Field("workdir", _T, "a local folder copied to ~/sky_workdir, or a git repository cloned there: {url: https://…, ref: main}"),
-    Field("file_mounts", _T, "target on the machine: local file or folder, `s3://`, `gs://`, `r2://` or `https://`"),
-    Field("secrets", _T, "hidden variables; null = taken from the kernel's environment or asked for"),
-    Field("max_lifetime", _T, "terminates whatever runs: `8h` from the first billed second", example=("8h",)),
+    Field(
+        "workdir",
+        _T,
+        "a local folder copied to ~/sky_workdir, or a git repository cloned there: {url: https://…, ref: main}",
+    ),
+    Field(
+        "file_mounts",
+        _T,
+        "target on the machine: local file or folder, `s3://`, `gs://`, `r2://` or `https://`",
+    ),
+    Field(
+        "secrets", _T, "hidden variables; null = taken from the kernel's environment or asked for"
+    ),
+    Field(
+        "max_lifetime",
+        _T,
+        "terminates whatever runs: `8h` from the first billed second",
+        example=("8h",),
+    ),
     Field(
         "budget",
         _T,
@@ -25,11 +40,30 @@ TASK_FIELDS = (
     ),
     Field("nbprov", _T, "a map for nbprov's own fields, easy to cut out again"),
     Field("managed_secrets", _T, "names of secrets; read as `NAME: null` under `secrets`"),
-    Field("service", _T, "SkyServe's replicas", advice="noted; one cluster is started, without replicas or a readiness probe"),
-    Field("pool", _T, "SkyPilot's worker pool", advice="noted; num_nodes gives as many equal machines"),
+    Field(
+        "service",
+        _T,
+        "SkyServe's replicas",
+        advice="noted; one cluster is started, without replicas or a readiness probe",
+    ),
+    Field(
+        "pool", _T, "SkyPilot's worker pool", advice="noted; num_nodes gives as many equal machines"
+    ),
     Field("config", _T, "settings that override SkyPilot's configuration"),
-    Field("volumes", _T, "network volumes", Use.ERROR, advice="the program would see an empty folder on the machine's own disk"),
-    Field("inputs", _T, "size of the input in GB, for an egress estimate", advice="not in the plan yet", example=("{s3://bucket/x: 120}",)),
+    Field(
+        "volumes",
+        _T,
+        "network volumes",
+        Use.ERROR,
+        advice="the program would see an empty folder on the machine's own disk",
+    ),
+    Field(
+        "inputs",
+        _T,
+        "size of the input in GB, for an egress estimate",
+        advice="not in the plan yet",
+        example=("{s3://bucket/x: 120}",),
+    ),
     Field(
         "outputs",
         _T,
@@ -37,7 +71,12 @@ TASK_FIELDS = (
         example=('[results, "*.ckpt"]', "{~/sky_workdir/out: ./out}"),
     ),
     Field("api_server_access", _T, "access to SkyPilot's API server", Use.NOTE),
-    Field("event_callback", _T, "a local script at each change of state", advice="refused unless ignored; write wait: {notify: true}"),
+    Field(
+        "event_callback",
+        _T,
+        "a local script at each change of state",
+        advice="refused unless ignored; write wait: {notify: true}",
+    ),
     Field("execution", _T, "how a pipeline's tasks follow each other", Use.NOTE),
     Field("volume_mounts", _T, "internal to SkyPilot", Use.DROPPED),
     Field("file_mounts_mapping", _T, "internal to SkyPilot", Use.DROPPED),
@@ -57,7 +96,11 @@ TASK_FIELDS = (
         example=("3", "{width: 3, hedge: 20s}", "false"),
     ),
     Field(
-        "wait", _T, "how long to watch for stock once every place was refused", values=("false",), example=("4h", "{for: 4h, notify: true}")
+        "wait",
+        _T,
+        "how long to watch for stock once every place was refused",
+        values=("false",),
+        example=("4h", "{for: 4h, notify: true}"),
     ),
     Field(
         "confirm_above",
@@ -78,7 +121,11 @@ TASK_FIELDS = (
         _T,
         "the check that a machine is ready, and stays so",
         values=("false",),
-        example=("nvidia-smi -L", "{command: ./ok.sh, every: 30s, timeout: 10s, failures: 3, on_fail: report}", "false"),
+        example=(
+            "nvidia-smi -L",
+            "{command: ./ok.sh, every: 30s, timeout: 10s, failures: 3, on_fail: report}",
+            "false",
+        ),
     ),
     Field(
         "expose",
@@ -91,7 +138,12 @@ TASK_FIELDS = (
         "python",
         _T,
         "the interpreter and packages of every node, made before setup: a version, a file, a list of requirements, or a map",
-        example=('"3.12"', "requirements.txt", '{version: "3.12", requirements: [numpy, "pandas>=2"]}', "{lock: uv.lock}"),
+        example=(
+            '"3.12"',
+            "requirements.txt",
+            '{version: "3.12", requirements: [numpy, "pandas>=2"]}',
+            "{lock: uv.lock}",
+        ),
     ),
     Field(
         "on_setup_failure",

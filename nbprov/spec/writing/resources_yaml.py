@@ -6,7 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from nbprov.model.places import Market
-from nbprov.model.spec import DEFAULT_DISK_GB, Accelerator, Compare, Image, PlaceGlob, PlaceRule, Quantity, Request
+from nbprov.model.spec import (
+    DEFAULT_DISK_GB,
+    Accelerator,
+    Compare,
+    Image,
+    PlaceGlob,
+    PlaceRule,
+    Quantity,
+    Request,
+)
 from nbprov.spec.reading.images import DOCKER, regions_rule
 from nbprov.spec.reading.place_fields import PlaceWish, wishes_of_infra
 from nbprov.spec.reading.place_patterns import WHOLE_REST, place_text
@@ -25,14 +34,22 @@ def written_resources(requests: tuple[Request, ...]) -> dict[str, Any]:
     if tiers == list(range(len(tiers))):
         return {**shared, "ordered": own}
     if any(tiers):
-        own = [{**item, "tier": tier} if tier else item for item, tier in zip(own, tiers, strict=True)]
+        own = [
+            {**item, "tier": tier} if tier else item for item, tier in zip(own, tiers, strict=True)
+        ]
     return {**shared, "any_of": own}
 
 
 def factored(items: list[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What all maps say alike, and what is left of each."""
-    shared = {key: value for key, value in items[0].items() if all(item.get(key) == value for item in items)}
-    return shared, [{key: value for key, value in item.items() if key not in shared} for item in items]
+    shared = {
+        key: value
+        for key, value in items[0].items()
+        if all(item.get(key) == value for item in items)
+    }
+    return shared, [
+        {key: value for key, value in item.items() if key not in shared} for item in items
+    ]
 
 
 def written_request(request: Request) -> dict[str, Any]:
@@ -43,7 +60,9 @@ def written_request(request: Request) -> dict[str, Any]:
         **_place(request),
         "instance_type": request.instance_type,
         "accelerators": _accelerator(request.accelerator),
-        "accelerator_args": {name: _YES_NO.get(value, value) for name, value in request.accelerator_args},
+        "accelerator_args": {
+            name: _YES_NO.get(value, value) for name, value in request.accelerator_args
+        },
         "cpus": _quantity(request.cpus),
         "memory": _quantity(request.memory),
         "use_spot": request.market is Market.SPOT,
@@ -62,7 +81,11 @@ def written_request(request: Request) -> dict[str, Any]:
 def _place(request: Request) -> dict[str, Any]:
     names = PlaceGlob(request.cloud, request.region, request.zone)
     if request.cloud in WHOLE_REST and request.zone:
-        written: dict[str, Any] = {"cloud": request.cloud, "region": request.region, "zone": request.zone}
+        written: dict[str, Any] = {
+            "cloud": request.cloud,
+            "region": request.region,
+            "zone": request.zone,
+        }
     else:
         written = {"infra": place_text(names) if names != PlaceGlob() else ""}
         as_map = _infra_map(request, names)
@@ -77,17 +100,24 @@ def _infra_map(request: Request, names: PlaceGlob) -> dict[str, Any] | None:
         return None
     (rule,) = request.places
     allow = [
-        PlaceGlob(glob.cloud or names.cloud, glob.region or names.region, glob.zone or names.zone) for glob in rule.allow or (PlaceGlob(),)
+        PlaceGlob(glob.cloud or names.cloud, glob.region or names.region, glob.zone or names.zone)
+        for glob in rule.allow or (PlaceGlob(),)
     ]
     wish = PlaceWish(names.cloud, names.region, names.zone, request.places)
     if wishes_of_infra(allow, rule.deny) != (wish,):
         return None
-    said = {"allow": [place_text(glob) for glob in allow if glob != PlaceGlob()], "deny": [place_text(glob) for glob in rule.deny]}
+    said = {
+        "allow": [place_text(glob) for glob in allow if glob != PlaceGlob()],
+        "deny": [place_text(glob) for glob in rule.deny],
+    }
     return {key: value for key, value in said.items() if value}
 
 
 def _rule(rule: PlaceRule) -> dict[str, Any]:
-    said = {"allow": [place_text(glob) for glob in rule.allow], "deny": [place_text(glob) for glob in rule.deny]}
+    said = {
+        "allow": [place_text(glob) for glob in rule.allow],
+        "deny": [place_text(glob) for glob in rule.deny],
+    }
     return {key: value for key, value in said.items() if value}
 
 
@@ -104,7 +134,9 @@ def written_image(image: Image | None) -> str | dict[str, str] | None:
 
 def _local_disk(request: Request) -> str:
     disk = request.local_disk
-    return "" if disk is None else f"{disk.kind}:{number(disk.size_gb)}{'+' if disk.at_least else ''}"
+    return (
+        "" if disk is None else f"{disk.kind}:{number(disk.size_gb)}{'+' if disk.at_least else ''}"
+    )
 
 
 def _accelerator(kind: Accelerator | None) -> str:
@@ -120,4 +152,7 @@ def _accelerator(kind: Accelerator | None) -> str:
 def _quantity(quantity: Quantity | None) -> str:
     if quantity is None:
         return ""
-    return number(quantity.value) + {Compare.EXACTLY: "", Compare.AT_LEAST: "+", Compare.PER_VCPU: "x"}[quantity.compare]
+    return (
+        number(quantity.value)
+        + {Compare.EXACTLY: "", Compare.AT_LEAST: "+", Compare.PER_VCPU: "x"}[quantity.compare]
+    )

@@ -9,7 +9,17 @@ from typing import Any
 
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import KEEP
-from nbprov.model.spec import Autostop, ConfirmAbove, Health, PlaceGlob, Policy, Race, Request, Spec, Wait
+from nbprov.model.spec import (
+    Autostop,
+    ConfirmAbove,
+    Health,
+    PlaceGlob,
+    Policy,
+    Race,
+    Request,
+    Spec,
+    Wait,
+)
 from nbprov.spec.reading.images import regions_rule
 from nbprov.spec.reading.place_patterns import place_text
 from nbprov.spec.yaml.dump import Number, dumped, duration
@@ -51,7 +61,9 @@ CLOUDS = frozenset(
 COUNTRY_REGIONS = frozenset({"runpod", "vast"})
 """Clouds whose regions are called like countries; elsewhere such a name means all regions there, which SkyPilot cannot say."""
 
-_CONTINENTS = frozenset({"africa", "america", "asia", "europe", "north america", "oceania", "south america"})
+_CONTINENTS = frozenset(
+    {"africa", "america", "asia", "europe", "north america", "oceania", "south america"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +118,13 @@ def _resources(requests: tuple[Request, ...], lost: dict[str, None]) -> dict[str
     for request in requests:
         if request.cloud and request.cloud not in CLOUDS:
             without = "the alternative is left out" if known else "any place will do there"
-            lost[f"{_place(request)}: SkyPilot does not know the cloud {request.cloud}; {without}"] = None
-    kept = sorted(known or [replace(r, cloud="", region="", zone="", places=()) for r in requests], key=lambda r: (r.tier, r.index))
+            lost[
+                f"{_place(request)}: SkyPilot does not know the cloud {request.cloud}; {without}"
+            ] = None
+    kept = sorted(
+        known or [replace(r, cloud="", region="", zone="", places=()) for r in requests],
+        key=lambda r: (r.tier, r.index),
+    )
     items: list[dict[str, Any]] = []
     tiers: list[int] = []
     for number, request in enumerate(kept):
@@ -123,22 +140,37 @@ def _resources(requests: tuple[Request, ...], lost: dict[str, None]) -> dict[str
     if tiers[0] == tiers[-1]:
         return {**shared, "any_of": own}
     if len(set(tiers)) < len(tiers):
-        lost["ordered: among alternatives that are equally good here SkyPilot takes the first in the list, not the cheapest"] = None
+        lost[
+            "ordered: among alternatives that are equally good here SkyPilot takes the first in the list, not the cheapest"
+        ] = None
     return {**shared, "ordered": own}
 
 
 def _item(request: Request, earlier: list[Request], lost: dict[str, None]) -> dict[str, Any]:
     plain = replace(request, places=())
-    for rule in (rule for rule in request.places if rule not in regions_rule(request.image, request.region)):
+    for rule in (
+        rule for rule in request.places if rule not in regions_rule(request.image, request.region)
+    ):
         missing = [place_text(glob) for glob in rule.allow]
-        missing += [f"not {place_text(glob)}" for glob in rule.deny if not _is_tried(glob, request, earlier)]
+        missing += [
+            f"not {place_text(glob)}" for glob in rule.deny if not _is_tried(glob, request, earlier)
+        ]
         if missing:
             place = _place(request)
-            lost[f"{' '.join(missing)}: SkyPilot has no patterns of places; {place or 'any place'} is asked for"] = None
+            lost[
+                f"{' '.join(missing)}: SkyPilot has no patterns of places; {place or 'any place'} is asked for"
+            ] = None
     region = request.region.casefold()
-    is_country = len(region) == 2 and region.isalpha() and request.cloud not in COUNTRY_REGIONS and request.cloud != ""
+    is_country = (
+        len(region) == 2
+        and region.isalpha()
+        and request.cloud not in COUNTRY_REGIONS
+        and request.cloud != ""
+    )
     if is_country or region in _CONTINENTS or region == "eu":
-        lost[f"region {request.region}: SkyPilot has no countries or continents; any region is asked for"] = None
+        lost[
+            f"region {request.region}: SkyPilot has no countries or continents; any region is asked for"
+        ] = None
         plain = replace(plain, region="")
     image = request.image
     if image is not None and image.docker and any(not where for where, _ in image.machine):
@@ -147,19 +179,29 @@ def _item(request: Request, earlier: list[Request], lost: dict[str, None]) -> di
     kind = request.accelerator
     if kind is not None and kind.memory_gib is not None and not kind.count.is_integer():
         whole = replace(kind, count=float(math.ceil(kind.count)))
-        lost[f"accelerators {kind}: SkyPilot counts whole devices where memory chooses them; {whole} is asked for"] = None
+        lost[
+            f"accelerators {kind}: SkyPilot counts whole devices where memory chooses them; {whole} is asked for"
+        ] = None
         plain = replace(plain, accelerator=whole)
     return {key: value for key, value in written_request(plain).items() if key != "places"}
 
 
 def _is_tried(denied: PlaceGlob, request: Request, earlier: list[Request]) -> bool:
     """Whether a denied place is one that an earlier choice names: `ordered` says so already."""
-    place = (denied.cloud or request.cloud, denied.region or request.region, denied.zone or request.zone)
+    place = (
+        denied.cloud or request.cloud,
+        denied.region or request.region,
+        denied.zone or request.zone,
+    )
     return any((r.cloud, r.region, r.zone) == place and r.tier < request.tier for r in earlier)
 
 
 def _place(request: Request) -> str:
-    return place_text(PlaceGlob(request.cloud, request.region, request.zone)).removeprefix("*/").strip("*")
+    return (
+        place_text(PlaceGlob(request.cloud, request.region, request.zone))
+        .removeprefix("*/")
+        .strip("*")
+    )
 
 
 def _autostop(autostop: Autostop, lost: dict[str, None]) -> dict[str, Any]:
@@ -168,7 +210,10 @@ def _autostop(autostop: Autostop, lost: dict[str, None]) -> dict[str, Any]:
         lost[f"autostop: SkyPilot counts whole minutes; {minutes} are asked for"] = None
     if autostop.down_after is not None:
         lost["autostop.down_after: SkyPilot keeps a stopped machine until you end it"] = None
-    written = {**written_autostop(replace(autostop, down_after=None)), "idle_minutes": Number(str(minutes))}
+    written = {
+        **written_autostop(replace(autostop, down_after=None)),
+        "idle_minutes": Number(str(minutes)),
+    }
     if "hook_timeout" in written:
         written["hook_timeout"] = Number(str(math.ceil(autostop.hook_timeout)))
     return written

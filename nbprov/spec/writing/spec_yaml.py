@@ -5,7 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from nbprov.model.python_env import KEEP, PythonEnvironment
-from nbprov.model.spec import Autostop, ConfirmAbove, Engine, Expose, Guards, Health, Hook, Policy, Race, Repository, Spec, Wait
+from nbprov.model.spec import (
+    Autostop,
+    ConfirmAbove,
+    Engine,
+    Expose,
+    Guards,
+    Health,
+    Hook,
+    Policy,
+    Race,
+    Repository,
+    Spec,
+    Wait,
+)
 from nbprov.spec.interpolation.dollar_rules import Dollar, dollar
 from nbprov.spec.interpolation.variables import escaped
 from nbprov.spec.yaml.dump import Number, dumped, duration, money, number, share
@@ -43,10 +56,18 @@ def to_yaml(spec: Spec) -> str:
 def _with_dollars(value: Any, trail: tuple[str, ...]) -> Any:
     """The value with each `$` doubled where a single one would name a notebook variable."""
     if isinstance(value, dict):
-        return {_with_dollars(key, trail): _with_dollars(one, (*trail, key)) for key, one in value.items()}
+        return {
+            _with_dollars(key, trail): _with_dollars(one, (*trail, key))
+            for key, one in value.items()
+        }
     if isinstance(value, list):
         return [_with_dollars(one, trail) for one in value]
-    if isinstance(value, str) and not isinstance(value, Number) and "$" in value and dollar(trail) is Dollar.VARIABLE:
+    if (
+        isinstance(value, str)
+        and not isinstance(value, Number)
+        and "$" in value
+        and dollar(trail) is Dollar.VARIABLE
+    ):
         return escaped(value)
     return value
 
@@ -162,7 +183,9 @@ def _confirm(confirm: ConfirmAbove) -> Any:
 def _engine(engine: Engine | None) -> Any:
     if engine is None:
         return None
-    options = {name: Number(value) if value.isdecimal() else value for name, value in engine.options}
+    options = {
+        name: Number(value) if value.isdecimal() else value for name, value in engine.options
+    }
     return {engine.kind: options} if options else engine.kind
 
 
@@ -186,13 +209,19 @@ def _health(health: Health) -> Any:
 def _expose(expose: Expose) -> Any:
     if expose.everything:
         return "public"
-    return {f"{low}-{high}" if high > low else Number(str(low)): "public" for low, high in expose.public} or None
+    return {
+        f"{low}-{high}" if high > low else Number(str(low)): "public" for low, high in expose.public
+    } or None
 
 
 def _python(python: PythonEnvironment | None) -> Any:
     if python is None:
         return None
-    written = {"version": python.version, "requirements": python.file or list(python.requirements), "lock": python.lock}
+    written = {
+        "version": python.version,
+        "requirements": python.file or list(python.requirements),
+        "lock": python.lock,
+    }
     return {key: value for key, value in written.items() if value}
 
 

@@ -106,7 +106,9 @@ class Findings:
         The number of the body's first line as the reader counts; 2 below a cell's magic line.
     """
 
-    def __init__(self, text: str, ignore: frozenset[str] = frozenset(), first_line: int = 1) -> None:
+    def __init__(
+        self, text: str, ignore: frozenset[str] = frozenset(), first_line: int = 1
+    ) -> None:
         self.text = text
         self.lines = _LINE_BREAK.split(text)
         self.ignore = ignore
@@ -120,7 +122,9 @@ class Findings:
         self._secrets_are_known = False
         self._variables: dict[Mark, bool] = {}
 
-    def error(self, at: Mark, path: str, code: str, message: str, hint: str = "", closest: str = "") -> None:
+    def error(
+        self, at: Mark, path: str, code: str, message: str, hint: str = "", closest: str = ""
+    ) -> None:
         """Record a problem; the cell will fail once everything has been read, or at once where there are very many.
 
         Where a variable could not be filled in, nothing more is said of what stands there.
@@ -130,7 +134,9 @@ class Findings:
         if code == "variable":
             self._variables[at] = False
         if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest))
+            self._problems.append(
+                Problem(f"spec.{code}", path, at.line, at.column, message, hint, closest)
+            )
         elif self._secrets_are_known:
             self.raise_if_any()
 
@@ -157,9 +163,17 @@ class Findings:
 
     def not_acted_on(self, at: Mark, path: str, name: str, message: str) -> None:
         """Record that a field is read but nothing is done with it yet: a warning, or a note where the person said to ignore it."""
-        self._remark(Level.NOTE if self.is_ignored(name, path) else Level.WARNING, at, path, "not-used", message)
+        self._remark(
+            Level.NOTE if self.is_ignored(name, path) else Level.WARNING,
+            at,
+            path,
+            "not-used",
+            message,
+        )
 
-    def cannot_honour(self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet") -> None:
+    def cannot_honour(
+        self, at: Mark, path: str, name: str, message: str, hint: str = "", code: str = "not-yet"
+    ) -> None:
         """Record that a field asks for what nbprov cannot do: an error, or a warning where the person said to ignore it."""
         if self.is_ignored(name, path):
             self.warn(at, path, "ignored", f"{message}; ignored, as you asked")
@@ -178,7 +192,9 @@ class Findings:
         self._secrets_are_known = True
         for scalar in scalars:
             self._mask(scalar.start, scalar.end)
-            self._secrets.update(part for part in (scalar.text, scalar.text.strip()) if len(part) >= SCRUB_LENGTH)
+            self._secrets.update(
+                part for part in (scalar.text, scalar.text.strip()) if len(part) >= SCRUB_LENGTH
+            )
 
     def hide_text(self, text: str) -> None:
         """Never show this text, wherever it may stand."""
@@ -201,7 +217,9 @@ class Findings:
 
     def finished_remarks(self) -> tuple[Remark, ...]:
         """The remarks in the order of the text, equal ones once, secrets masked."""
-        clean = {replace(remark, message=self._scrub(remark.message)): None for remark in self.remarks}
+        clean = {
+            replace(remark, message=self._scrub(remark.message)): None for remark in self.remarks
+        }
         return tuple(sorted(clean, key=lambda remark: remark.origin.line))
 
     def secret_values(self) -> frozenset[str]:

@@ -11,8 +11,12 @@ import yaml
 from nbprov.model.money import MICROS_PER_USD, Micros
 
 _SAFE = re.compile(r"[0-9]+[hms]|[A-Za-z/~.][A-Za-z0-9_./~-]*(:[A-Za-z0-9_.+]+)*")
-_RESERVED = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~", ".inf", ".nan"})
-_BLOCK = re.compile(r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff][^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\n")
+_RESERVED = frozenset(
+    {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "~", ".inf", ".nan"}
+)
+_BLOCK = re.compile(
+    r"[^\s\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff][^\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]*\n"
+)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -62,7 +66,9 @@ def money(micros: Micros) -> Number:
 
 def duration(seconds: float) -> str:
     """A length of time in the largest unit that is exact."""
-    unit, length = next((u, n) for u, n in (("h", 3600), ("m", 60), ("s", 1)) if seconds % n == 0 or u == "s")
+    unit, length = next(
+        (u, n) for u, n in (("h", 3600), ("m", 60), ("s", 1)) if seconds % n == 0 or u == "s"
+    )
     return f"{int(seconds / length)}{unit}" if seconds % 1 == 0 else f"{number(seconds)}s"
 
 

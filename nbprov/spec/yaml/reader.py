@@ -28,7 +28,17 @@ from yaml.parser import Parser
 from yaml.reader import Reader, ReaderError
 from yaml.scanner import Scanner
 
-from nbprov.spec.reading.nodes import Kind, Mapping, Mark, Node, Scalar, Sequence, is_null, kind_of, quoted
+from nbprov.spec.reading.nodes import (
+    Kind,
+    Mapping,
+    Mark,
+    Node,
+    Scalar,
+    Sequence,
+    is_null,
+    kind_of,
+    quoted,
+)
 
 from .diagnostics import Findings
 
@@ -77,7 +87,13 @@ def read(findings: Findings) -> list[Node]:
     size = len(findings.text.encode("utf-8", "surrogatepass"))
     if size > MAX_BYTES:
         limit = f"{MAX_BYTES // 1024} kB"
-        findings.fail(start, "", "too-large", f"the cell has {size // 1024} kB; at most {limit} are read", "put data into a file")
+        findings.fail(
+            start,
+            "",
+            "too-large",
+            f"the cell has {size // 1024} kB; at most {limit} are read",
+            "put data into a file",
+        )
     try:
         documents = _Composer(_Events(findings.text), findings).documents()
     except MarkedYAMLError as error:
@@ -87,7 +103,13 @@ def read(findings: Findings) -> list[Node]:
         column = error.position - (findings.text.rfind("\n", 0, error.position) + 1)
         at = Mark(findings.first_line + line, column + 1, error.position)
         _hide_secret_lines(findings)
-        findings.fail(at, "", "character", f"the character #x{ord(findings.text[error.position]):04x} is not allowed in YAML", "delete it")
+        findings.fail(
+            at,
+            "",
+            "character",
+            f"the character #x{ord(findings.text[error.position]):04x} is not allowed in YAML",
+            "delete it",
+        )
     return [node for node in documents if not is_null(node)]
 
 
@@ -127,7 +149,12 @@ class _Composer:
     def _node(self, event: Event, path: str, depth: int) -> Node:
         at = self._mark(event.start_mark)
         if depth > MAX_DEPTH:
-            self._fail(at, "too-deep", f"nested more than {MAX_DEPTH} levels deep", "a spec needs only a few")
+            self._fail(
+                at,
+                "too-deep",
+                f"nested more than {MAX_DEPTH} levels deep",
+                "a spec needs only a few",
+            )
         if isinstance(event, AliasEvent):
             return self._alias(event, at)
         if not isinstance(event, ScalarEvent | CollectionStartEvent):
@@ -150,11 +177,21 @@ class _Composer:
     def _count(self, nodes: int, at: Mark) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            self._fail(at, "too-many", f"more than {MAX_NODES:,} values, anchors expanded", "write fewer alternatives")
+            self._fail(
+                at,
+                "too-many",
+                f"more than {MAX_NODES:,} values, anchors expanded",
+                "write fewer alternatives",
+            )
 
     def _alias(self, event: AliasEvent, at: Mark) -> Node:
         if event.anchor not in self._anchors:
-            self._fail(at, "alias", "an alias names an anchor that is not defined above it", "quote text that starts with `*`")
+            self._fail(
+                at,
+                "alias",
+                "an alias names an anchor that is not defined above it",
+                "quote text that starts with `*`",
+            )
         node = self._anchors[event.anchor]
         if node is None:
             self._fail(at, "alias", "an anchor contains itself", "write the value out")
@@ -172,13 +209,17 @@ class _Composer:
 
     def _check_tag(self, tag: str | None, at: Mark, path: str) -> None:
         if tag is not None and tag not in _SHAPE_TAGS:
-            self._findings.error(at, path, "tag", "YAML tags (`!…`) are not read here", "remove the tag")
+            self._findings.error(
+                at, path, "tag", "YAML tags (`!…`) are not read here", "remove the tag"
+            )
 
     def _sequence(self, at: Mark, path: str, depth: int) -> Sequence:
         items: list[Node] = []
         while not isinstance(event := self._next(), SequenceEndEvent):
             items.append(self._node(event, f"{path}[{len(items)}]", depth + 1))
-        return Sequence(tuple(items), at, self._mark(event.end_mark), 1 + sum(item.size for item in items))
+        return Sequence(
+            tuple(items), at, self._mark(event.end_mark), 1 + sum(item.size for item in items)
+        )
 
     def _mapping(self, at: Mark, path: str, depth: int) -> Node:
         unusable = False
@@ -191,7 +232,13 @@ class _Composer:
             value = self._node(self._next(), where, depth + 1)
             if not isinstance(key, Scalar) or len(key.text) > MAX_KEY:
                 unusable = True
-                self._findings.error(key.start, path, "key", "a key must be a word", "quote text that starts with `{` or `[`")
+                self._findings.error(
+                    key.start,
+                    path,
+                    "key",
+                    "a key must be a word",
+                    "quote text that starts with `{` or `[`",
+                )
             elif key.text == "<<" and key.plain:
                 merges.append((key, value))
             elif name in pairs:
@@ -209,12 +256,18 @@ class _Composer:
         size = 1 + sum(key.size + value.size for key, value in pairs.values())
         return Mapping(tuple(pairs.values()), at, self._mark(event.end_mark), size)
 
-    def _merge(self, pairs: dict[str, tuple[Scalar, Node]], key: Scalar, value: Node, path: str) -> None:
+    def _merge(
+        self, pairs: dict[str, tuple[Scalar, Node]], key: Scalar, value: Node, path: str
+    ) -> None:
         sources = value.items if isinstance(value, Sequence) else (value,)
         for source in sources:
             if not isinstance(source, Mapping):
                 self._findings.error(
-                    key.start, path, "merge", "`<<` merges a map, or a list of maps", "name the anchor of a map: `<<: *base`"
+                    key.start,
+                    path,
+                    "merge",
+                    "`<<` merges a map, or a list of maps",
+                    "name the anchor of a map: `<<: *base`",
                 )
                 return
             for inner_key, inner in source.pairs:
@@ -230,19 +283,54 @@ _SYNTAX = (
         "indent keys of one map alike; quote text that holds `: `",
     ),
     ("could not find expected ':'", "syntax", "a key without its `:`", "write `key: value`"),
-    ("while parsing a block mapping", "syntax", "this line does not fit the map it stands in", "indent keys of one map alike"),
-    ("while parsing a block collection", "syntax", "this line does not fit the list it stands in", "indent the `-` of one list alike"),
-    ("while parsing a flow", "syntax", "a `,` or a closing bracket is missing", "close every `{` and `[`"),
-    ("while scanning a quoted scalar", "syntax", "a quoted text does not end", "close the quotation mark"),
-    ("while scanning a double-quoted scalar", "syntax", "an unknown escape in double quotes", "use single quotes, or double the `\\`"),
+    (
+        "while parsing a block mapping",
+        "syntax",
+        "this line does not fit the map it stands in",
+        "indent keys of one map alike",
+    ),
+    (
+        "while parsing a block collection",
+        "syntax",
+        "this line does not fit the list it stands in",
+        "indent the `-` of one list alike",
+    ),
+    (
+        "while parsing a flow",
+        "syntax",
+        "a `,` or a closing bracket is missing",
+        "close every `{` and `[`",
+    ),
+    (
+        "while scanning a quoted scalar",
+        "syntax",
+        "a quoted text does not end",
+        "close the quotation mark",
+    ),
+    (
+        "while scanning a double-quoted scalar",
+        "syntax",
+        "an unknown escape in double quotes",
+        "use single quotes, or double the `\\`",
+    ),
     (
         "while scanning a block scalar",
         "syntax",
         "text after `|` or `>` that YAML does not expect",
         "start the block on the next line, indented",
     ),
-    ("cannot start any token", "syntax", "a character that cannot start a value", "quote the value"),
-    ("while scanning an a", "syntax", "a `&` or `*` without a name", "quote text that starts with `&` or `*`"),
+    (
+        "cannot start any token",
+        "syntax",
+        "a character that cannot start a value",
+        "quote the value",
+    ),
+    (
+        "while scanning an a",
+        "syntax",
+        "a `&` or `*` without a name",
+        "quote text that starts with `&` or `*`",
+    ),
     ("document start", "syntax", "text after the end of the map", "indent keys of one map alike"),
 )
 
@@ -255,9 +343,20 @@ def _fail_on_syntax(findings: Findings, error: MarkedYAMLError) -> None:
     mark = error.problem_mark or error.context_mark
     line, column, index = (mark.line, mark.column, mark.index) if mark else (0, 0, 0)
     at = Mark(findings.first_line + line, column + 1, index)
-    _, code, message, hint = found or ("", "syntax", "this is not valid YAML", "write `key: value` lines; quote unusual text")
+    _, code, message, hint = found or (
+        "",
+        "syntax",
+        "this is not valid YAML",
+        "write `key: value` lines; quote unusual text",
+    )
     opened = error.context_mark
-    if found and found[1] == "syntax" and opened is not None and mark is not None and opened.line < mark.line:
+    if (
+        found
+        and found[1] == "syntax"
+        and opened is not None
+        and mark is not None
+        and opened.line < mark.line
+    ):
         message += f" (it began in line {opened.line + findings.first_line})"
     findings.fail(at, "", code, message, hint)
 
@@ -296,7 +395,13 @@ def _hide_secret_lines(findings: Findings) -> None:
     for number, line in enumerate(findings.lines):
         stripped = line.strip()
         column = len(line) - len(line.lstrip())
-        if inside and stripped and column <= indent and depth <= 0 and not stripped.startswith(("}", "]")):
+        if (
+            inside
+            and stripped
+            and column <= indent
+            and depth <= 0
+            and not stripped.startswith(("}", "]"))
+        ):
             inside = False
         if inside:
             findings.hide_line(number, 0)

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field, replace
 
 from nbprov.clouds.base import Capabilities, Cloud
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, PollResult
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    PollResult,
+)
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Level, Pool, Stock
 
@@ -48,7 +56,9 @@ class Shelf(Cloud):
     machines: dict[str, Instance] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.capabilities = Capabilities(stock_probe=True, spot=True, replayable=True, settle=0.1, poll_every=0.01)
+        self.capabilities = Capabilities(
+            stock_probe=True, spot=True, replayable=True, settle=0.1, poll_every=0.01
+        )
         self.telling.set()
         self.checking.set()
 
@@ -56,7 +66,14 @@ class Shelf(Cloud):
         self.checks += 1
         self.checking.wait(LONG)
         problem = self.usable()
-        return CheckResult(self.name, problem is None, "someone", "a key (…beef)", problem, ("balance $3.14",) if problem is None else ())
+        return CheckResult(
+            self.name,
+            problem is None,
+            "someone",
+            "a key (…beef)",
+            problem,
+            ("balance $3.14",) if problem is None else (),
+        )
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         self.asked.append((len(offers), count))
@@ -69,7 +86,9 @@ class Shelf(Cloud):
         offer = launch.candidate.offer
         self.creates.append(Pool.of(offer))
         if not self.there(Pool.of(offer)):
-            raise CloudError(Failure(Cause.CAPACITY, f"no {offer.instance_type} left in {offer.zone}"))
+            raise CloudError(
+                Failure(Cause.CAPACITY, f"no {offer.instance_type} left in {offer.zone}")
+            )
         made = Instance(
             self.name,
             launch.token[:8],
@@ -88,7 +107,9 @@ class Shelf(Cloud):
         return Accepted((operation.id,))
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        return [machine for machine in builtins.list(self.machines.values()) if machine.owner == owner]
+        return [
+            machine for machine in builtins.list(self.machines.values()) if machine.owner == owner
+        ]
 
     def terminate(self, ids: Sequence[str]) -> None:
         for name in ids:

@@ -26,7 +26,9 @@ def mirror(nbprov_home: Path) -> Iterator[doubles.Mirror]:
     api.close()
 
 
-def test_refresh_by_name_and_the_next_question_sees_it(mirror: doubles.Mirror, nbprov_home: Path) -> None:
+def test_refresh_by_name_and_the_next_question_sees_it(
+    mirror: doubles.Mirror, nbprov_home: Path
+) -> None:
     mirror.host("lambda", world.v8_text(factor=1.01))
     session = nbprov.session()
     before = session.prices("A10", query=None).to_frame()
@@ -64,7 +66,9 @@ def test_options_beat_the_file_and_bad_ones_change_nothing(mirror: doubles.Mirro
     assert policies["gcp"] == "every 7 h"
 
 
-def test_automatic_refresh_runs_once_behind_the_question(mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_automatic_refresh_runs_once_behind_the_question(
+    mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
     mirror.host("cudo", world.v8_text())
     catalogue = nbprov.session().catalogue
@@ -81,14 +85,19 @@ def test_automatic_refresh_is_off_where_the_environment_says_so(mirror: doubles.
     assert mirror.asked == []
 
 
-def test_library_use_never_refreshes_by_itself(mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_use_never_refreshes_by_itself(
+    mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
     assert len(nbprov.prices("H100")) > 0
     assert mirror.asked == []
 
 
 def test_automatic_refresh_is_silent_when_settings_are_broken(
-    mirror: doubles.Mirror, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    mirror: doubles.Mirror,
+    nbprov_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.delenv("NBPROV_CATALOG_REFRESH")
     (nbprov_home / "catalog.toml").write_text("[refresh")

@@ -46,10 +46,14 @@ class World:
             await self.gates[name].wait()
         self.time += self.takes.get(name, 2 * CHEAP)
         usable = self.usable.get(name, True)
-        return CheckResult(name, usable, problem=None if usable else Failure(Cause.CREDENTIALS, "no key"))
+        return CheckResult(
+            name, usable, problem=None if usable else Failure(Cause.CREDENTIALS, "no key")
+        )
 
     async def enabled(self, *names: str, first: float = LONG, again: float = LONG) -> list[bool]:
-        return [result.enabled for result in await self.checks.at_hand(names, first=first, again=again)]
+        return [
+            result.enabled for result in await self.checks.at_hand(names, first=first, again=again)
+        ]
 
 
 def run(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
@@ -118,7 +122,10 @@ def test_a_silent_cloud_delays_one_plan_and_no_more() -> None:
         told = world.checks.known("aws")
         assert told is not None
         assert told.problem is not None
-        assert (told.problem.cause, told.problem.message) == (Cause.TIMEOUT, "aws did not answer within 0.2 s")
+        assert (told.problem.cause, told.problem.message) == (
+            Cause.TIMEOUT,
+            "aws did not answer within 0.2 s",
+        )
         begun = time.monotonic()
         assert await world.enabled("aws", "gcp", first=LONG, again=LONG) == [False, True]
         assert time.monotonic() - begun < LONG / 2, "its silence is remembered"
@@ -188,31 +195,48 @@ def test_clouds_are_asked_in_parallel(session: api.Session, shelves: dict[str, S
     assert [r.enabled for r in session.check()] == [True, True]
 
 
-def test_only_what_can_be_used_is_planned_for_and_the_others_say_why(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_only_what_can_be_used_is_planned_for_and_the_others_say_why(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     shelves["aws"].usable = lambda: Failure(Cause.CREDENTIALS, "the key …beef is not known to AWS")
     made = session.plan(A100S)
     assert {c.offer.cloud for c in made.candidates} == {"gcp"}
-    assert {u.offer.cloud: u.reason for u in made.unusable}["aws"] == "the key …beef is not known to AWS"
-    assert any(d.rule == "disabled:aws" and "the key …beef is not known to AWS" in d.words for d in made.dropped)
+    assert {u.offer.cloud: u.reason for u in made.unusable}[
+        "aws"
+    ] == "the key …beef is not known to AWS"
+    assert any(
+        d.rule == "disabled:aws" and "the key …beef is not known to AWS" in d.words
+        for d in made.dropped
+    )
     only_aws = session.plan("resources: {accelerators: A100:8, infra: aws}")
     assert only_aws.chosen is None
-    assert any("aws is not set up: the key …beef is not known to AWS" in note for note in only_aws.notes)
+    assert any(
+        "aws is not set up: the key …beef is not known to AWS" in note for note in only_aws.notes
+    )
 
 
-def test_a_request_without_a_cloud_is_for_all_also_beside_one_that_names_one(session: api.Session, shelves: dict[str, Shelf]) -> None:
-    made = session.plan("resources: {any_of: [{accelerators: A100:8, infra: aws}, {accelerators: H100:8}]}")
+def test_a_request_without_a_cloud_is_for_all_also_beside_one_that_names_one(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
+    made = session.plan(
+        "resources: {any_of: [{accelerators: A100:8, infra: aws}, {accelerators: H100:8}]}"
+    )
     assert {c.offer.cloud for c in made.candidates} == {"aws", "gcp"}
     before = shelves["gcp"].checks
     session.check(["gcp"])
     assert shelves["gcp"].checks == before + 1
 
 
-def test_clouds_that_a_spec_does_not_mean_are_not_asked(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_clouds_that_a_spec_does_not_mean_are_not_asked(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     session.plan("resources: {accelerators: A100:8, infra: aws}")
     assert (shelves["aws"].checks, shelves["gcp"].checks) == (1, 0)
 
 
-def test_why_not_is_told_of_all_that_have_prices(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_why_not_is_told_of_all_that_have_prices(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     shelves["aws"].usable = lambda: Failure(Cause.CREDENTIALS, "no key")
     told = session.why_not(seconds=LONG)
     assert told["aws"] == "no key"
@@ -221,14 +245,20 @@ def test_why_not_is_told_of_all_that_have_prices(session: api.Session, shelves: 
     assert set(told) == {"aws", *session.without_adapter()}
 
 
-def test_why_not_waits_for_nobody_longer_than_told(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_why_not_waits_for_nobody_longer_than_told(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     shelves["gcp"].checking.clear()
     begun = time.monotonic()
-    assert "gcp" not in session.why_not(seconds=0.2), "a cloud that is merely slow is not called unusable"
+    assert "gcp" not in session.why_not(seconds=0.2), (
+        "a cloud that is merely slow is not called unusable"
+    )
     assert time.monotonic() - begun < CHECK_SECONDS
 
 
-def test_one_silent_cloud_holds_plans_of_the_others_once(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_one_silent_cloud_holds_plans_of_the_others_once(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     shelves["gcp"].checking.clear()
     begun = time.monotonic()
     first = session.plan(A100S)
@@ -241,7 +271,9 @@ def test_one_silent_cloud_holds_plans_of_the_others_once(session: api.Session, s
     assert time.monotonic() - begun < CHECK_SECONDS - PATIENCE
 
 
-def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(session: api.Session, shelves: dict[str, Shelf]) -> None:
+def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(
+    session: api.Session, shelves: dict[str, Shelf]
+) -> None:
     shelves["aws"].usable = shelves["gcp"].usable = lambda: Failure(Cause.CREDENTIALS, "no key")
     session.check(fresh=False)
     rounds = 50
@@ -263,7 +295,9 @@ class Unloadable:
         raise ImportError("no module called odd_sdk")
 
 
-def test_an_adapter_that_cannot_be_loaded_breaks_no_plan(nbprov_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_that_cannot_be_loaded_breaks_no_plan(
+    nbprov_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     points: Any = {**only(Shelf()), "odd": Unloadable()}
     monkeypatch.setattr(registry, "_points", lambda: points)
     monkeypatch.setattr(registry, "_made", {})
@@ -272,7 +306,10 @@ def test_an_adapter_that_cannot_be_loaded_breaks_no_plan(nbprov_home: Path, monk
         made = session.plan("resources: {accelerators: L40S:1}")
         assert made.chosen is not None
         (odd,) = session.check(["odd"])
-        assert (odd.enabled, odd.problem and odd.problem.message) == (False, "ImportError: no module called odd_sdk")
+        assert (odd.enabled, odd.problem and odd.problem.message) == (
+            False,
+            "ImportError: no module called odd_sdk",
+        )
         assert session.why_not(seconds=LONG)["odd"]
         assert session.relax("resources: {accelerators: L40S:1, cloud: odd}") is not None
         assert len(session.prices("L40S", live=True)) > 0

@@ -44,7 +44,9 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
         ("/^H[12]00$/:8", {"H100", "H200"}, {8.0}),
     ],
 )
-def test_prices_by_name(session: api.Session, text: str, kinds: set[str], counts: set[float] | None) -> None:
+def test_prices_by_name(
+    session: api.Session, text: str, kinds: set[str], counts: set[float] | None
+) -> None:
     frame = session.prices(text).to_frame()
     assert set(frame.accelerator) == kinds
     assert counts is None or set(frame.accelerator_count) <= counts
@@ -55,7 +57,11 @@ def test_prices_by_memory_in_a_part_of_the_world(session: api.Session) -> None:
     frame = session.prices("80GB+:8", region="eu", market="spot", max_hourly=usd(12)).to_frame()
     assert len(frame)
     assert frame.accelerator_memory_gib.min() >= 74
-    assert (set(frame.continent), set(frame.market), set(frame.accelerator_count)) == ({"eu"}, {"spot"}, {8.0})
+    assert (set(frame.continent), set(frame.market), set(frame.accelerator_count)) == (
+        {"eu"},
+        {"spot"},
+        {8.0},
+    )
     assert frame.hourly.max() <= 12
 
 
@@ -68,7 +74,12 @@ def test_the_frame_says_what_it_holds(session: api.Session) -> None:
 
 def test_a_query_and_a_text_add_up(session: api.Session) -> None:
     prices = session.prices("A100", query=Query(count=8.0, cloud="gcp"), market=Market.SPOT)
-    assert (prices.query.accelerator, prices.query.count, prices.query.cloud, prices.query.market) == (("A100",), 8.0, "gcp", Market.SPOT)
+    assert (
+        prices.query.accelerator,
+        prices.query.count,
+        prices.query.cloud,
+        prices.query.market,
+    ) == (("A100",), 8.0, "gcp", Market.SPOT)
 
 
 def test_clouds_without_an_account_are_listed(session: api.Session) -> None:
@@ -86,7 +97,9 @@ def test_clouds_without_an_account_are_listed(session: api.Session) -> None:
         ("", {"instance_type": "p4d.24xlargo"}, "instance type", "p4d.24xlarge"),
     ],
 )
-def test_an_unknown_name_has_close_ones(session: api.Session, text: str, conditions: dict[str, str], kind: str, close: str) -> None:
+def test_an_unknown_name_has_close_ones(
+    session: api.Session, text: str, conditions: dict[str, str], kind: str, close: str
+) -> None:
     with pytest.raises(UnknownName) as caught:
         session.prices(text, **conditions)
     assert caught.value.kind == kind
@@ -97,7 +110,9 @@ def test_an_instance_type_is_told_apart(session: api.Session) -> None:
     with pytest.raises(UnknownName) as caught:
         session.prices("p4d.24xlarge")
     assert "--type p4d.24xlarge" in caught.value.hint
-    assert {o.instance_type for o in session.prices(instance_type="p4d.24xlarge").offers(5)} == {"p4d.24xlarge"}
+    assert {o.instance_type for o in session.prices(instance_type="p4d.24xlarge").offers(5)} == {
+        "p4d.24xlarge"
+    }
 
 
 def test_a_fragment_of_several_names(session: api.Session) -> None:
@@ -133,15 +148,21 @@ def catalog_of_all() -> Catalog:
 def test_prices_of_now_where_no_cloud_can_tell(session: api.Session) -> None:
     prices = session.prices("A100", live=True)
     assert len(prices)
-    assert prices.remarks == ("no cloud that is set up tells its prices of now: these are of the catalogue",)
+    assert prices.remarks == (
+        "no cloud that is set up tells its prices of now: these are of the catalogue",
+    )
 
 
 def test_prices_are_short_to_read(session: api.Session) -> None:
-    assert " offers, the cheapest: A100:8 p4d.24xlarge spot in aws/" in repr(session.prices("A100:8", cloud="aws"))
+    assert " offers, the cheapest: A100:8 p4d.24xlarge spot in aws/" in repr(
+        session.prices("A100:8", cloud="aws")
+    )
     assert repr(session.prices("A100:8", cloud="aws", max_hourly=1)) == "<0 offers>"
 
 
-def test_a_problem_of_the_price_files_is_given_out_once(session: api.Session, nbprov_home: Path) -> None:
+def test_a_problem_of_the_price_files_is_given_out_once(
+    session: api.Session, nbprov_home: Path
+) -> None:
     folder = nbprov_home / "overrides"
     folder.mkdir(parents=True)
     (folder / "aws.csv").write_text("InstanceType,Region,Price\np4d.24xlarge,us-east-1,cheap\n")
@@ -158,7 +179,10 @@ def test_assumed_clouds_are_planned_for_and_never_checked(session: api.Session) 
     made = session.plan(A100S, assume=["aws"])
     assert made.chosen is not None
     assert {c.offer.cloud for c in made.candidates} == {"aws"}
-    assert {c.offer.cloud for c in session.plan("resources: {accelerators: A100:8}", assume=["all"]).candidates} > {"aws", "gcp"}
+    assert {
+        c.offer.cloud
+        for c in session.plan("resources: {accelerators: A100:8}", assume=["all"]).candidates
+    } > {"aws", "gcp"}
     with pytest.raises(UnknownName) as caught:
         session.plan(A100S, assume=["asw"])
     assert "aws" in caught.value.close
@@ -170,9 +194,9 @@ def test_variables_reach_every_verb(session: api.Session) -> None:
     made = session.plan(text, variables=variables, assume=["aws"])
     assert [str(v.name) for v in made.spec.variables] == ["gpus", "where"]
     assert session.relax(text, variables=variables, assume=["aws"])
-    assert asyncio.run(nbprov.aio.relax(text, variables=variables, assume=["aws"])) == session.relax(
-        text, variables=variables, assume=["aws"]
-    )
+    assert asyncio.run(
+        nbprov.aio.relax(text, variables=variables, assume=["aws"])
+    ) == session.relax(text, variables=variables, assume=["aws"])
     for verb in (session.plan, session.relax, session.provision):
         with pytest.raises(SpecError, match=r"no notebook variable `wher`|no notebook variable"):
             verb("resources: {infra: $wher}", variables={"where": "aws"})
@@ -198,7 +222,9 @@ def test_a_block_has_its_line_with_a_count(session: api.Session) -> None:
     block = Block("aws", region="us-east-1", cause=Cause.CAPACITY, since=now, expires=now + 600)
     made = session.plan(A100S, blocks=[block], assume=["aws"])
     (line,) = [d for d in made.dropped if d.rule.startswith("blocked")]
-    assert line.count == len(session.plan(A100S, assume=["aws"]).candidates) - len(made.candidates) > 0
+    assert (
+        line.count == len(session.plan(A100S, assume=["aws"]).candidates) - len(made.candidates) > 0
+    )
 
 
 def test_relax_names_one_constraint_at_a_time(session: api.Session) -> None:
@@ -245,12 +271,19 @@ def test_terms_say_when_launch_would_be_refused(session: api.Session) -> None:
     assert terms.race == 1
 
 
-def test_an_open_env_is_told_with_the_other_errors(session: api.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_env_is_told_with_the_other_errors(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "num_nodes: 0\nenvs: {HF: null}\nbudget: -1\nengine: spark\n"
     monkeypatch.delenv("HF", raising=False)
     with pytest.raises(SpecError) as caught:
         session.provision(text)
-    assert [(p.line, p.path) for p in caught.value.problems] == [(1, "num_nodes"), (2, "envs.HF"), (3, "budget"), (4, "engine")]
+    assert [(p.line, p.path) for p in caught.value.problems] == [
+        (1, "num_nodes"),
+        (2, "envs.HF"),
+        (3, "budget"),
+        (4, "engine"),
+    ]
     for known in ({"env": {"HF": "x"}}, {}):
         if not known:
             monkeypatch.setenv("HF", "x")
@@ -261,5 +294,7 @@ def test_an_open_env_is_told_with_the_other_errors(session: api.Session, monkeyp
 
 def test_sizes_in_a_question(session: api.Session) -> None:
     least = Quantity(Compare.AT_LEAST, 200.0)
-    assert {o.vcpus for o in session.prices("H200:8", cpus=least).offers()} <= {o.vcpus for o in session.prices("H200:8").offers()}
+    assert {o.vcpus for o in session.prices("H200:8", cpus=least).offers()} <= {
+        o.vcpus for o in session.prices("H200:8").offers()
+    }
     assert all((o.vcpus or 0) >= 200 for o in session.prices("H200:8", cpus=least).offers())

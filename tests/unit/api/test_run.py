@@ -30,7 +30,9 @@ def session(nbprov_home: Path) -> Iterator[api.Session]:
     finally:
         api.close()
         with contextlib.suppress(Unreachable):  # most of these tests begin no cloud
-            Client(nbprov_home / "local").call("shutdown", {"end_machines": True}, timeout=60.0, start=False)
+            Client(nbprov_home / "local").call(
+                "shutdown", {"end_machines": True}, timeout=60.0, start=False
+            )
 
 
 def run_of(session: api.Session) -> api.Run:
@@ -39,7 +41,9 @@ def run_of(session: api.Session) -> api.Run:
     return made
 
 
-def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(session: api.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = run_of(session)
     cancelled: list[str] = []
     run._launched = True
@@ -59,7 +63,9 @@ def test_nothing_in_an_interrupt_keeps_the_cancel_from_being_posted(session: api
     assert cancelled == ["dev"]
 
 
-def test_a_launch_that_could_not_begin_is_failed_and_not_under_way(session: api.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_could_not_begin_is_failed_and_not_under_way(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = run_of(session)
 
     async def full(*_: Any, **__: Any) -> None:
@@ -73,7 +79,9 @@ def test_a_launch_that_could_not_begin_is_failed_and_not_under_way(session: api.
         run.wait(1)
 
 
-def test_offers_that_cannot_be_told_are_a_readable_error(session: api.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offers_that_cannot_be_told_are_a_readable_error(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def silent() -> None:
         raise CloudError(Failure(Cause.TIMEOUT, "no answer"))
 
@@ -82,7 +90,9 @@ def test_offers_that_cannot_be_told_are_a_readable_error(session: api.Session, m
         session.catalog(["local"])
 
 
-def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(session: api.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
+    session: api.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     async def end_orphans(engine: Any, name: str, report: Any, **_: Any) -> None:
@@ -91,9 +101,13 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(session: api.Ses
 
     monkeypatch.setattr("nbprov.provisioning.reconcile.end_orphans", end_orphans)
     session.sweep()
-    assert asked == [], "a simulated cloud is not begun for a look, and the others have no credentials here and were never launched on"
+    assert asked == [], (
+        "a simulated cloud is not begun for a look, and the others have no credentials here and were never launched on"
+    )
     (session.engine.home / "local").mkdir()
-    monkeypatch.setattr(session, "check", lambda names, fresh: [CheckResult(name, enabled=True) for name in names])
+    monkeypatch.setattr(
+        session, "check", lambda names, fresh: [CheckResult(name, enabled=True) for name in names]
+    )
     lines = session.sweep()
     assert sorted(asked) == list(registry.names())
     assert [line.partition(":")[0] for line in lines] == asked

@@ -21,20 +21,31 @@ from nbprov.model.spec import Secret, Spec
 SPEC = Spec(envs={"FIXED": "1", "OPEN": None}, secrets={"TOKEN": None, "LITERAL": Secret("shh")})
 
 
-def test_the_callers_value_beats_the_specs_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callers_value_beats_the_specs_and_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("OPEN", "from the kernel")
     monkeypatch.setenv("FIXED", "not this")
     found = collect(SPEC, {"TOKEN": "t"})
     assert found.envs == {"FIXED": "1", "OPEN": "from the kernel"}
     everything = found.everything()
-    assert {name: value.reveal() if isinstance(value, Secret) else value for name, value in everything.items()} == {
+    assert {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in everything.items()
+    } == {
         "FIXED": "1",
         "OPEN": "from the kernel",
         "TOKEN": "t",
         "LITERAL": "shh",
     }
-    assert [name for name, value in everything.items() if isinstance(value, Secret)] == ["TOKEN", "LITERAL"]
-    assert collect(SPEC, {"TOKEN": "t", "OPEN": "mine", "FIXED": "2"}).envs == {"FIXED": "2", "OPEN": "mine"}
+    assert [name for name, value in everything.items() if isinstance(value, Secret)] == [
+        "TOKEN",
+        "LITERAL",
+    ]
+    assert collect(SPEC, {"TOKEN": "t", "OPEN": "mine", "FIXED": "2"}).envs == {
+        "FIXED": "2",
+        "OPEN": "mine",
+    }
 
 
 def test_secrets_are_neither_shown_nor_kept() -> None:

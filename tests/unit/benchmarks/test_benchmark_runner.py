@@ -14,8 +14,22 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 BENCHMARKS = ROOT / "benchmarks"
 
-REPORT = {"schema": int, "taken": str, "quick": bool, "catalogs": str, "machine": dict, "figures": list}
-MACHINE = {"python": str, "system": str, "processor": str, "cpus": int, "load": (float, type(None)), "versions": dict}
+REPORT = {
+    "schema": int,
+    "taken": str,
+    "quick": bool,
+    "catalogs": str,
+    "machine": dict,
+    "figures": list,
+}
+MACHINE = {
+    "python": str,
+    "system": str,
+    "processor": str,
+    "cpus": int,
+    "load": (float, type(None)),
+    "versions": dict,
+}
 FIGURE = {
     "measure": str,
     "name": str,
@@ -33,7 +47,9 @@ FIGURE = {
 
 def run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(BENCHMARKS / script), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ), timeout=120)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, env=dict(os.environ), timeout=120
+    )
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +64,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def matches(value: dict[str, Any], shape: dict[str, Any]) -> bool:
-    return value.keys() == shape.keys() and all(isinstance(value[name], kind) for name, kind in shape.items())
+    return value.keys() == shape.keys() and all(
+        isinstance(value[name], kind) for name, kind in shape.items()
+    )
 
 
 def test_the_json_has_the_documented_form(report: dict[str, Any]) -> None:
@@ -82,11 +100,17 @@ def test_a_quick_run_is_not_shown(report: dict[str, Any], tmp_path: Path) -> Non
 def test_the_table_is_written_and_checked(report: dict[str, Any], tmp_path: Path) -> None:
     measures = [path.stem.removeprefix("measure_") for path in BENCHMARKS.glob("measure_*.py")]
     plain = {**report["figures"][0], "target": None, "is_met": None, "ratio": None}
-    others = [{**plain, "measure": name, "name": f"only in the JSON: {name}"} for name in measures if name != "plan"]
+    others = [
+        {**plain, "measure": name, "name": f"only in the JSON: {name}"}
+        for name in measures
+        if name != "plan"
+    ]
     whole = {**report, "quick": False, "figures": [*report["figures"], *others]}
     figures, readme = tmp_path / "figures.json", tmp_path / "README.md"
     figures.write_text(json.dumps(whole), encoding="utf-8")
-    readme.write_text("before\n<!-- benchmarks:begin -->\nold\n<!-- benchmarks:end -->\nafter\n", encoding="utf-8")
+    readme.write_text(
+        "before\n<!-- benchmarks:begin -->\nold\n<!-- benchmarks:end -->\nafter\n", encoding="utf-8"
+    )
     arguments = ("--json", str(figures), "--readme", str(readme))
     assert run("readme_table.py", *arguments, "--check").returncode == 1
     assert run("readme_table.py", *arguments).returncode == 0

@@ -21,7 +21,13 @@ WriteV8 = Callable[..., Path]
 def write_v8(tmp_path: Path) -> WriteV8:
     """Writes `<folder>/<cloud>/vms.csv` and returns the folder; rows are dicts of the columns that matter."""
 
-    def write(cloud: str, rows: Sequence[dict[str, object]], *, header: Sequence[str] = V8_HEADER, folder: str = "prices") -> Path:
+    def write(
+        cloud: str,
+        rows: Sequence[dict[str, object]],
+        *,
+        header: Sequence[str] = V8_HEADER,
+        folder: str = "prices",
+    ) -> Path:
         place = tmp_path / folder / cloud
         place.mkdir(parents=True, exist_ok=True)
         with (place / "vms.csv").open("w", newline="", encoding="utf-8") as file:

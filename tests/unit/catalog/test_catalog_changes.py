@@ -71,7 +71,9 @@ def test_a_file_that_appears_changes_or_goes_is_seen_at_once(mine: Callable[[str
     assert price(default_catalog()) == []
 
 
-def test_an_edit_in_place_is_seen_at_once_though_size_and_time_are_the_same(mine: Callable[[str], Path]) -> None:
+def test_an_edit_in_place_is_seen_at_once_though_size_and_time_are_the_same(
+    mine: Callable[[str], Path],
+) -> None:
     path = mine("1")
     assert price(default_catalog()) == [usd(1)]
     status = path.stat()
@@ -86,7 +88,9 @@ def test_overrides_are_seen_at_once(mine: Callable[[str], Path]) -> None:
     override_folder().mkdir()
     (override_folder() / "lambda.csv").write_text("InstanceType,Price\nt,5\n", encoding="utf-8")
     assert price(default_catalog()) == [usd(5)]
-    (user_folder() / "lambda" / "x_custom.csv").write_text("InstanceType,Region,Price\nt,r2,6\n", encoding="utf-8")
+    (user_folder() / "lambda" / "x_custom.csv").write_text(
+        "InstanceType,Region,Price\nt,r2,6\n", encoding="utf-8"
+    )
     assert price(default_catalog()) == [usd(5), usd(5)]
     (override_folder() / "lambda.csv").unlink()
     assert price(default_catalog()) == [usd(1), usd(6)]
@@ -127,7 +131,9 @@ def test_what_was_found_keeps_its_meaning_after_a_change(mine: Callable[[str], P
     assert price(after) == [usd(2)]
 
 
-def test_live_offers_stay_through_a_change(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> None:
+def test_live_offers_stay_through_a_change(
+    write_v8: WriteV8, open_catalog: Callable[..., Catalog]
+) -> None:
     folder = write_v8("lambda", [row("1")])
     catalog = open_catalog(folder).with_offers([LIVE])
     assert catalog.clouds() == ["lambda", "local"]
@@ -137,7 +143,9 @@ def test_live_offers_stay_through_a_change(write_v8: WriteV8, open_catalog: Call
     assert price(fresh) == [usd(2)]
 
 
-def test_a_file_torn_while_a_notebook_runs_goes_back_to_the_shipped(mine: Callable[[str], Path]) -> None:
+def test_a_file_torn_while_a_notebook_runs_goes_back_to_the_shipped(
+    mine: Callable[[str], Path],
+) -> None:
     path = mine("1")
     assert price(default_catalog()) == [usd(1)]
     path.write_bytes(path.read_bytes()[:20])
@@ -148,14 +156,18 @@ def test_a_file_torn_while_a_notebook_runs_goes_back_to_the_shipped(mine: Callab
     assert default_catalog().problems() == ()
 
 
-def test_another_home_is_another_catalogue(mine: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_home_is_another_catalogue(
+    mine: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mine("1")
     assert price(default_catalog()) == [usd(1)]
     monkeypatch.setenv("NBPROV_HOME", str(tmp_path / "elsewhere"))
     assert price(default_catalog()) == []
 
 
-def test_a_store_made_from_a_file_that_is_replaced_meanwhile_stays_whole(write_v8: WriteV8, tmp_path: Path) -> None:
+def test_a_store_made_from_a_file_that_is_replaced_meanwhile_stays_whole(
+    write_v8: WriteV8, tmp_path: Path
+) -> None:
     """The cache is mapped into memory; a new one is another file, and sweeping it away must not pull it from under a reader."""
     folder = write_v8("lambda", [row(f"{1 + i / 1000}", f"t{i}") for i in range(500)])
     catalog = Catalog.open(folder, cache=tmp_path / "cache")
@@ -164,7 +176,9 @@ def test_a_store_made_from_a_file_that_is_replaced_meanwhile_stays_whole(write_v
     assert len(reopened) == 500
     for path in (tmp_path / "cache").iterdir():
         path.unlink()
-    assert [offer.hourly for offer in reopened.offers(Query())] == [usd(1 + i / 1000) for i in range(500)]
+    assert [offer.hourly for offer in reopened.offers(Query())] == [
+        usd(1 + i / 1000) for i in range(500)
+    ]
 
 
 READER = """
@@ -178,7 +192,9 @@ for line in sys.stdin:
 """
 
 
-def test_processes_that_read_while_prices_are_replaced_see_one_state_or_the_other(write_v8: WriteV8, tmp_path: Path) -> None:
+def test_processes_that_read_while_prices_are_replaced_see_one_state_or_the_other(
+    write_v8: WriteV8, tmp_path: Path
+) -> None:
     """Two readers with one cache, prices replaced under them again and again: each answer is of one price list, whole."""
     place = tmp_path / "read" / "lambda"
     place.mkdir(parents=True)
@@ -190,7 +206,10 @@ def test_processes_that_read_while_prices_are_replaced_see_one_state_or_the_othe
 
     put(0)
     command = [sys.executable, "-c", READER, str(place.parent), str(tmp_path / "cache")]
-    readers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    readers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     try:
         for amount in range(20):
             for reader in readers:
@@ -210,4 +229,8 @@ def test_the_shipped_folder_is_watched_too(small_shipped: Path) -> None:
     catalog = default_catalog()
     catalog.clouds()
     watched = set(catalog._source._watched)
-    assert {str(small_shipped / "lambda" / "vms.csv"), str(user_folder()), str(override_folder())} <= watched
+    assert {
+        str(small_shipped / "lambda" / "vms.csv"),
+        str(user_folder()),
+        str(override_folder()),
+    } <= watched

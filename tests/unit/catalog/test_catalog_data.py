@@ -16,7 +16,15 @@ from nbprov.model.money import usd
 from nbprov.model.places import Market
 
 EXPECTED_REGIONS = {
-    "aws": {"us-east-1", "us-west-2", "eu-west-1", "eu-north-1", "ap-northeast-1", "ap-south-1", "sa-east-1"},
+    "aws": {
+        "us-east-1",
+        "us-west-2",
+        "eu-west-1",
+        "eu-north-1",
+        "ap-northeast-1",
+        "ap-south-1",
+        "sa-east-1",
+    },
     "azure": {"eastus", "westeurope", "southcentralus", "japaneast"},
     "cudo": {"se-stockholm-1", "ca-montreal-3"},
     "do": {"nyc2", "tor1", "atl1"},
@@ -28,7 +36,21 @@ EXPECTED_REGIONS = {
     "runpod": {"CZ", "NL", "SE", "US", "IS", "NO"},
     "vast": {"Texas, US, NA", "Iceland, IS, EU"},
 }
-EXPECTED_KINDS = {"A100", "A100-80GB", "H100", "H200", "B200", "L4", "L40S", "T4", "V100", "A10G", "MI300X", "RTX4090", "RTX3090"}
+EXPECTED_KINDS = {
+    "A100",
+    "A100-80GB",
+    "H100",
+    "H200",
+    "B200",
+    "L4",
+    "L40S",
+    "T4",
+    "V100",
+    "A10G",
+    "MI300X",
+    "RTX4090",
+    "RTX3090",
+}
 
 # What one device cost anywhere in 2025 and 2026, from a market place's spot to the dearest region of a big cloud, with room on both sides.
 BOUNDS = {
@@ -54,7 +76,9 @@ def test_snapshot_is_small_and_sourced() -> None:
     assert 100_000 < size < 5_000_000
     text = (folder / "SOURCES.md").read_text(encoding="utf-8")
     for cloud in EXPECTED_REGIONS:
-        assert re.search(rf"^\| {cloud} \|", text, re.MULTILINE), f"SOURCES.md says nothing of {cloud}"
+        assert re.search(rf"^\| {cloud} \|", text, re.MULTILINE), (
+            f"SOURCES.md says nothing of {cloud}"
+        )
 
 
 def test_expected_clouds_regions_and_kinds(shipped: Catalog) -> None:
@@ -82,8 +106,15 @@ def test_counts_and_sizes_are_consistent(shipped: Catalog) -> None:
     counts, names = rows.column("accelerator_count"), rows.column("accelerator")
     assert ((counts > 0) == (names != "")).all()
     whole = counts >= 1
-    assert (counts[whole] == np.round(counts[whole])).all(), "only parts of one device are fractions"
-    assert set(counts[(counts > 0) & ~whole].tolist()) <= {0.125, 0.25, 0.5, *np.float32([0.167, 0.333]).tolist()}
+    assert (counts[whole] == np.round(counts[whole])).all(), (
+        "only parts of one device are fractions"
+    )
+    assert set(counts[(counts > 0) & ~whole].tolist()) <= {
+        0.125,
+        0.25,
+        0.5,
+        *np.float32([0.167, 0.333]).tolist(),
+    }
     device = rows.column("accelerator_memory_gib")
     assert ((device[counts > 0] >= 2) & (device[counts > 0] <= 300)).all()
     vcpus, memory = rows.column("vcpus"), rows.column("memory_gib")
@@ -100,7 +131,9 @@ def test_no_two_rows_have_one_key(shipped: Catalog) -> None:
 
 
 def test_spot_is_not_above_on_demand_without_a_note(shipped: Catalog) -> None:
-    on_demand = {offer.key[:4]: offer.hourly for offer in shipped.offers(Query(market=Market.ON_DEMAND))}
+    on_demand = {
+        offer.key[:4]: offer.hourly for offer in shipped.offers(Query(market=Market.ON_DEMAND))
+    }
     for offer in shipped.offers(Query(market=Market.SPOT)):
         listed = on_demand.get(offer.key[:4])
         if listed is not None and offer.hourly > listed:
@@ -119,7 +152,9 @@ def test_price_of_a_device_is_of_this_world(shipped: Catalog, kind: str) -> None
 
 
 def test_nothing_of_the_snapshot_was_hidden(shipped: Catalog) -> None:
-    assert {cloud: dict(shipped.info(cloud).left_out) for cloud in shipped.clouds()} == {cloud: {} for cloud in shipped.clouds()}
+    assert {cloud: dict(shipped.info(cloud).left_out) for cloud in shipped.clouds()} == {
+        cloud: {} for cloud in shipped.clouds()
+    }
 
 
 def test_cpu_families_are_there_in_many_regions(shipped: Catalog) -> None:

@@ -20,15 +20,32 @@ from nbprov.model.spec import Compare, Quantity
 
 
 def order(offer: Offer) -> tuple[object, ...]:
-    return (offer.hourly, offer.cloud, offer.region, offer.zone, offer.instance_type, offer.market is Market.SPOT)
+    return (
+        offer.hourly,
+        offer.cloud,
+        offer.region,
+        offer.zone,
+        offer.instance_type,
+        offer.market is Market.SPOT,
+    )
 
 
-def live(number: int, *, hourly: int = usd("1.5"), cloud: str = "local", gpu: str = "A100", count: float = 8, **more: object) -> Offer:
+def live(
+    number: int,
+    *,
+    hourly: int = usd("1.5"),
+    cloud: str = "local",
+    gpu: str = "A100",
+    count: float = 8,
+    **more: object,
+) -> Offer:
     fields: dict[str, object] = {
         "region": "CZ", "zone": f"CZ-{number}", "instance_type": f"sim-{gpu}-{number}", "vcpus": 16.0, "memory_gib": 64.0, "market": Market.ON_DEMAND,
         "quota_family": "gpu", "accelerator_memory_gib": 40.0, "source": "local market (simulated)", "as_of": "2026-11-21",
     }  # fmt: skip
-    return Offer(cloud=cloud, accelerator=gpu, accelerator_count=count, hourly=hourly, **{**fields, **more})  # type: ignore[arg-type]
+    return Offer(
+        cloud=cloud, accelerator=gpu, accelerator_count=count, hourly=hourly, **{**fields, **more}
+    )  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -60,17 +77,29 @@ def answers(query: Query, offer: Offer) -> bool:
         return not wanted or actual.lower() in {str(w).lower() for w in wanted}
 
     def enough(demand: Quantity | None, actual: float | None) -> bool:
-        return demand is None or (actual is not None and demand.allows(actual, vcpus=offer.vcpus or 0.0))
+        return demand is None or (
+            actual is not None and demand.allows(actual, vcpus=offer.vcpus or 0.0)
+        )
 
     types = {offer.instance_type.lower()}
     if query.wants_accelerator:
         types.add(offer.instance_type.lower().partition("+")[0])
-    counts = () if query.count is None else (query.count,) if isinstance(query.count, int | float) else query.count
-    typical = query.wants_accelerator and bool(offer.accelerator) and offer.cloud in MEMORY_IS_TYPICAL
+    counts = (
+        ()
+        if query.count is None
+        else (query.count,)
+        if isinstance(query.count, int | float)
+        else query.count
+    )
+    typical = (
+        query.wants_accelerator and bool(offer.accelerator) and offer.cloud in MEMORY_IS_TYPICAL
+    )
     family = family_of(offer.cloud, offer.instance_type)
     families = GENERAL_PURPOSE.get(offer.cloud)
     is_default = families is None or (not offer.accelerator and family in families)
-    chosen = (query.families,) if isinstance(query.families, str) and query.families else query.families
+    chosen = (
+        (query.families,) if isinstance(query.families, str) and query.families else query.families
+    )
     is_unusual = offer.instance_type.startswith("n1-standard-2+")
     return (
         named(query.accelerator, offer.accelerator)
@@ -85,11 +114,19 @@ def answers(query: Query, offer: Offer) -> bool:
         and (query.max_hourly is None or offer.hourly <= query.max_hourly)
         and (not chosen or (is_default and "default" in chosen) or family in chosen)
         and (query.has_accelerator is None or query.has_accelerator == bool(offer.accelerator))
-        and (not is_unusual or query.unusual or query.cpus is not None or query.memory is not None or bool(query.instance_type))
+        and (
+            not is_unusual
+            or query.unusual
+            or query.cpus is not None
+            or query.memory is not None
+            or bool(query.instance_type)
+        )
     )
 
 
-quantities = st.none() | st.builds(Quantity, st.sampled_from(Compare), st.sampled_from([2, 4, 7.5, 15, 16, 96, 110, 500]))
+quantities = st.none() | st.builds(
+    Quantity, st.sampled_from(Compare), st.sampled_from([2, 4, 7.5, 15, 16, 96, 110, 500])
+)
 queries = st.builds(
     Query,
     accelerator=st.sampled_from(["", "A100", "a100", "T4", ("A10", "A10G"), "none-such"]),
@@ -99,7 +136,9 @@ queries = st.builds(
     cloud=st.sampled_from(["", "aws", "GCP", ("aws", "local"), "nowhere"]),
     region=st.sampled_from(["", "us-east-1", "US-CENTRAL1", ("CZ", "eastus")]),
     zone=st.sampled_from(["", "z1", "CZ-1"]),
-    instance_type=st.sampled_from(["", "n1-standard-2", "n1-standard-4+1xT4", "M6I.xlarge", "sim-A100-1"]),
+    instance_type=st.sampled_from(
+        ["", "n1-standard-2", "n1-standard-4+1xT4", "M6I.xlarge", "sim-A100-1"]
+    ),
     market=st.sampled_from([None, *Market]),
     max_hourly=st.sampled_from([None, 0, usd("0.2"), usd("1.5"), usd(32)]),
     families=st.sampled_from(["", "default", "m6i", ("default", "t3")]),
@@ -120,7 +159,9 @@ offers = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(query=queries, extra=offers)
 def test_select_is_a_filter_in_order(small: Catalog, query: Query, extra: list[Offer]) -> None:
     catalog = small.with_offers(extra)
@@ -151,7 +192,11 @@ def test_live_offers_come_and_go_without_touching_the_prices(shipped: Catalog) -
     assert view.clouds() == sorted([*shipped.clouds(), "local"])
     assert view.zones("local", "CZ") == ["CZ-1", "CZ-2"]
     info = view.info("local")
-    assert (info.rows, info.sources, info.zones) == (2, (("local market (simulated)", "2026-11-21", 2),), 2)
+    assert (info.rows, info.sources, info.zones) == (
+        2,
+        (("local market (simulated)", "2026-11-21", 2),),
+        2,
+    )
     assert "local" not in shipped.clouds()
     assert len(shipped.select(Query(accelerator="A100", count=8))) == len(before)
     assert view._source is shipped._source
@@ -168,8 +213,12 @@ def test_memory_beside_an_accelerator_is_only_typical_on_some_clouds(small: Cata
 
 def test_unknown_sizes_satisfy_no_demand(small: Catalog) -> None:
     assert small.offers(Query(cloud="do"))
-    assert not small.offers(Query(cloud="do", accelerator="H100", memory=Quantity(Compare.AT_LEAST, 1)))
-    assert not small.offers(Query(cloud="do", accelerator="H100", cpus=Quantity(Compare.AT_LEAST, 1)))
+    assert not small.offers(
+        Query(cloud="do", accelerator="H100", memory=Quantity(Compare.AT_LEAST, 1))
+    )
+    assert not small.offers(
+        Query(cloud="do", accelerator="H100", cpus=Quantity(Compare.AT_LEAST, 1))
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +231,9 @@ def test_unknown_sizes_satisfy_no_demand(small: Catalog) -> None:
         (100, True, {"H200", "B200"}, {"H100", "A100-80GB", "H100-NVL"}),
     ],
 )
-def test_device_memory_as_people_say_it(shipped: Catalog, gib: float, at_least: bool, present: set[str], absent: set[str]) -> None:
+def test_device_memory_as_people_say_it(
+    shipped: Catalog, gib: float, at_least: bool, present: set[str], absent: set[str]
+) -> None:
     rows = shipped.select(Query(device_gib=gib, device_at_least=at_least))
     kinds = set(rows.column("accelerator"))
     assert present <= kinds
@@ -213,9 +264,16 @@ def test_patterns_of_places(shipped: Catalog) -> None:
         (Quantity(Compare.AT_LEAST, 4), Quantity(Compare.AT_LEAST, 4), "aws", "c6i.xlarge"),
     ],
 )
-def test_default_machines(shipped: Catalog, cpus: Quantity | None, memory: Quantity, cloud: str, expected: str) -> None:
+def test_default_machines(
+    shipped: Catalog, cpus: Quantity | None, memory: Quantity, cloud: str, expected: str
+) -> None:
     query = Query(
-        cpus=cpus, memory=memory, cloud=cloud, region=("us-east-1", "eastus", "us-central1"), families="default", market=Market.ON_DEMAND
+        cpus=cpus,
+        memory=memory,
+        cloud=cloud,
+        region=("us-east-1", "eastus", "us-central1"),
+        families="default",
+        market=Market.ON_DEMAND,
     )
     found = [o.instance_type for o in shipped.offers(query)]
     series = {"gcp": "n2-"}.get(cloud, "")
@@ -226,7 +284,9 @@ def test_rows_columns_masks_and_slices(shipped: Catalog) -> None:
     view = shipped.with_offers([live(1), live(2, hourly=usd(100))])
     rows = view.select(Query(accelerator="A100"))
     mask = rows.where(cloud="aws", region="us-east-1", market="spot", zone="")
-    assert {(o.cloud, o.region, o.market) for o in rows.take(mask).offers()} == {("aws", "us-east-1", Market.SPOT)}
+    assert {(o.cloud, o.region, o.market) for o in rows.take(mask).offers()} == {
+        ("aws", "us-east-1", Market.SPOT)
+    }
     assert rows.where(cloud="local", zone="CZ-2").sum() == 1
     assert not rows.where(cloud="no-such").any()
     assert rows.where().all()
@@ -240,7 +300,9 @@ def test_rows_columns_masks_and_slices(shipped: Catalog) -> None:
 
 
 def test_to_frame(small: Catalog) -> None:
-    frame = small.with_offers([live(1)]).to_frame(small.with_offers([live(1)]).select(Query(accelerator="A100")))
+    frame = small.with_offers([live(1)]).to_frame(
+        small.with_offers([live(1)]).select(Query(accelerator="A100"))
+    )
     assert frame["hourly"].tolist() == [1.4, 1.4, 1.5, 10.0, 32.0, 32.0]
     assert set(frame["market"]) == {"spot", "on-demand"}
     assert frame["accelerator_count"].tolist()[-1] == 8
@@ -249,12 +311,19 @@ def test_to_frame(small: Catalog) -> None:
 
 def test_figures_come_back_as_they_were_written(small: Catalog) -> None:
     (offer,) = small.offers(Query(accelerator="A10", count=0.33))
-    assert (offer.accelerator_count, offer.memory_gib, offer.accelerator_memory_gib) == (0.333, 110.0, 8.0)
+    assert (offer.accelerator_count, offer.memory_gib, offer.accelerator_memory_gib) == (
+        0.333,
+        110.0,
+        8.0,
+    )
 
 
 def test_several_threads_share_one_catalog(tmp_path: Path, write_v8: Callable[..., Path]) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    catalog = Catalog.open(write_v8("lambda", [{"InstanceType": "t", "Price": "1", "vCPUs": "4", "Region": "r"}]), cache=tmp_path / "c")
+    catalog = Catalog.open(
+        write_v8("lambda", [{"InstanceType": "t", "Price": "1", "vCPUs": "4", "Region": "r"}]),
+        cache=tmp_path / "c",
+    )
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(lambda _: len(catalog.select(Query())), range(16))) == [1] * 16

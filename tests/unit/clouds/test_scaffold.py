@@ -22,17 +22,37 @@ GUIDE = ROOT / "docs" / "adding-a-cloud.md"
 BLOCK = re.compile(r"^```(\S*) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_tests(folder: Path, *which: str, contract: Path | None = CONTRACT) -> subprocess.CompletedProcess[str]:
+def run_tests(
+    folder: Path, *which: str, contract: Path | None = CONTRACT
+) -> subprocess.CompletedProcess[str]:
     """The new package's own tests, in a process of their own."""
-    env = {**os.environ, "COLUMNS": "300", **({"NBPROV_CONTRACT": str(contract)} if contract else {})}
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), *(str(folder / w) for w in which)]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
+    env = {
+        **os.environ,
+        "COLUMNS": "300",
+        **({"NBPROV_CONTRACT": str(contract)} if contract else {}),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        str(folder),
+        *(str(folder / w) for w in which),
+    ]
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_scaffold_writes_a_whole_package(tmp_path: Path) -> None:
     made = scaffold("acme_cloud", tmp_path / "new")
     assert made == tmp_path / "new" / "acme_cloud"
-    assert {str(p.relative_to(made)) for p in made.rglob("*") if p.is_file()} == {name.replace("@@name@@", "acme_cloud") for name in FILES}
+    assert {str(p.relative_to(made)) for p in made.rglob("*") if p.is_file()} == {
+        name.replace("@@name@@", "acme_cloud") for name in FILES
+    }
     for file in made.rglob("*"):
         if file.is_file():
             text = file.read_text(encoding="utf-8")
@@ -44,7 +64,9 @@ def test_scaffold_writes_a_whole_package(tmp_path: Path) -> None:
     assert [p.name for p in made.parent.iterdir()] == ["acme_cloud"], "no draft is left"
 
 
-@pytest.mark.parametrize("left", [path for path in FILES if not path.endswith((".typed", ".jsonl"))])
+@pytest.mark.parametrize(
+    "left", [path for path in FILES if not path.endswith((".typed", ".jsonl"))]
+)
 def test_no_template_is_empty(left: str, tmp_path: Path) -> None:
     assert (scaffold("acme", tmp_path) / left.replace("@@name@@", "acme")).read_text().strip()
 
@@ -67,7 +89,9 @@ def test_no_template_is_empty(left: str, tmp_path: Path) -> None:
         ("runpod", "scaffold.taken"),
     ],
 )
-def test_a_name_that_cannot_be_one_is_refused_with_a_hint(name: str, code: str, tmp_path: Path) -> None:
+def test_a_name_that_cannot_be_one_is_refused_with_a_hint(
+    name: str, code: str, tmp_path: Path
+) -> None:
     with pytest.raises(ScaffoldError) as raised:
         scaffold(name, tmp_path)
     assert raised.value.code == code
@@ -93,12 +117,16 @@ def test_a_failure_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
 
 def test_every_template_is_used() -> None:
     folder = Path(scaffolding.__file__).parent / scaffolding.TEMPLATES
-    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == set(FILES.values())
+    assert {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()} == set(
+        FILES.values()
+    )
 
 
 def test_command_says_what_comes_next(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "nbprov.clouds.scaffold", "acme", "--into", str(tmp_path)]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path)
+    said = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=True, cwd=tmp_path
+    )
     assert "README.md" in said.stdout
     assert "docs/adding-a-cloud.md" in said.stdout
 
@@ -123,9 +151,14 @@ def test_unfilled_parts_say_what_they_have_to_do_and_which_step_tells_more(tmp_p
         "fill in launch() in tests/under_test.py: a launch that your double accepts",
     ):
         assert words in said.stdout, words
-    steps = {int(step) for step in re.findall(r"see docs/adding-a-cloud\.md, step (\d+)", said.stdout)}
+    steps = {
+        int(step) for step in re.findall(r"see docs/adding-a-cloud\.md, step (\d+)", said.stdout)
+    }
     assert steps == {2, 4, 5, 6, 8}
-    headings = {int(step) for step in re.findall(r"^## Step (\d+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)}
+    headings = {
+        int(step)
+        for step in re.findall(r"^## Step (\d+)", GUIDE.read_text(encoding="utf-8"), re.MULTILINE)
+    }
     assert steps <= headings
 
 
@@ -138,9 +171,16 @@ def test_contract_that_is_not_found_is_said(tmp_path: Path) -> None:
 @pytest.mark.machine
 def test_filled_in_as_the_example_is_its_tests_pass(tmp_path: Path) -> None:
     made = scaffold("fluffycloud", tmp_path)
-    shutil.copytree(EXAMPLE / "fluffycloud", made / "fluffycloud", dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        EXAMPLE / "fluffycloud",
+        made / "fluffycloud",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     shutil.copy(EXAMPLE / "tests" / "corpus.jsonl", made / "tests" / "corpus.jsonl")
-    (made / "tests" / "under_test.py").write_text("from fluffy_under_test import FluffyUnderTest as FluffycloudUnderTest\n")
+    (made / "tests" / "under_test.py").write_text(
+        "from fluffy_under_test import FluffyUnderTest as FluffycloudUnderTest\n"
+    )
     said = run_tests(
         made,
         "tests/test_filled_in.py",
@@ -156,17 +196,25 @@ def test_filled_in_as_the_example_is_its_tests_pass(tmp_path: Path) -> None:
 
 def blocks() -> list[tuple[str, str, str]]:
     """Language, note and text of each code block of the guide."""
-    return [(found[1], found[2].strip(), found[3]) for found in BLOCK.finditer(GUIDE.read_text(encoding="utf-8"))]
+    return [
+        (found[1], found[2].strip(), found[3])
+        for found in BLOCK.finditer(GUIDE.read_text(encoding="utf-8"))
+    ]
 
 
 def test_every_block_of_the_guide_is_of_a_kind_that_is_tested() -> None:
     assert len(blocks()) >= 10
     for language, note, text in blocks():
         is_file = (EXAMPLE / note).is_file() or (ROOT / note).is_file()
-        assert is_file or language in ("console", "text"), f"not tested: {language} {note}: {text[:60]}"
+        assert is_file or language in ("console", "text"), (
+            f"not tested: {language} {note}: {text[:60]}"
+        )
 
 
-@pytest.mark.parametrize(("note", "text"), [(note, text) for language, note, text in blocks() if language not in ("console", "text")])
+@pytest.mark.parametrize(
+    ("note", "text"),
+    [(note, text) for language, note, text in blocks() if language not in ("console", "text")],
+)
 def test_code_of_the_guide_is_the_examples(note: str, text: str) -> None:
     file = EXAMPLE / note if (EXAMPLE / note).is_file() else ROOT / note
     content = file.read_text(encoding="utf-8")
@@ -185,7 +233,14 @@ def test_commands_of_the_guide_run(tmp_path: Path) -> None:
             command, _, _ = line[2:].partition("  #")
             words = command.split()
             if words[:3] == ["python", "-m", "nbprov.clouds.scaffold"]:
-                said = subprocess.run([sys.executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+                said = subprocess.run(
+                    [sys.executable, *words[1:]],
+                    cwd=tmp_path,
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                )
                 assert said.returncode == 0, said.stderr
                 ran += 1
             elif words[0] == "pytest":
@@ -202,5 +257,7 @@ def test_every_call_of_the_contract_stands_in_the_guide() -> None:
     from nbprov.clouds.base import Cloud
 
     text = GUIDE.read_text(encoding="utf-8")
-    calls = [name for name in vars(Cloud) if not name.startswith("_") and callable(getattr(Cloud, name))]
+    calls = [
+        name for name in vars(Cloud) if not name.startswith("_") and callable(getattr(Cloud, name))
+    ]
     assert [name for name in calls if f"`{name}" not in text] == []

@@ -30,15 +30,32 @@ def published() -> dict[str, Any]:
         "Runtime": runtime["anyOf"][1],
         "Pod": {"allOf": [{"$ref": "#/components/schemas/Container"}, pod]},
     }
-    pod["properties"]["runtime"] = {"anyOf": [{"$ref": "#/components/schemas/Runtime"}, {"type": "null"}]}
+    pod["properties"]["runtime"] = {
+        "anyOf": [{"$ref": "#/components/schemas/Runtime"}, {"type": "null"}]
+    }
     document: dict[str, Any] = {"components": {"schemas": schemas, "parameters": {}}, "paths": {}}
     for method, path, params, body, answers in runpod_schema.OPERATIONS.values():
         for name in params:
-            document["components"]["parameters"][name] = {"name": name, "in": "query", "schema": {"type": "string"}}
-        said: dict[str, Any] = {"parameters": [{"$ref": f"#/components/parameters/{name}"} for name in sorted(params)], "responses": {}}
+            document["components"]["parameters"][name] = {
+                "name": name,
+                "in": "query",
+                "schema": {"type": "string"},
+            }
+        said: dict[str, Any] = {
+            "parameters": [{"$ref": f"#/components/parameters/{name}"} for name in sorted(params)],
+            "responses": {},
+        }
         for status, schema in answers.items():
-            shown = {"$ref": "#/components/schemas/Pod"} if schema is runpod_schema.POD else copy.deepcopy(schema)
-            said["responses"][str(status)] = {"content": {"application/json": {"schema": shown}}} if shown else {"description": "empty"}
+            shown = (
+                {"$ref": "#/components/schemas/Pod"}
+                if schema is runpod_schema.POD
+                else copy.deepcopy(schema)
+            )
+            said["responses"][str(status)] = (
+                {"content": {"application/json": {"schema": shown}}}
+                if shown
+                else {"description": "empty"}
+            )
         if body is not None:
             said["requestBody"] = {"content": {"application/json": {"schema": copy.deepcopy(body)}}}
         document["paths"].setdefault(path, {})[method.lower()] = said
@@ -46,7 +63,9 @@ def published() -> dict[str, Any]:
 
 
 def answer_of(document: dict[str, Any], path: str, method: str, status: str) -> Any:
-    return document["paths"][path][method]["responses"][status]["content"]["application/json"]["schema"]
+    return document["paths"][path][method]["responses"][status]["content"]["application/json"][
+        "schema"
+    ]
 
 
 def test_the_same_is_the_same() -> None:
@@ -56,16 +75,22 @@ def test_the_same_is_the_same() -> None:
 def test_a_call_that_is_gone_is_named() -> None:
     document = published()
     del document["paths"]["/v2/pods/{id}/action"]
-    assert verify_published.differences(document) == ["podAction: there is no POST /v2/pods/{id}/action"]
+    assert verify_published.differences(document) == [
+        "podAction: there is no POST /v2/pods/{id}/action"
+    ]
 
 
 def test_what_a_request_has_to_have_now_is_named() -> None:
     document = published()
-    body = document["paths"]["/v2/pods"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    body = document["paths"]["/v2/pods"]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]
     body["required"].append("billing")
     del body["properties"]["args"]
     body["properties"]["cloud"] = {"enum": ["SECURE"]}
-    document["paths"]["/v2/catalog/gpus"]["get"]["parameters"] += [{"name": "region", "in": "query", "required": True}]
+    document["paths"]["/v2/catalog/gpus"]["get"]["parameters"] += [
+        {"name": "region", "in": "query", "required": True}
+    ]
     assert set(verify_published.differences(document)) == {
         "createPod, request/billing: required there only",
         "createPod, request/args: not there",
@@ -79,12 +104,22 @@ def test_what_an_answer_no_longer_promises_or_newly_says_is_named() -> None:
     pod = document["components"]["schemas"]["Pod"]["allOf"][1]
     pod["required"].remove("ssh")
     pod["properties"]["status"] = {"enum": [*runpod_schema.STATUSES, "FROZEN"]}
-    document["components"]["schemas"]["Runtime"]["properties"]["uptime"] = {"type": ["integer", "null"]}
+    document["components"]["schemas"]["Runtime"]["properties"]["uptime"] = {
+        "type": ["integer", "null"]
+    }
     del document["paths"]["/v2/pods"]["post"]["responses"]["201"]
     told = verify_published.differences(document)
     assert "createPod: never answers 201" in told
-    for line in ("/ssh: required here only", "/status: FROZEN is new", "/runtime/uptime: may be null"):
-        assert {f"getPod, answer{line}", f"podAction, answer{line}", f"listPods, answer/pods/*{line}"} & set(told), line
+    for line in (
+        "/ssh: required here only",
+        "/status: FROZEN is new",
+        "/runtime/uptime: may be null",
+    ):
+        assert {
+            f"getPod, answer{line}",
+            f"podAction, answer{line}",
+            f"listPods, answer/pods/*{line}",
+        } & set(told), line
         assert f"getPod, answer{line}" in told
 
 
@@ -115,14 +150,20 @@ def served(*answers: tuple[int, bytes]) -> Iterator[list[str]]:
 
 
 def run(*addresses: str) -> int:
-    return verify_published.main(tuple(("runpod", address, verify_published.differences) for address in addresses))
+    return verify_published.main(
+        tuple(("runpod", address, verify_published.differences) for address in addresses)
+    )
 
 
 def test_the_status_tells_whether_anything_differs(capsys: pytest.CaptureFixture[str]) -> None:
     changed = published()
     del changed["paths"]["/v2/pods"]["get"]
     odd: dict[str, Any] = {"paths": {"/v2/pods": {"post": {}}}}
-    with served((200, json.dumps(published()).encode()), (200, json.dumps(changed).encode()), (200, json.dumps(odd).encode())) as addresses:
+    with served(
+        (200, json.dumps(published()).encode()),
+        (200, json.dumps(changed).encode()),
+        (200, json.dumps(odd).encode()),
+    ) as addresses:
         assert run(addresses[0]) == 0
         assert capsys.readouterr().out == "runpod: as published\n"
         assert run(*addresses[:2]) == 1

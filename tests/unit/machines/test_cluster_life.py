@@ -39,7 +39,9 @@ LATER = "resources: {cloud: local, instance_type: big}"
 
 def market(world: TunnelWorld, more: str = "", *, accept: float = 0.0) -> None:
     folder = world.home / "local"
-    (folder / "market.new").write_text(MARKET.replace("accept = 0.0", f"accept = {accept}") + more, encoding="utf-8")
+    (folder / "market.new").write_text(
+        MARKET.replace("accept = 0.0", f"accept = {accept}") + more, encoding="utf-8"
+    )
     (folder / "market.new").replace(folder / "market.toml")
 
 
@@ -76,14 +78,21 @@ def test_a_start_restores_what_can_be_and_says_what_cannot(world: TunnelWorld) -
     tunnel = dev.tunnel(port)
     assert outputs(dev, "x = 41") == ""
     dev.bash("echo kept > note", timeout=WAIT_SECONDS)
-    world.session.wait_remote("dev", lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"), WAIT_SECONDS)
+    world.session.wait_remote(
+        "dev",
+        lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"),
+        WAIT_SECONDS,
+    )
     before, keys = dev.view().instances[0], ClusterKeys.load(world.home / "keys" / dev.cluster_id)
     dev.stop().wait(WAIT_SECONDS)
     dev.start().wait(WAIT_SECONDS)
     after = dev.view().instances[0]
     assert after.port != before.port
     assert ClusterKeys.load(world.home / "keys" / dev.cluster_id).host_public == keys.host_public
-    until(lambda: f"Port {after.port}" in config.read_text(), "the ssh config file with the new address")
+    until(
+        lambda: f"Port {after.port}" in config.read_text(),
+        "the ssh config file with the new address",
+    )
     assert listens(tunnel.local)
     said = "\n".join(dev.restored())
     assert f"127.0.0.1:{tunnel.local} is port {port} of dev" in said
@@ -99,14 +108,30 @@ def test_a_start_restores_what_can_be_and_says_what_cannot(world: TunnelWorld) -
     assert outputs(dev, "print('again')") == "again\n", "said once"
 
 
-def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(world: TunnelWorld) -> None:
+def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(
+    world: TunnelWorld,
+) -> None:
     dev = world.up()
     outputs(dev, "x = 1")
-    world.session.wait_remote("dev", lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"), WAIT_SECONDS)
+    world.session.wait_remote(
+        "dev",
+        lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"),
+        WAIT_SECONDS,
+    )
     # As a machine does that is shut down: SIGTERM to all, and time to end.
-    dev.bash(f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &", timeout=WAIT_SECONDS)
-    until(lambda: {job.id: job.state for job in dev.jobs()}["train-1"] == "lost", "the end of the job")
-    told = until(lambda: told if (told := outputs(dev, "print('x' in globals())")).startswith("nbprov") else None, "a new kernel")
+    dev.bash(
+        f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &",
+        timeout=WAIT_SECONDS,
+    )
+    until(
+        lambda: {job.id: job.state for job in dev.jobs()}["train-1"] == "lost", "the end of the job"
+    )
+    told = until(
+        lambda: (
+            told if (told := outputs(dev, "print('x' in globals())")).startswith("nbprov") else None
+        ),
+        "a new kernel",
+    )
     assert told.startswith("nbprov: the kernel had ended (the agent on the machine was restarted)")
     assert "lost: train-1" in "\n".join(dev.restored())
 
@@ -114,38 +139,50 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(world: 
 def test_a_restarted_kernel_is_not_mourned(world: TunnelWorld) -> None:
     dev = world.up()
     outputs(dev, "x = 1")
-    world.session.wait_remote("dev", lambda live: agent_of(live.head).restart_kernel(), WAIT_SECONDS)
+    world.session.wait_remote(
+        "dev", lambda live: agent_of(live.head).restart_kernel(), WAIT_SECONDS
+    )
     dev.stop().wait(WAIT_SECONDS)
     dev.start().wait(WAIT_SECONDS)
     assert outputs(dev, "print(1)") == "1\n"
 
 
-def test_the_ssh_config_follows_a_mere_change_of_address(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ssh_config_follows_a_mere_change_of_address(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dev = world.up()
     config = world.session.write_ssh_config()
     engine = world.session.engine
     cloud = engine.cloud("local")
     listed = cloud.adapter.list(engine.ledger.owner)
-    monkeypatch.setattr(cloud.adapter, "list", lambda owner: [replace(i, port=4711) for i in listed])
+    monkeypatch.setattr(
+        cloud.adapter, "list", lambda owner: [replace(i, port=4711) for i in listed]
+    )
     engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
     assert dev.state is ClusterState.RUNNING
     until(lambda: "Port 4711" in config.read_text(), "the new port in the file")
 
 
-def test_a_start_without_room_says_where_the_disk_is_and_what_can_be_done(world: TunnelWorld) -> None:
+def test_a_start_without_room_says_where_the_disk_is_and_what_can_be_done(
+    world: TunnelWorld,
+) -> None:
     dev = world.up()
     dev.stop().wait(WAIT_SECONDS)
     market(world, FULL)
     with pytest.raises(NoRoom) as told:
         dev.start().wait(WAIT_SECONDS)
-    assert told.value.message.startswith("dev stays stopped: its disk is in local/here/here-a, and there is no room for it now")
+    assert told.value.message.startswith(
+        "dev stays stopped: its disk is in local/here/here-a, and there is no room for it now"
+    )
     assert "%nbprov start dev --wait 30m" in told.value.hint
     assert "starts nowhere else" in told.value.hint
     assert told.value.code == "cloud.capacity"
     assert (dev.state, alive(world)) == (ClusterState.STOPPED, ["stopped"])
 
 
-def test_a_start_that_waits_for_room_gets_it(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_waits_for_room_gets_it(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.api.launching.cluster_start.FIRST_PAUSE", 0.05)
     dev = world.up()
     dev.stop().wait(WAIT_SECONDS)
@@ -189,7 +226,9 @@ def test_a_renamed_cluster_is_followed_by_all_that_knows_it(world: TunnelWorld) 
         assert theirs.name == "train"
         with pytest.raises(NotFound, match="dev was renamed: it is called train now"):
             other.cluster("dev")
-    until(lambda: "Host nbprov-train\n" in config.read_text(), "the new name in the ssh config file")
+    until(
+        lambda: "Host nbprov-train\n" in config.read_text(), "the new name in the ssh config file"
+    )
     assert "nbprov-dev" not in config.read_text()
     assert get(tunnel.local) == "page of dev"
     until(lambda: tunnel.cluster == "train", "the tunnel's new name")
@@ -234,7 +273,9 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
     with pytest.raises(api.DoesNotFit) as told:
         world.session.provision(LATER, "dev")
     assert "%%provision dev --replace" in told.value.hint
-    run = world.session.provision(LATER + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev", replace=True)
+    run = world.session.provision(
+        LATER + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev", replace=True
+    )
     assert isinstance(run, api.Run)
     (note,) = [n for n in run.view().notes if "takes the place of" in n]
     assert "takes the place of dev (small, $0.10/h, running)" in note
@@ -242,7 +283,11 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
     run.launch()
     homes = world.home / "local" / "i"
     until(lambda: world.session.engine.ledger.cluster("dev-next"), "the new one")
-    assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running", "running"])
+    assert (dev.state, dev.name, alive(world)) == (
+        ClusterState.RUNNING,
+        "dev",
+        ["running", "running"],
+    )
     for home in homes.glob("*/home"):
         (home / "go").touch()
     made = run.wait(WAIT_SECONDS)
@@ -255,7 +300,9 @@ def test_a_cluster_is_replaced_only_when_the_new_one_is_set_up(world: TunnelWorl
     assert world.session.cluster("dev").cell("1 + 1", timeout=WAIT_SECONDS).value == "2"
 
 
-def test_what_was_to_be_replaced_stays_where_the_new_one_comes_to_nothing(world: TunnelWorld) -> None:
+def test_what_was_to_be_replaced_stays_where_the_new_one_comes_to_nothing(
+    world: TunnelWorld,
+) -> None:
     market(world, BIG + '[[stock]]\ntype = "big"\nleft = 0\n')
     dev = world.up()
     run = world.session.provision(LATER, "dev", replace=True)
@@ -265,7 +312,9 @@ def test_what_was_to_be_replaced_stays_where_the_new_one_comes_to_nothing(world:
     assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running"])
 
 
-def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(world: TunnelWorld) -> None:
+def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(
+    world: TunnelWorld,
+) -> None:
     market(world, BIG)
     dev = world.up()
     made = world.session.provision(LATER, "dev-next")
@@ -279,7 +328,9 @@ def test_a_new_one_that_a_dead_kernel_left_beside_the_old_takes_its_place(world:
     until(lambda: "ended" in repr(dev), "the end in the ledger")
 
 
-def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, tmp_path: Path) -> None:
+def test_outputs_of_the_old_one_come_before_it_is_replaced(
+    world: TunnelWorld, tmp_path: Path
+) -> None:
     market(world, BIG)
     run = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(tmp_path))
     assert isinstance(run, api.Run)
@@ -290,7 +341,11 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, t
     with pytest.raises(NotReplaced, match="dev is kept, under its guards: not all of its outputs"):
         new.launch().wait(WAIT_SECONDS)
     assert (tmp_path / "results" / "a").exists()
-    assert (dev.state, dev.name, alive(world)) == (ClusterState.RUNNING, "dev", ["running", "running"])
+    assert (dev.state, dev.name, alive(world)) == (
+        ClusterState.RUNNING,
+        "dev",
+        ["running", "running"],
+    )
     dev.bash("rm -r results; mkdir results; touch results/b", timeout=WAIT_SECONDS)
     again = world.session.provision(LATER, "dev", replace=True, folder=str(tmp_path))
     assert isinstance(again, api.Cluster)
@@ -298,7 +353,9 @@ def test_outputs_of_the_old_one_come_before_it_is_replaced(world: TunnelWorld, t
     until(lambda: alive(world) == ["running"], "the end of the old one")
 
 
-def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nbprov.notebook.commands import outputs as outputs_command
 
     world.up()
@@ -310,14 +367,22 @@ def test_a_wrong_name_among_those_to_be_ended_spares_none_of_the_others(world: T
     assert alive(world) == []
 
 
-def test_that_it_was_replaced_outlives_a_doubt(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_it_was_replaced_outlives_a_doubt(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dev = world.up()
     engine = world.session.engine
-    assert engine.ledger.set_cluster(dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now")
+    assert engine.ledger.set_cluster(
+        dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now"
+    )
     cloud = engine.cloud("local")
     listed = cloud.adapter.list(engine.ledger.owner)
     with monkeypatch.context() as patch:
-        patch.setattr(cloud.adapter, "list", lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed])
+        patch.setattr(
+            cloud.adapter,
+            "list",
+            lambda owner: [replace(i, state=InstanceState.UNKNOWN) for i in listed],
+        )
         engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
         row = engine.ledger.cluster_by_id(dev.cluster_id)
         assert row is not None
@@ -332,7 +397,9 @@ def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -
     assert isinstance(made, api.Run)
     new = made.launch().wait(WAIT_SECONDS)
     # The one change of the ledger, and then the kernel is gone.
-    world.session.engine.ledger.take_place(new.cluster_id, dev.cluster_id, "dev-old", "replaced: by a kernel that died")
+    world.session.engine.ledger.take_place(
+        new.cluster_id, dev.cluster_id, "dev-old", "replaced: by a kernel that died"
+    )
     until(lambda: alive(world) == ["running"], "the end by the watcher")
     assert world.session.engine.cluster("dev").cluster_id == new.cluster_id
 
@@ -360,7 +427,11 @@ def test_what_another_notebook_does_is_told_to_who_follows(world: TunnelWorld) -
     dev = world.up()
     with other_kernel(world) as other:
         seen: list[str] = []
-        other.engine.subscribe(lambda: seen.append(", ".join(f"{v.name} {v.state.value}" for v in other.clusters(ended=True))))
+        other.engine.subscribe(
+            lambda: seen.append(
+                ", ".join(f"{v.name} {v.state.value}" for v in other.clusters(ended=True))
+            )
+        )
         dev.rename("train")
         until(lambda: seen and seen[-1] == "train running", "the new name")
         dev.down().wait(WAIT_SECONDS)
@@ -378,7 +449,9 @@ def test_a_session_that_closes_leaves_no_connection_open(world: TunnelWorld) -> 
         assert not connection.is_open
 
 
-def test_no_connection_is_left_open_where_an_agent_cannot_be_started(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_connection_is_left_open_where_an_agent_cannot_be_started(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.up("pair", rest="\nnum_nodes: 2")
     opened: list[Any] = []
 

@@ -42,15 +42,37 @@ class Home:
         )
 
     def call(self, *command: str, code: int = 0) -> str:
-        env = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
-        env |= {"HOME": str(self.folder), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PIP_CONFIG_FILE": os.devnull}
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        env = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "PYTHON"))
+        }
+        env |= {
+            "HOME": str(self.folder),
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        done = subprocess.run(
+            command,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
     def install(self, *wanted: str, code: int = 0) -> str:
         """What a machine does that has no such engine."""
-        return self.call("bash", "-c", installation.install_script(str(self.place / "bin" / "python3"), wanted), code=code)
+        return self.call(
+            "bash",
+            "-c",
+            installation.install_script(str(self.place / "bin" / "python3"), wanted),
+            code=code,
+        )
 
     def engine(self, code: str) -> str:
         """What the engine's interpreter says."""
@@ -62,7 +84,9 @@ def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_workers_have_the_packages_of_python_in_their_versions_and_its_interpreter(home: Home) -> None:
+def test_workers_have_the_packages_of_python_in_their_versions_and_its_interpreter(
+    home: Home,
+) -> None:
     wheel(home.wheels, "distributed", "2026.8.0", requires=["tabular>=1", "messages"])
     wheel(home.wheels, "messages", "3.0")
     wheel(home.wheels, "tabular", "9.9")
@@ -70,7 +94,9 @@ def test_workers_have_the_packages_of_python_in_their_versions_and_its_interpret
     (home.folder / "work" / "plotting" / "__init__.py").touch()
     (home.packages / "editable.pth").write_text(f"{home.folder / 'work'}\n")
     home.install("distributed==2026.8.0", "tabular==9.9", "messages")
-    version = home.call(str(home.place / "bin" / "python"), "-c", "import sys; print(sys.version)").strip()
+    version = home.call(
+        str(home.place / "bin" / "python"), "-c", "import sys; print(sys.version)"
+    ).strip()
     assert json.loads(home.engine(SEEN)) == [version, "1.4", "2026.8.0"]
     # Nothing was put into the environment itself, and what is put there later is seen.
     assert not list(home.packages.glob("distributed*"))
@@ -80,7 +106,9 @@ def test_workers_have_the_packages_of_python_in_their_versions_and_its_interpret
     assert (home.folder / ".nbprov" / "python" / "engine" / "bin" / "python").exists()
 
 
-def test_an_engine_that_wants_other_versions_than_python_has_is_not_put_over_them(home: Home) -> None:
+def test_an_engine_that_wants_other_versions_than_python_has_is_not_put_over_them(
+    home: Home,
+) -> None:
     wheel(home.wheels, "distributed", "2026.8.0", requires=["tabular>=2"])
     wheel(home.wheels, "tabular", "2.0")
     said = home.install("distributed==2026.8.0", code=1)
@@ -101,7 +129,9 @@ def test_the_look_takes_what_is_beside_python_and_nothing_that_is_older_than_it(
         return {said["program"]: said["packages"].get("distributed", "") for said in every}
 
     # By their real paths: the link may lead elsewhere when the process is started again.
-    assert found() == dict.fromkeys((str(home.place / "bin" / name) for name in ("python", "python3")), "")
+    assert found() == dict.fromkeys(
+        (str(home.place / "bin" / name) for name in ("python", "python3")), ""
+    )
     wheel(home.wheels, "distributed", "2026.8.0")
     home.install("distributed")
     assert found()[str(home.place / "engine" / "bin" / "python")] == "2026.8.0"
@@ -112,14 +142,22 @@ def test_the_look_takes_what_is_beside_python_and_nothing_that_is_older_than_it(
 
 def test_an_engine_is_elsewhere_once_python_is_another_one_or_made_anew(home: Home) -> None:
     def elsewhere() -> bool:
-        lines = home.call("sh", "-c", installation.whereabouts_script(["dask-scheduler", "none"])).splitlines()
+        lines = home.call(
+            "sh", "-c", installation.whereabouts_script(["dask-scheduler", "none"])
+        ).splitlines()
         return installation.says_elsewhere(lines)
 
     assert not elsewhere()
-    state, request = home.folder / ".nbprov" / "engine" / "dask-scheduler.json", home.place / "request.json"
+    state, request = (
+        home.folder / ".nbprov" / "engine" / "dask-scheduler.json",
+        home.place / "request.json",
+    )
     state.parent.mkdir()
     known = {"ports": {}, "python": "3.12.4", "packages": {}}
-    for program, is_older in (("/usr/bin/python3", True), (str(home.place / "engine" / "bin" / "python"), False)):
+    for program, is_older in (
+        ("/usr/bin/python3", True),
+        (str(home.place / "engine" / "bin" / "python"), False),
+    ):
         state.write_text(json.dumps({**known, "program": program}))
         assert elsewhere() == is_older
     request.touch()

@@ -20,7 +20,9 @@ import pytest
 
 from nbprov.machines.engines.engine_state import PORTS_MARK, UP_MARK
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="keepers find processes in /proc")
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="keepers find processes in /proc"
+)
 
 if sys.platform.startswith("linux"):
     from nbprov.machines.engines import keeper
@@ -43,12 +45,24 @@ class Kept:
         self.state = folder / "state" / "s.json"
         self.mark = f"test/{uuid.uuid4().hex}"
         self.said: list[str] = []
-        whole = {"id": self.mark, "state": str(self.state), "ports": {}, "up": "", "says": "", **config}
+        whole = {
+            "id": self.mark,
+            "state": str(self.state),
+            "ports": {},
+            "up": "",
+            "says": "",
+            **config,
+        }
         command = [sys.executable, "-c", QUICK, json.dumps(whole)]
         env = {**os.environ, "HOME": str(folder)}
         # Unbuffered: `select` knows nothing of a line that was read along with the one before it.
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0, start_new_session=True, env=env
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            bufsize=0,
+            start_new_session=True,
+            env=env,
         )
 
     def line(self, words: str) -> str:
@@ -136,7 +150,9 @@ def test_the_end_takes_all_of_it_wherever_it_went(kept: Any) -> None:
 
 
 def test_what_cannot_be_started_is_given_up_with_its_last_words(kept: Any) -> None:
-    one = kept(command=[sys.executable, "-c", "print('no such module'); raise SystemExit(3)"], says="up")
+    one = kept(
+        command=[sys.executable, "-c", "print('no such module'); raise SystemExit(3)"], says="up"
+    )
     one.line("no such module")
     assert "the last time with code 3; given up" in one.line("given up")
     assert one.process.wait(WAIT_SECONDS) == 1
@@ -148,14 +164,20 @@ def test_one_allocation_beyond_the_limit_is_refused(kept: Any) -> None:
     one.line("refused")
 
 
-def test_modules_of_its_folders_come_before_all_others(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_of_its_folders_come_before_all_others(
+    kept: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PYTHONPATH", "/after")
     one = kept(command=["sh", "-c", "echo path: $PYTHONPATH"], says="never", paths=["{home}/late"])
     assert one.line("path:") == f"path: {one.state.parent.parent}/late:/after"
 
 
 def test_files_are_written_first(kept: Any, tmp_path: Path) -> None:
-    one = kept(command=["cat", "{home}/.config/x.yaml"], says="never", files={"{home}/.config/x.yaml": "place: {home}/y\n"})
+    one = kept(
+        command=["cat", "{home}/.config/x.yaml"],
+        says="never",
+        files={"{home}/.config/x.yaml": "place: {home}/y\n"},
+    )
     assert one.line("place:") == f"place: {tmp_path}/y"
 
 

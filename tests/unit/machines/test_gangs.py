@@ -44,9 +44,7 @@ else:
             time.sleep(0.05)
 """
 
-NAMES = (
-    "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
-)
+NAMES = "('MASTER_', 'NNODES', 'NODE_RANK', 'NPROC_', 'PET_', 'OMPI_', 'PRTE_', 'HYDRA_', 'NBPROV_HOSTFILE', 'NBPROV_NODE_IPS', 'SKYPILOT_')"
 SHOW = f"import json, os; print(json.dumps({{k: v for k, v in os.environ.items() if k.startswith({NAMES})}}))"
 
 
@@ -62,7 +60,10 @@ def _live(world: TunnelWorld) -> LiveCluster:
 
 
 def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) -> None:
-    pair = world.up("pair", rest=f"\nnum_nodes: 2\nrun: |\n  python3 - <<'END'\n{_indented(MEET)}\n  END\n  python3 -c \"{SHOW}\"")
+    pair = world.up(
+        "pair",
+        rest=f"\nnum_nodes: 2\nrun: |\n  python3 - <<'END'\n{_indented(MEET)}\n  END\n  python3 -c \"{SHOW}\"",
+    )
     assert _live(world).notes == []
     assert pair.wait_job("run", WAIT_SECONDS) == 0
     log = pair.logs("run")
@@ -72,24 +73,45 @@ def test_the_nodes_of_a_cluster_meet_and_reach_each_other(world: TunnelWorld) ->
     assert _environment(pair.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text) == told
     assert _environment(pair.cell(SHOW, timeout=WAIT_SECONDS).text) == told
     assert told["PET_MASTER_ADDR"] == told["MASTER_ADDR"] == told["NBPROV_NODE_IPS"].splitlines()[0]
-    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_NPROC_PER_NODE"]) == ("2", "0", "1")
+    assert (told["PET_NNODES"], told["PET_NODE_RANK"], told["PET_NPROC_PER_NODE"]) == (
+        "2",
+        "0",
+        "1",
+    )
     assert "PET_RDZV_ENDPOINT" not in told
     assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(told)
-    hosts = pair.bash("cat $NBPROV_HOSTFILE $HYDRA_HOST_FILE", timeout=WAIT_SECONDS).text.splitlines()
+    hosts = pair.bash(
+        "cat $NBPROV_HOSTFILE $HYDRA_HOST_FILE", timeout=WAIT_SECONDS
+    ).text.splitlines()
     assert hosts == [f"{ip} slots=2" for ip in told["NBPROV_NODE_IPS"].splitlines()] + [
         f"{ip}:2" for ip in told["NBPROV_NODE_IPS"].splitlines()
     ]
     _reach(pair)
     # What the notebook logs in with is nowhere on the machines.
-    key = (world.session.engine.home / "keys" / _live(world).run_id / CLIENT_KEY).read_text().splitlines()[2]
-    assert pair.bash(f"grep -rlF '{key}' $HOME $NBPROV_MACHINE/boot || echo nowhere", timeout=WAIT_SECONDS).text == "nowhere\n"
+    key = (
+        (world.session.engine.home / "keys" / _live(world).run_id / CLIENT_KEY)
+        .read_text()
+        .splitlines()[2]
+    )
+    assert (
+        pair.bash(
+            f"grep -rlF '{key}' $HOME $NBPROV_MACHINE/boot || echo nowhere", timeout=WAIT_SECONDS
+        ).text
+        == "nowhere\n"
+    )
 
 
 def _reach(pair: api.Cluster) -> None:
     """Each node logs in to the other, by name and by address, and runs there."""
     for here, there in ((0, 1), (1, 0)):
-        by_address = f"ssh -n $(echo \"$NBPROV_NODE_IPS\" | sed -n {there + 1}p) 'echo $NBPROV_NODE'"
-        said = pair.bash(f"ssh -n node{there} 'echo $NBPROV_NODE'; {by_address}", nodes=str(here), timeout=WAIT_SECONDS)
+        by_address = (
+            f"ssh -n $(echo \"$NBPROV_NODE_IPS\" | sed -n {there + 1}p) 'echo $NBPROV_NODE'"
+        )
+        said = pair.bash(
+            f"ssh -n node{there} 'echo $NBPROV_NODE'; {by_address}",
+            nodes=str(here),
+            timeout=WAIT_SECONDS,
+        )
         assert said.text == f"{there}\n{there}\n"
 
 
@@ -112,33 +134,48 @@ sort said
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="machines have addresses of their own"
+)
 def test_mpirun_finds_the_machines_without_a_word_on_its_line(world: TunnelWorld) -> None:
     gang = world.up("gang", rest="\nnum_nodes: 3")
     said = gang.bash(MPIRUN, timeout=2 * WAIT_SECONDS).text.splitlines()
-    assert said == [f"rank {rank} of 6 on node {rank // 2}" for rank in range(6)], "two slots a node, as its vCPUs"
+    assert said == [f"rank {rank} of 6 on node {rank // 2}" for rank in range(6)], (
+        "two slots a node, as its vCPUs"
+    )
 
 
-def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(world: TunnelWorld) -> None:
+def test_after_a_stop_and_start_the_ranks_are_the_same_and_the_files_true(
+    world: TunnelWorld,
+) -> None:
     pair = world.up("pair", rest="\nnum_nodes: 2")
     write = "hostname >who; cat $NBPROV_HOSTFILE"
     before = [pair.bash(write, nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")]
     pair.stop().wait(WAIT_SECONDS)
     pair.start().wait(WAIT_SECONDS)
     after = [
-        pair.bash("[ $(cat who) = $(hostname) ] && cat $NBPROV_HOSTFILE", nodes=node, timeout=WAIT_SECONDS).text for node in ("0", "1")
+        pair.bash(
+            "[ $(cat who) = $(hostname) ] && cat $NBPROV_HOSTFILE", nodes=node, timeout=WAIT_SECONDS
+        ).text
+        for node in ("0", "1")
     ]
     assert before[0] == before[1] != after[0] == after[1], "this cloud gives new addresses"
     assert pair.bash("echo $NODE_RANK", nodes="1", timeout=WAIT_SECONDS).text == "1\n"
     _reach(pair)
-    lines = pair.bash("grep -c nbprov-gang $NBPROV_AUTHORIZED_KEYS; grep -c Include ~/.ssh/config", timeout=WAIT_SECONDS).text
+    lines = pair.bash(
+        "grep -c nbprov-gang $NBPROV_AUTHORIZED_KEYS; grep -c Include ~/.ssh/config",
+        timeout=WAIT_SECONDS,
+    ).text
     assert lines == "1\n1\n", "nothing of ours piles up"
 
 
 def test_one_machine_has_a_hosts_file_and_no_key(world: TunnelWorld) -> None:
     one = world.up("one")
     assert (
-        one.bash("cat $NBPROV_HOSTFILE; ls -d ~/.ssh ~/.nbprov/gang 2>&1 | grep -c 'No such'", timeout=WAIT_SECONDS).text
+        one.bash(
+            "cat $NBPROV_HOSTFILE; ls -d ~/.ssh ~/.nbprov/gang 2>&1 | grep -c 'No such'",
+            timeout=WAIT_SECONDS,
+        ).text
         == "localhost slots=2\n2\n"
     )
     told = _environment(one.bash(f'python3 -c "{SHOW}"', timeout=WAIT_SECONDS).text)
@@ -153,7 +190,9 @@ exit 3
 """
 
 
-def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes_end(world: TunnelWorld) -> None:
+def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes_end(
+    world: TunnelWorld,
+) -> None:
     run = world.session.provision(SPEC % "" + "\nnum_nodes: 2", "pair")
     assert isinstance(run, api.Run)
     pair = run.launch().wait(WAIT_SECONDS)
@@ -162,7 +201,9 @@ def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes
     pair.submit(BROKEN, nodes="all", name="train")
 
     async def guard(live: LiveCluster) -> None:
-        await asyncio.gather(*(agent_of(n).set_guards(GuardConfig(poweroff, idle_seconds=idle)) for n in live.nodes))
+        await asyncio.gather(
+            *(agent_of(n).set_guards(GuardConfig(poweroff, idle_seconds=idle)) for n in live.nodes)
+        )
 
     world.session.wait_remote("pair", guard, WAIT_SECONDS)
     world.session.close()  # the laptop is closed
@@ -176,14 +217,18 @@ def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes
     def all_ended() -> bool:
         for home in homes:
             with contextlib.suppress(OSError, ValueError):
-                told = json.loads((home / ".nbprov" / "tasks" / "train-1" / "meta.json").read_text())
+                told = json.loads(
+                    (home / ".nbprov" / "tasks" / "train-1" / "meta.json").read_text()
+                )
                 if told["state"] == "ended":
                     over.setdefault((told["status"], told["exit_code"]), time.monotonic())
                     reasons.add(told.get("reason", ""))
         for machine in cloud.list(owner):
             if machine.state in (InstanceState.ENDING, InstanceState.GONE):
                 assert "idle" in machine.reason
-                assert len(over) == 2, "what runs on one node keeps the other, however long that has been idle itself"
+                assert len(over) == 2, (
+                    "what runs on one node keeps the other, however long that has been idle itself"
+                )
                 ended.setdefault(machine.id, time.monotonic())
         return len(ended) == 2
 
@@ -194,7 +239,9 @@ def test_with_no_kernel_the_rest_of_a_broken_job_is_ended_and_after_it_all_nodes
     assert max(ended.values()) - min(ended.values()) < idle
 
 
-def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def deaf(*_: Any) -> None:
         raise AgentError("this agent does not know 'gang'", code="agent.unknown-op")
 
@@ -205,5 +252,7 @@ def test_agents_that_cannot_hear_of_each_other_are_told_by_the_kernel(world: Tun
     assert live.unheard == {0, 1}
     assert "do not hear of all others" in live.notes[-1]
     pair.bash("sleep 0.5", nodes="1", timeout=WAIT_SECONDS)
-    tasks = world.session.wait_remote("pair", lambda live: agent_of(live.nodes[0])._ask("tasks"), WAIT_SECONDS)["tasks"]
+    tasks = world.session.wait_remote(
+        "pair", lambda live: agent_of(live.nodes[0])._ask("tasks"), WAIT_SECONDS
+    )["tasks"]
     assert "touch" in {task["name"] for task in tasks}

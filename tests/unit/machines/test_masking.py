@@ -22,8 +22,14 @@ def cut(text: str, places: list[int]) -> list[str]:
     return [text[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-@given(st.lists(letters, max_size=4), st.text("ab\nx", max_size=60), st.lists(st.integers(0, 60), max_size=12))
-def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(values: list[str], text: str, places: list[int]) -> None:
+@given(
+    st.lists(letters, max_size=4),
+    st.text("ab\nx", max_size=60),
+    st.lists(st.integers(0, 60), max_size=12),
+)
+def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(
+    values: list[str], text: str, places: list[int]
+) -> None:
     whole, stream = StreamMasker(lambda: values), StreamMasker(lambda: values)
     expected = whole.add(text) + whole.end()
     assert "".join([*map(stream.add, cut(text, places)), stream.end()]) == expected
@@ -33,8 +39,14 @@ def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(values: list[str
         assert expected == text
 
 
-@given(st.text("abc", min_size=LEAST_SECRET, max_size=9), st.text("abc -", max_size=30), st.lists(st.integers(0, 60), max_size=12))
-def test_what_is_shown_early_does_not_give_away_the_rest(value: str, before: str, places: list[int]) -> None:
+@given(
+    st.text("abc", min_size=LEAST_SECRET, max_size=9),
+    st.text("abc -", max_size=30),
+    st.lists(st.integers(0, 60), max_size=12),
+)
+def test_what_is_shown_early_does_not_give_away_the_rest(
+    value: str, before: str, places: list[int]
+) -> None:
     stream, shown = StreamMasker(lambda: [value]), ""
     for piece in cut(before + value, places):
         shown += stream.add(piece) + stream.early()
@@ -42,8 +54,14 @@ def test_what_is_shown_early_does_not_give_away_the_rest(value: str, before: str
     assert value not in shown
 
 
-@given(st.lists(letters, max_size=4), st.text("ab\nx", max_size=60), st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=12))
-def test_the_agent_blots_out_what_is_blotted_out_here(values: list[str], text: str, places: list[tuple[int, bool]]) -> None:
+@given(
+    st.lists(letters, max_size=4),
+    st.text("ab\nx", max_size=60),
+    st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=12),
+)
+def test_the_agent_blots_out_what_is_blotted_out_here(
+    values: list[str], text: str, places: list[tuple[int, bool]]
+) -> None:
     hidden = nbprov_agent.Hidden()
     hidden.add(values)
     assert hidden.values == Masker(values).values
@@ -64,7 +82,9 @@ def test_a_token_with_a_line_end_is_found_where_it_is_printed_without() -> None:
     assert masker({"T": token})("token hf_abcdef; hf_abcdef\nnext") == "token ***; ***\nnext"
 
 
-def test_the_agent_keeps_no_more_values_than_it_may_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agent_keeps_no_more_values_than_it_may_and_forgets_the_oldest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(nbprov_agent, "MOST_SECRETS", 3)
     monkeypatch.setattr(nbprov_agent, "MOST_SECRET_LETTERS", 20)
     hidden = nbprov_agent.Hidden()
@@ -85,8 +105,19 @@ def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_typ
     hidden = nbprov_agent.Hidden()
     hidden.add(["text", "html", "stdout", "hf_abcdef"])
     picture, vector = "data:textQUJD", "<svg>html</svg>"
-    data = {"text/plain": "a text", "image/png": picture, "image/svg+xml": vector, "application/json": {"html": [1, "hf_abcdef"]}}
-    found = hidden.entry({"k": "display_data", "n": "text", "content": {"data": {**data, "image/jpeg": "hf_abcdef"}, "metadata": {}}})
+    data = {
+        "text/plain": "a text",
+        "image/png": picture,
+        "image/svg+xml": vector,
+        "application/json": {"html": [1, "hf_abcdef"]},
+    }
+    found = hidden.entry(
+        {
+            "k": "display_data",
+            "n": "text",
+            "content": {"data": {**data, "image/jpeg": "hf_abcdef"}, "metadata": {}},
+        }
+    )
     assert found["content"]["data"] == {
         "text/plain": "a ***",
         "image/png": picture,
@@ -97,11 +128,17 @@ def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_typ
     assert found["n"] == "text"
     stream = hidden.entry({"k": "stream", "content": {"name": "stdout", "text": "to stdout"}})
     assert stream["content"] == {"name": "stdout", "text": "to ***"}
-    error = {"ename": "hf_abcdef", "evalue": "no hf_abcdef", "traceback": ["\x1b[31mhf_abcdef\x1b[0m"]}
+    error = {
+        "ename": "hf_abcdef",
+        "evalue": "no hf_abcdef",
+        "traceback": ["\x1b[31mhf_abcdef\x1b[0m"],
+    }
     assert "hf_abc" not in str(hidden.entry({"k": "error", "content": error}))
 
 
-def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(masking, "HELD_SECONDS", 0.05)
     go = asyncio.Event()
     closed = []
@@ -135,7 +172,23 @@ def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(monkeypatch: p
 def test_a_secret_of_several_lines_and_a_beginning_that_comes_to_nothing() -> None:
     key = "-----BEGIN KEY-----\nabc\ndef\n-----END KEY-----"
     stream = StreamMasker(lambda: masker({"K": Secret(key), "PLAIN": "abc\n"}).values)
-    pieces = ["key:\n", "-----BEGIN KEY-----\n", "abc\n", "def\n", "-----END KEY-----\n", "-----BEGIN KEY-----\n", "other\n"]
-    assert [stream.add(piece) for piece in pieces] == ["key:\n", "", "", "", "***\n", "", "-----BEGIN KEY-----\nother\n"]
+    pieces = [
+        "key:\n",
+        "-----BEGIN KEY-----\n",
+        "abc\n",
+        "def\n",
+        "-----END KEY-----\n",
+        "-----BEGIN KEY-----\n",
+        "other\n",
+    ]
+    assert [stream.add(piece) for piece in pieces] == [
+        "key:\n",
+        "",
+        "",
+        "",
+        "***\n",
+        "",
+        "-----BEGIN KEY-----\nother\n",
+    ]
     stream.add("-----BEGIN")
     assert (stream.is_brief, stream.early(), stream.end()) == (False, "", "-----BEGIN")

@@ -44,7 +44,11 @@ def as_it_was_sent(ledger: Ledger, name: str, home: Path) -> Launch:
     row = ledger.cluster(name)
     assert row is not None
     (launch,) = ledger.launches(row.run_id)
-    return replace(launch.launch, fills=fills(ClusterKeys.create(home / "keys" / row.run_id)), answer_by=time.time() + WAIT_SECONDS)
+    return replace(
+        launch.launch,
+        fills=fills(ClusterKeys.create(home / "keys" / row.run_id)),
+        answer_by=time.time() + WAIT_SECONDS,
+    )
 
 
 @pytest.mark.machine
@@ -59,24 +63,51 @@ def test_clusters_of_the_first_release_are_listed_used_started_and_ended(nbprov_
         for name in ("dev", "rest"):
             launch = as_it_was_sent(ledger, name, nbprov_home)
             operation = cloud.submit(launch)
-            (new,) = until(lambda operation=operation: getattr(cloud.poll(operation), "ids", ()), "the machine is made")
+            (new,) = until(
+                lambda operation=operation: getattr(cloud.poll(operation), "ids", ()),
+                "the machine is made",
+            )
             with ledger.together() as db:
                 (old,) = ledger.ids_of(launch.token)
-                db.execute("UPDATE launches SET ids = ? WHERE token = ?", (f'["{new}"]', launch.token))
+                db.execute(
+                    "UPDATE launches SET ids = ? WHERE token = ?", (f'["{new}"]', launch.token)
+                )
                 db.execute("DELETE FROM instances WHERE id = ?", (old,))
-                db.execute("UPDATE price_segments SET instance_id = ? WHERE instance_id = ?", (new, old))
+                db.execute(
+                    "UPDATE price_segments SET instance_id = ? WHERE instance_id = ?", (new, old)
+                )
             if name == "rest":
-                until(lambda new=new: [i for i in cloud.list(ledger.owner) if i.id == new and i.state.value == "running"], "it runs")
+                until(
+                    lambda new=new: [
+                        i
+                        for i in cloud.list(ledger.owner)
+                        if i.id == new and i.state.value == "running"
+                    ],
+                    "it runs",
+                )
                 cloud.stop([new])
-        session.engine.thread.call(session.engine.lifecycle.observe(session.engine.cloud("local"))).result(WAIT_SECONDS)
+        session.engine.thread.call(
+            session.engine.lifecycle.observe(session.engine.cloud("local"))
+        ).result(WAIT_SECONDS)
         views = {view.name: view for view in session.clusters()}
-        assert {name: view.state for name, view in views.items()} == {"dev": ClusterState.RUNNING, "rest": ClusterState.STOPPED}
+        assert {name: view.state for name, view in views.items()} == {
+            "dev": ClusterState.RUNNING,
+            "rest": ClusterState.STOPPED,
+        }
         assert views["dev"].guards.words() == views["rest"].guards.words() != ""
         spec = session.spec_of(views["dev"].run_id)
-        assert (spec.setup, spec.run, spec.envs, spec.guards.budget) == ("echo set up", "echo $MODEL", {"MODEL": "small"}, 5_000_000)
+        assert (spec.setup, spec.run, spec.envs, spec.guards.budget) == (
+            "echo set up",
+            "echo $MODEL",
+            {"MODEL": "small"},
+            5_000_000,
+        )
         dev = session.provision(spec.source, "dev")
         assert isinstance(dev, api.Cluster)
-        assert (dev.setting_up, dev.bash("echo used", timeout=WAIT_SECONDS).text) == (None, "used\n")
+        assert (dev.setting_up, dev.bash("echo used", timeout=WAIT_SECONDS).text) == (
+            None,
+            "used\n",
+        )
         rest = session.cluster("rest")
         rest.start().wait(WAIT_SECONDS)
         assert rest.bash("echo back", timeout=WAIT_SECONDS).text == "back\n"

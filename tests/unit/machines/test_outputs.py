@@ -34,7 +34,9 @@ def up(world: TunnelWorld, notebook: Path) -> Up:
     """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
 
     def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
-        run = world.session.provision(SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook))
+        run = world.session.provision(
+            SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook)
+        )
         assert isinstance(run, api.Run)
         return run.launch().wait(WAIT_SECONDS)
 
@@ -43,7 +45,11 @@ def up(world: TunnelWorld, notebook: Path) -> Up:
 
 def listed(folder: Path) -> list[str]:
     """Files below a folder."""
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_symlink()
+    )
 
 
 def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
@@ -55,7 +61,11 @@ def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
 
 def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """What the history says of its outputs."""
-    return [text for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id) if kind == taking.OUTPUTS]
+    return [
+        text
+        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
+        if kind == taking.OUTPUTS
+    ]
 
 
 def make(cluster: api.Cluster, script: str) -> None:
@@ -72,7 +82,15 @@ def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
     )
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
-    here = ["last.ckpt", "model.bin", "results/deep/two", "results/link", "results/one", "runs/a/b/best.pt", "runs/best.pt"]
+    here = [
+        "last.ckpt",
+        "model.bin",
+        "results/deep/two",
+        "results/link",
+        "results/one",
+        "runs/a/b/best.pt",
+        "runs/best.pt",
+    ]
     assert listed(notebook) == here
     assert (notebook / "model.bin").stat().st_size == 3_000_000
     (words,) = said(cluster, world)
@@ -81,7 +99,9 @@ def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
 
 def test_named_targets(notebook: Path, up: Up) -> None:
     (notebook / "logs").mkdir()
-    cluster = up("{~/out: ./mine, log.txt: run.log, other.txt: logs, third.txt: logs/, /nowhere/x: z}")
+    cluster = up(
+        "{~/out: ./mine, log.txt: run.log, other.txt: logs, third.txt: logs/, /nowhere/x: z}"
+    )
     make(cluster, "mkdir out; echo 1 >out/a; for f in log other third; do echo $f >$f.txt; done")
     done = cluster.outputs()
     assert listed(notebook) == ["logs/other.txt", "logs/third.txt", "mine/a", "run.log"]
@@ -126,7 +146,9 @@ def test_what_was_changed_here_stays_and_the_machines_comes_beside(notebook: Pat
     assert cluster.outputs().files == 0
 
 
-def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_runs_by_itself(notebook: Path, up: Up) -> None:
+def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_runs_by_itself(
+    notebook: Path, up: Up
+) -> None:
     (notebook / ".gitignore").write_text("results/\n*.ckpt\n")
     (notebook / "same.py").write_text("mine\n")
     cluster = up('[results, "*.ckpt", "*", "src*/*.py"]')
@@ -159,7 +181,11 @@ def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_r
 
 def test_every_node_gives_its_own(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up('{results: ., "*.log": logs, f.txt: g.txt}', "\nnum_nodes: 2")
-    cluster.bash("mkdir results; echo $NBPROV_NODE_RANK >results/rank; touch x.log; touch f.txt", nodes="all", timeout=WAIT_SECONDS)
+    cluster.bash(
+        "mkdir results; echo $NBPROV_NODE_RANK >results/rank; touch x.log; touch f.txt",
+        nodes="all",
+        timeout=WAIT_SECONDS,
+    )
     cluster.down().wait(WAIT_SECONDS)
     assert listed(notebook) == [
         "g.txt",
@@ -179,7 +205,9 @@ def test_a_folder_behind_a_link_is_followed_where_it_is_named(notebook: Path, up
     assert listed(notebook) == ["results/a"]
 
 
-def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: TunnelWorld, notebook: Path, up: Up) -> None:
+def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
+    world: TunnelWorld, notebook: Path, up: Up
+) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
     with pytest.raises(OutputsNotPulled) as caught:
@@ -188,12 +216,16 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
     assert "%nbprov down dev --no-outputs" in caught.value.hint
     assert state(world, cluster) is ClusterState.RUNNING
     assert listed(notebook) == ["results/ok"]
-    assert any(note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes)
+    assert any(
+        note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes
+    )
     assert cluster.view().reason == "it was to be ended, and is kept"
     # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
     row = world.session.engine.ledger.cluster("dev")
     assert row is not None
-    world.session.engine.ledger.store._connection.execute("UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,))
+    world.session.engine.ledger.store._connection.execute(
+        "UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,)
+    )
     with pytest.raises(OutputsNotPulled, match="of another release"):
         cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.RUNNING
@@ -201,7 +233,9 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(world: Tu
     assert state(world, cluster) is ClusterState.ENDED
 
 
-def test_a_disk_that_is_full_here_keeps_the_machine(world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_here_keeps_the_machine(
+    world: TunnelWorld, notebook: Path, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import nbprov.remote.pull.pull as pulling
 
     cluster = up("[results]")
@@ -216,7 +250,9 @@ def test_a_disk_that_is_full_here_keeps_the_machine(world: TunnelWorld, notebook
     assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
 
 
-def test_a_machine_that_does_not_answer_is_ended_without(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_does_not_answer_is_ended_without(
+    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     monkeypatch.setattr(taking, "REACH_SECONDS", 0.5)
@@ -245,7 +281,9 @@ def test_a_line_that_is_away_for_a_moment_loses_nothing(
     async def away(name: str) -> Any:
         if len(refused) < 3:
             refused.append(name)
-            raise CloudError(Failure(Cause.TRANSIENT, "the name of the cloud could not be resolved"))
+            raise CloudError(
+                Failure(Cause.TRANSIENT, "the name of the cloud could not be resolved")
+            )
         return await attach(name)
 
     monkeypatch.setattr(world.session.engine, "attach", away)
@@ -253,7 +291,9 @@ def test_a_line_that_is_away_for_a_moment_loses_nothing(
     assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
 
 
-def test_a_name_that_is_given_meanwhile_is_followed(world: TunnelWorld, notebook: Path, up: Up) -> None:
+def test_a_name_that_is_given_meanwhile_is_followed(
+    world: TunnelWorld, notebook: Path, up: Up
+) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
@@ -264,7 +304,9 @@ def test_a_name_that_is_given_meanwhile_is_followed(world: TunnelWorld, notebook
     assert listed(notebook) == ["results/a"]
 
 
-def test_what_somebody_else_ends_meanwhile_is_not_called_kept(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
+    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import nbprov.machines.files.outputs as outputs
 
     cluster = up("[results]")
@@ -309,7 +351,13 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
         other.engine.thread.soon(other.engine.lifecycle.watch)
         ended = until(
-            lambda: row if (row := ledger.cluster_by_id(cluster.cluster_id)) and row.state is ClusterState.ENDED else None, "the end"
+            lambda: (
+                row
+                if (row := ledger.cluster_by_id(cluster.cluster_id))
+                and row.state is ClusterState.ENDED
+                else None
+            ),
+            "the end",
         )
         assert ended.reason == "you ended it"
     assert listed(notebook) == ["results/a"]
@@ -328,7 +376,9 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     assert not row.reason.startswith("to be ended")
 
 
-def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_outputs_breaks_a_pull_off(
+    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import asyncio
 
     import nbprov.machines.files.outputs as outputs
@@ -350,7 +400,9 @@ def test_no_outputs_breaks_a_pull_off(world: TunnelWorld, up: Up, monkeypatch: p
     assert state(world, cluster) is ClusterState.ENDED
 
 
-def test_a_pull_that_brings_nothing_is_given_up(world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_that_brings_nothing_is_given_up(
+    world: TunnelWorld, up: Up, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import asyncio
 
     import nbprov.machines.files.outputs as outputs
@@ -377,14 +429,20 @@ def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up
     assert state(world, cluster) is ClusterState.ENDED
 
 
-def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(world: TunnelWorld, notebook: Path, up: Up) -> None:
+def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
+    world: TunnelWorld, notebook: Path, up: Up
+) -> None:
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
     row = engine.ledger.cluster("dev")
     assert row is not None
-    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(WAIT_SECONDS)
-    with pytest.raises(OutputsNotPulled, match="dev is kept, stopped: its outputs are on its disk alone"):
+    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(
+        WAIT_SECONDS
+    )
+    with pytest.raises(
+        OutputsNotPulled, match="dev is kept, stopped: its outputs are on its disk alone"
+    ):
         cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.STOPPED
     cluster.start().wait(WAIT_SECONDS)
@@ -392,7 +450,9 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(world: Tunn
     assert (state(world, cluster), listed(notebook)) == (ClusterState.ENDED, ["results/a"])
 
 
-def test_another_kernel_takes_them_to_the_folder_of_the_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
+def test_another_kernel_takes_them_to_the_folder_of_the_first(
+    world: TunnelWorld, notebook: Path, up: Up
+) -> None:
     from nbprov.clouds.local.provisioner import LocalCloud
     from nbprov.provisioning.async_cloud import AsyncCloud
 
@@ -408,7 +468,9 @@ def test_another_kernel_takes_them_to_the_folder_of_the_first(world: TunnelWorld
     assert state(world, cluster) is ClusterState.ENDED
 
 
-def test_a_cell_that_is_run_again_with_other_outputs(world: TunnelWorld, notebook: Path, up: Up) -> None:
+def test_a_cell_that_is_run_again_with_other_outputs(
+    world: TunnelWorld, notebook: Path, up: Up
+) -> None:
     cluster = world.up()
     ledger = world.session.engine.ledger
     assert "outputs" not in (ledger.guard(cluster.cluster_id) or ({},))[0]

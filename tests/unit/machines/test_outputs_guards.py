@@ -35,7 +35,9 @@ def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
     """Brings a cluster up that has results."""
 
     def begin(rest: str = "") -> api.Cluster:
-        run = world.session.provision(SPEC % "" + f"\noutputs: [results]{rest}", "dev", folder=str(tmp_path / "nb"))
+        run = world.session.provision(
+            SPEC % "" + f"\noutputs: [results]{rest}", "dev", folder=str(tmp_path / "nb")
+        )
         assert isinstance(run, api.Run)
         cluster = run.launch().wait(WAIT_SECONDS)
         make(cluster, "mkdir results; echo 1 >results/a")
@@ -71,16 +73,24 @@ def gone(world: TunnelWorld, cluster: api.Cluster) -> None:
     until(lambda: state(world, cluster) is ClusterState.ENDED, "it ended")
 
 
-def test_an_idle_machine_is_relieved_of_its_outputs_and_ends(world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster]) -> None:
+def test_an_idle_machine_is_relieved_of_its_outputs_and_ends(
+    world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster]
+) -> None:
     cluster = up()
     trip(world, idle_seconds=0.5, wait_for="none", hold_seconds=600.0)
     gone(world, cluster)  # long before the ten minutes are over
     assert listed(tmp_path / "nb") == ["results/a"]
 
 
-@pytest.mark.parametrize("changes", [{"idle_seconds": 0.5, "wait_for": "none", "hold_seconds": 2.0}, {"max_lifetime_seconds": 4.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"idle_seconds": 0.5, "wait_for": "none", "hold_seconds": 2.0}, {"max_lifetime_seconds": 4.0}],
+)
 def test_a_pull_that_hangs_puts_no_end_off(
-    world: TunnelWorld, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+    world: TunnelWorld,
+    up: Callable[..., api.Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, Any],
 ) -> None:
     cluster = up()
     hanging(monkeypatch)
@@ -90,14 +100,24 @@ def test_a_pull_that_hangs_puts_no_end_off(
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_where_only_a_kernel_ends_it(
-    world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch, hangs: bool
+    world: TunnelWorld,
+    tmp_path: Path,
+    up: Callable[..., api.Cluster],
+    monkeypatch: pytest.MonkeyPatch,
+    hangs: bool,
 ) -> None:
     cloud = world.session.engine.cloud("local").adapter
     cloud.capabilities = replace(cloud.capabilities, poweroff_ends_bill=False, own_timer=False)
     cluster = up()
     if hangs:
         hanging(monkeypatch)
-    trip(world, poweroff=NOTHING, idle_seconds=0.5, wait_for="none", hold_seconds=2.0 if hangs else 600.0)
+    trip(
+        world,
+        poweroff=NOTHING,
+        idle_seconds=0.5,
+        wait_for="none",
+        hold_seconds=2.0 if hangs else 600.0,
+    )
     gone(world, cluster)
     assert listed(tmp_path / "nb") == ([] if hangs else ["results/a"])
 
@@ -113,7 +133,9 @@ def test_with_outputs_the_plan_says_who_takes_them(world: TunnelWorld) -> None:
 ENDS = ["whole", "partly", "raises", "hangs", "refuses to be cancelled for a while", "is cancelled"]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.sampled_from(ENDS), st.floats(0.0, 0.1))
 def test_whatever_a_pull_does_the_word_comes_in_time(shared: Any, how: str, seconds: float) -> None:
     engine = shared.world.session.engine

@@ -22,16 +22,22 @@ from nbprov.provisioning.supervision import cloud_watcher
 pytestmark = pytest.mark.machine
 
 SECOND = ", autostop: {idle_minutes: 60, down: false, down_after: 1h}"
-in_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds a machine's processes in /proc")
+in_proc = pytest.mark.skipif(
+    not Path("/proc/self/stat").exists(), reason="finds a machine's processes in /proc"
+)
 
 
 @pytest.fixture
-def up(world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., api.Cluster]:
+def up(
+    world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., api.Cluster]:
     """Brings a cluster up that has results."""
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
     def begin(name: str = "dev", rest: str = "") -> api.Cluster:
-        run = world.session.provision(SPEC % rest + "\noutputs: [results]", name, folder=str(tmp_path / "nb"))
+        run = world.session.provision(
+            SPEC % rest + "\noutputs: [results]", name, folder=str(tmp_path / "nb")
+        )
         assert isinstance(run, api.Run)
         cluster = run.launch().wait(WAIT_SECONDS)
         make(cluster, f"mkdir results; echo 1 >results/{name}")
@@ -47,7 +53,9 @@ def _family(folder: str) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, IndexError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text().rpartition(")")[2].split()[1]
+                )
                 if folder in (entry / "cmdline").read_text():
                     found.add(int(entry.name))
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
@@ -96,14 +104,19 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
         # As a kernel leaves it that dies while it pulls.
         row = engine.ledger.cluster("other")
         assert row is not None
-        assert engine.ledger.set_cluster(row.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+        assert engine.ledger.set_cluster(
+            row.cluster_id, ClusterState.RUNNING, "to be ended: you ended it"
+        )
         engine.thread.soon(engine.lifecycle.watch)
         until(lambda: state(world, other) is ClusterState.ENDED, "it is ended as by a first down")
 
 
 @in_proc
 def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_this_computer_is_offline_ends_nothing(
-    world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
+    world: TunnelWorld,
+    tmp_path: Path,
+    up: Callable[..., api.Cluster],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import nbprov.machines.files.outputs as outputs
     from nbprov.model.failures import Cause, CloudError, Failure
@@ -139,7 +152,11 @@ def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_thi
 
 
 def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
-    return [text for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id) if kind == "outputs-left"]
+    return [
+        text
+        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
+        if kind == "outputs-left"
+    ]
 
 
 def due_now(world: TunnelWorld, cluster: api.Cluster, seconds: float = 0.1) -> None:
@@ -155,10 +172,14 @@ def stopped_by_its_guard(world: TunnelWorld, cluster: api.Cluster) -> None:
     engine = world.session.engine
     row = engine.ledger.cluster_by_id(cluster.cluster_id)
     assert row is not None
-    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 min")).result(WAIT_SECONDS)
+    engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 min")).result(
+        WAIT_SECONDS
+    )
 
 
-def test_down_after_says_that_outputs_go_brings_them_and_ends(world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster]) -> None:
+def test_down_after_says_that_outputs_go_brings_them_and_ends(
+    world: TunnelWorld, tmp_path: Path, up: Callable[..., api.Cluster]
+) -> None:
     dev = up(rest=SECOND)
     dev.outputs()
     make(dev, "echo 2 >results/later")
@@ -186,7 +207,14 @@ def test_down_after_without_room_to_start_gives_one_more_while_and_then_ends(
     stopped_by_its_guard(world, dev)
     market(world, FULL)
     due_now(world, dev, 1.0)
-    told = until(lambda: [text for text in events(world, dev) if text.startswith("not brought: it could not be started")], "one try")
+    told = until(
+        lambda: [
+            text
+            for text in events(world, dev)
+            if text.startswith("not brought: it could not be started")
+        ],
+        "one try",
+    )
     assert "out of stock" in told[0]
     assert state(world, dev) is ClusterState.STOPPED
     until(lambda: state(world, dev) is ClusterState.ENDED, "it ended")

@@ -24,7 +24,9 @@ from nbprov.machines.packing_there import MARK, answered, least_weight, pack, ta
 MOST = 1_000_000
 MB = 1_000_000
 
-BOTH = pytest.mark.parametrize("is_plain", [True, False], ids=["from the machine", "to the machine"])
+BOTH = pytest.mark.parametrize(
+    "is_plain", [True, False], ids=["from the machine", "to the machine"]
+)
 
 LARGE: dict[str, Callable[[], Any]] = {
     "array": lambda: np.ones(5_000_000),
@@ -46,9 +48,13 @@ LARGE: dict[str, Callable[[], Any]] = {
 
 @BOTH
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE.keys())
-def test_what_is_too_much_is_refused_without_a_copy_of_it(make: Callable[[], Any], is_plain: bool) -> None:
+def test_what_is_too_much_is_refused_without_a_copy_of_it(
+    make: Callable[[], Any], is_plain: bool
+) -> None:
     value = make()
-    pack({"x": [pd.DataFrame({"a": ["x"]})]}, ["x"], MOST, is_plain, io.BytesIO())  # what is imported and kept at the first time
+    pack(
+        {"x": [pd.DataFrame({"a": ["x"]})]}, ["x"], MOST, is_plain, io.BytesIO()
+    )  # what is imported and kept at the first time
     tracemalloc.start()
     try:
         told = pack({"x": value}, ["x"], MOST, is_plain, io.BytesIO())
@@ -93,8 +99,17 @@ def test_the_packing_ends_where_the_limit_is_passed() -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.binary(max_size=40),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=4), inner, max_size=6) | st.tuples(inner, inner),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=40)
+    | st.binary(max_size=40),
+    lambda inner: (
+        st.lists(inner, max_size=6)
+        | st.dictionaries(st.text(max_size=4), inner, max_size=6)
+        | st.tuples(inner, inner)
+    ),
     max_leaves=20,
 )
 LIBRARIES = [
@@ -103,7 +118,12 @@ LIBRARIES = [
     np.broadcast_to(np.float32(1), (40, 40)),
     array.array("d", range(100)),
     pd.DataFrame({"a": range(50), "s": ["ä", None] * 25, "c": pd.Categorical(["x", "y"] * 25)}),
-    pd.DataFrame({"i": pd.array([1, None] * 25, dtype="Int64"), "t": pd.date_range("2026-01-01", periods=50, tz="UTC")}),
+    pd.DataFrame(
+        {
+            "i": pd.array([1, None] * 25, dtype="Int64"),
+            "t": pd.date_range("2026-01-01", periods=50, tz="UTC"),
+        }
+    ),
     pd.Series([None] * 200, dtype="string"),
     pd.Series([""] * 200),
     pd.Series(["the same"] * 200, dtype=object),
@@ -162,7 +182,9 @@ NATURES: dict[str, tuple[Callable[[], Any], str]] = {
 
 @BOTH
 @pytest.mark.parametrize(("make", "nature"), NATURES.values(), ids=NATURES.keys())
-def test_what_cannot_travel_is_told_by_its_nature(make: Callable[[], Any], nature: str, is_plain: bool) -> None:
+def test_what_cannot_travel_is_told_by_its_nature(
+    make: Callable[[], Any], nature: str, is_plain: bool
+) -> None:
     value = make()
     told = pack({"x": value}, ["x"], MOST, is_plain, io.BytesIO())
     if nature == "file":
@@ -197,9 +219,17 @@ class Stop:
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_is_an_answer_and_not_a_traceback_that_holds_on_to_the_copy(tmp_path: Any) -> None:
+def test_an_interrupt_is_an_answer_and_not_a_traceback_that_holds_on_to_the_copy(
+    tmp_path: Any,
+) -> None:
     (tmp_path / "box").touch()
-    request = {"do": "pack", "path": str(tmp_path / "box"), "names": ["a", "x"], "most": MOST, "is_plain": False}
+    request = {
+        "do": "pack",
+        "path": str(tmp_path / "box"),
+        "names": ["a", "x"],
+        "most": MOST,
+        "is_plain": False,
+    }
     assert answered({"a": bytes(100), "x": Stop()}, request) == MARK + '{"no": "interrupted"}'
 
 
@@ -209,8 +239,13 @@ def test_a_box_is_gone_once_it_was_taken_and_when_it_is_of_no_use(tmp_path: Any)
     box.touch()
     assert "sizes" in answered({"x": [1]}, request)
     size = box.stat().st_size
-    assert "torn" in answered(space, {"do": "take", "path": str(box), "names": ["x"], "size": size + 1})
-    assert answered(space, {"do": "take", "path": str(box), "names": ["x"], "size": size}) == MARK + "{}"
+    assert "torn" in answered(
+        space, {"do": "take", "path": str(box), "names": ["x"], "size": size + 1}
+    )
+    assert (
+        answered(space, {"do": "take", "path": str(box), "names": ["x"], "size": size})
+        == MARK + "{}"
+    )
     assert (space, box.exists()) == ({"x": [1]}, False)
     box.touch()
     assert "too-much" in answered({"x": bytes(2 * MB)}, request)
@@ -218,8 +253,13 @@ def test_a_box_is_gone_once_it_was_taken_and_when_it_is_of_no_use(tmp_path: Any)
 
 
 def test_what_is_sent_to_a_machine_is_one_file_that_python_3_8_can_read() -> None:
-    tree = ast.parse(Path(packing_there.__file__).read_text(encoding="utf-8"), feature_version=(3, 8))
+    tree = ast.parse(
+        Path(packing_there.__file__).read_text(encoding="utf-8"), feature_version=(3, 8)
+    )
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
     assert names == {"io", "json", "os", "pickle", "sys"}
-    assert {node.module for node in top if isinstance(node, ast.ImportFrom)} == {"__future__", "typing"}
+    assert {node.module for node in top if isinstance(node, ast.ImportFrom)} == {
+        "__future__",
+        "typing",
+    }

@@ -14,7 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tunnel_world import Served, TunnelWorld, until
 
-from nbprov.machines.ssh_config import CannotSay, SshConfig, alias, command_line, options_for, ssh_arguments, write_known_hosts
+from nbprov.machines.ssh_config import (
+    CannotSay,
+    SshConfig,
+    alias,
+    command_line,
+    options_for,
+    ssh_arguments,
+    write_known_hosts,
+)
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.launches import Instance, InstanceState
@@ -28,7 +36,15 @@ machine = pytest.mark.machine
 
 def _ssh(words: Sequence[str], *, shell: bool = False) -> subprocess.CompletedProcess[str]:
     command = words[0] if shell else list(words)
-    return subprocess.run(command, shell=shell, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    return subprocess.run(
+        command,
+        shell=shell,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
 
 
 def _settings(config: Path, host: str) -> dict[str, str]:
@@ -43,7 +59,14 @@ def test_the_printed_command_logs_in(shared: Served) -> None:
     done = _ssh([f"{command} 'echo in on node $NBPROV_NODE'"], shell=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "in on node 0\n", "")
     assert _ssh([f"{command} true"], shell=True).returncode == 0
-    for word in ("-F none", "IdentitiesOnly=yes", "IdentityFile=/", "ForwardAgent=no", "StrictHostKeyChecking=yes", "-p "):
+    for word in (
+        "-F none",
+        "IdentitiesOnly=yes",
+        "IdentityFile=/",
+        "ForwardAgent=no",
+        "StrictHostKeyChecking=yes",
+        "-p ",
+    ):
         assert word in command
 
 
@@ -76,7 +99,12 @@ def test_the_file_works_with_ssh_and_as_an_include(shared: Served, tmp_path: Pat
     mine.chmod(0o600)
     assert _ssh([SSH, "-F", str(mine), "nbprov-dev", "true"]).returncode == 0
     settings = _settings(mine, "nbprov-dev")
-    asked = {"forwardagent": "no", "stricthostkeychecking": "true", "identitiesonly": "yes", "updatehostkeys": "false"}
+    asked = {
+        "forwardagent": "no",
+        "stricthostkeychecking": "true",
+        "identitiesonly": "yes",
+        "updatehostkeys": "false",
+    }
     assert {name: settings[name] for name in asked} == asked
     assert settings["user"] != "somebody"
     assert _settings(mine, "elsewhere.example")["user"] == "somebody"
@@ -90,7 +118,10 @@ def test_keys_in_a_folder_with_an_odd_name_log_in(shared: Served, tmp_path: Path
     write_known_hosts(keys)
     options = options_for(shared.cluster.view().instances[0], keys)
     words = [word for option, value in options.items() for word in ("-o", f"{option}={value}")]
-    assert _ssh([f"{command_line(['ssh', '-F', 'none', *words, 'x'])} true"], shell=True).returncode == 0
+    assert (
+        _ssh([f"{command_line(['ssh', '-F', 'none', *words, 'x'])} true"], shell=True).returncode
+        == 0
+    )
 
 
 @machine
@@ -126,7 +157,18 @@ def test_the_file_follows_what_becomes_of_the_clusters(world: TunnelWorld) -> No
 
 
 def _instance(**changes: object) -> Instance:
-    made = Instance("local", "i", "t", "o", Place("local", "here"), "small", InstanceState.RUNNING, host="192.0.2.7", port=22, user="root")
+    made = Instance(
+        "local",
+        "i",
+        "t",
+        "o",
+        Place("local", "here"),
+        "small",
+        InstanceState.RUNNING,
+        host="192.0.2.7",
+        port=22,
+        user="root",
+    )
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -145,7 +187,9 @@ def _instance(**changes: object) -> Instance:
         {"port": 70000},
     ],
 )
-def test_an_address_that_would_mean_something_else_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_an_address_that_would_mean_something_else_is_refused(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     keys = ClusterKeys.create(tmp_path / "keys")
     with pytest.raises(CannotSay):
         options_for(_instance(**changes), keys)
@@ -155,7 +199,10 @@ def test_an_address_that_would_mean_something_else_is_refused(tmp_path: Path, ch
 def test_folders_with_odd_names_are_quoted(tmp_path: Path, name: str) -> None:
     keys = ClusterKeys.create(tmp_path / name / "keys")
     config = tmp_path / "config"
-    config.write_text("Host x\n" + "".join(f"  {k} {v}\n" for k, v in options_for(_instance(), keys).items()), encoding="utf-8")
+    config.write_text(
+        "Host x\n" + "".join(f"  {k} {v}\n" for k, v in options_for(_instance(), keys).items()),
+        encoding="utf-8",
+    )
     settings = _settings(config, "x")
     # -G tells them as they are written, before %% becomes %.
     assert settings["identityfile"].replace("%%", "%") == str(keys.client_private_file)
@@ -183,16 +230,28 @@ def test_two_names_are_two_hosts(one: str, two: str) -> None:
     assert (alias(one) == alias(two)) == (one == two)
 
 
-def test_a_name_in_the_ledger_that_is_none_gets_no_line_of_its_own(nbprov_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_in_the_ledger_that_is_none_gets_no_line_of_its_own(
+    nbprov_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hostile = "x\nHost *\n    ProxyCommand touch pwned"
     engine = Engine(nbprov_home)
     try:
         keys = ClusterKeys.create(nbprov_home / "keys" / "r1")
         assert keys
-        row = type("Row", (), {"name": hostile, "run_id": "r1", "token": "t", "state": ClusterState.RUNNING})()
-        stopped = type("Row", (), {"name": hostile, "run_id": "r2", "token": "u", "state": ClusterState.STOPPED})()
+        row = type(
+            "Row",
+            (),
+            {"name": hostile, "run_id": "r1", "token": "t", "state": ClusterState.RUNNING},
+        )()
+        stopped = type(
+            "Row",
+            (),
+            {"name": hostile, "run_id": "r2", "token": "u", "state": ClusterState.STOPPED},
+        )()
         monkeypatch.setattr(engine.ledger, "clusters", lambda **_: [row, stopped])
-        monkeypatch.setattr(engine.ledger, "instances", lambda token: [_instance()] if token == "t" else [])
+        monkeypatch.setattr(
+            engine.ledger, "instances", lambda token: [_instance()] if token == "t" else []
+        )
         file = SshConfig(engine)
         file.write()
         lines = file.path.read_text().splitlines()

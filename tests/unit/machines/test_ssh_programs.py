@@ -15,7 +15,9 @@ from tunnel_world import Served, get, quiet_port, until
 PROGRAMS = ("ssh", "scp", "sftp")
 pytestmark = [
     pytest.mark.machine,
-    pytest.mark.skipif(not all(map(shutil.which, PROGRAMS)), reason="needs OpenSSH's client programs"),
+    pytest.mark.skipif(
+        not all(map(shutil.which, PROGRAMS)), reason="needs OpenSSH's client programs"
+    ),
 ]
 
 SECONDS = 60
@@ -35,7 +37,14 @@ def config(shared: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _run(*words: str | Path, text: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(list(map(str, words)), capture_output=True, text=True, timeout=SECONDS, input=text, check=False)
+    return subprocess.run(
+        list(map(str, words)),
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        input=text,
+        check=False,
+    )
 
 
 def _ok(*words: str | Path, text: str = "") -> str:
@@ -49,10 +58,21 @@ def test_scp_and_sftp_bring_files_there_and_back(config: Path, tmp_path: Path) -
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "a file").write_bytes(content)
     _ok("scp", "-q", "-r", "-F", config, tmp_path / "there", "nbprov-dev:scp")
-    assert _ok("ssh", "-F", config, "nbprov-dev", "wc -c <'scp/a file'").strip() == str(len(content))
+    assert _ok("ssh", "-F", config, "nbprov-dev", "wc -c <'scp/a file'").strip() == str(
+        len(content)
+    )
     _ok("scp", "-q", "-F", config, "nbprov-dev:scp/a file", tmp_path / "back")
     assert (tmp_path / "back").read_bytes() == content
-    _run("sftp", "-q", "-b", "-", "-F", config, "nbprov-dev", text=f"get 'scp/a file' {tmp_path / 'again'}\n")
+    _run(
+        "sftp",
+        "-q",
+        "-b",
+        "-",
+        "-F",
+        config,
+        "nbprov-dev",
+        text=f"get 'scp/a file' {tmp_path / 'again'}\n",
+    )
     assert (tmp_path / "again").read_bytes() == content
 
 
@@ -67,18 +87,40 @@ def test_a_machine_is_a_jump_host(shared: Served, config: Path) -> None:
     behind.chmod(0o600)
     assert _ok("ssh", "-F", behind, "behind", "echo node $NBPROV_NODE") == "node 0\n"
     # And bare, to what listens on the machine's own loopback.
-    page = _ok("ssh", "-F", config, "-W", f"127.0.0.1:{shared.port}", "nbprov-dev", text="GET / HTTP/1.0\r\n\r\n")
+    page = _ok(
+        "ssh",
+        "-F",
+        config,
+        "-W",
+        f"127.0.0.1:{shared.port}",
+        "nbprov-dev",
+        text="GET / HTTP/1.0\r\n\r\n",
+    )
     assert page.endswith("page of dev")
 
 
 def _of_the_host(shared: Served, name: str) -> str:
     """Who logs in, by which key, and whose host key is trusted, of a host in our file."""
-    text = shared.world.session.ssh_file.path.read_text().partition(f"Host nbprov-{name}\n")[2].partition("\nHost ")[0]
-    kept = ("User ", "Identit", "HostKey", "UserKnownHosts", "GlobalKnownHosts", "StrictHost", "UpdateHost")
+    text = (
+        shared.world.session.ssh_file.path.read_text()
+        .partition(f"Host nbprov-{name}\n")[2]
+        .partition("\nHost ")[0]
+    )
+    kept = (
+        "User ",
+        "Identit",
+        "HostKey",
+        "UserKnownHosts",
+        "GlobalKnownHosts",
+        "StrictHost",
+        "UpdateHost",
+    )
     return "".join(f"{line}\n" for line in text.splitlines() if line.strip().startswith(kept))
 
 
-def test_an_editor_comes_in_by_a_shell_on_standard_input_and_a_socks_proxy(shared: Served, config: Path) -> None:
+def test_an_editor_comes_in_by_a_shell_on_standard_input_and_a_socks_proxy(
+    shared: Served, config: Path
+) -> None:
     # What VS Code's Remote - SSH does: `ssh -T -D PORT HOST`, its installer as the shell's input, then its server through the proxy.
     port = quiet_port()
     with _editor(config, port) as shell:
@@ -101,7 +143,18 @@ def test_an_editor_comes_in_by_a_shell_on_standard_input_and_a_socks_proxy(share
 
 @contextlib.contextmanager
 def _editor(config: Path, port: int) -> Iterator[subprocess.Popen[str]]:
-    words = ["ssh", "-T", "-D", f"127.0.0.1:{port}", "-o", "ExitOnForwardFailure=yes", "-F", str(config), "nbprov-dev", "sh"]
+    words = [
+        "ssh",
+        "-T",
+        "-D",
+        f"127.0.0.1:{port}",
+        "-o",
+        "ExitOnForwardFailure=yes",
+        "-F",
+        str(config),
+        "nbprov-dev",
+        "sh",
+    ]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as shell:
         try:
             yield shell
@@ -136,7 +189,9 @@ def _page(port: int) -> str:
         return ""
 
 
-def test_after_a_stop_and_start_the_name_leads_to_the_same_machine(shared: Served, config: Path) -> None:
+def test_after_a_stop_and_start_the_name_leads_to_the_same_machine(
+    shared: Served, config: Path
+) -> None:
     _ok("ssh", "-F", config, "nbprov-dev", "echo mine >kept")
     before = _settings(config)
     file = shared.world.session.ssh_file.path
@@ -144,7 +199,9 @@ def test_after_a_stop_and_start_the_name_leads_to_the_same_machine(shared: Serve
     shared.cluster.start().wait(SECONDS)
     until(lambda: "\nHost nbprov-dev\n" in file.read_text(), "the name in the file")
     after = _settings(config)
-    assert (before["hostname"], before["port"]) != (after["hostname"], after["port"]), "this cloud gives new addresses"
+    assert (before["hostname"], before["port"]) != (after["hostname"], after["port"]), (
+        "this cloud gives new addresses"
+    )
     assert before["hostkeyalias"] == after["hostkeyalias"]
     assert before["userknownhostsfile"] == after["userknownhostsfile"]
     assert _ok("ssh", "-F", config, "nbprov-dev", "cat kept") == "mine\n"

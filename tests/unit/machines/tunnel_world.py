@@ -98,11 +98,21 @@ class TunnelWorld:
     def serve(self, cluster: api.Cluster, port: int = 0) -> int:
         """A web server on the head of a cluster; its port."""
         # Under the agent, as a job: it outlives connections.
-        cluster.bash("rm -f port go half", timeout=WAIT_SECONDS)  # a disk that was kept has those of the last time
+        cluster.bash(
+            "rm -f port go half", timeout=WAIT_SECONDS
+        )  # a disk that was kept has those of the last time
         script = f"exec python3 -c '{SERVER}'"
         env = {"WHO": cluster.name, "PORT": str(port or quiet_port())}
-        self.session.wait_remote(cluster.name, lambda live: agent_of(live.head).run_job(script, name="web", env=env), WAIT_SECONDS)
-        return int(cluster.bash("while [ ! -e port ]; do sleep 0.05; done; cat port", timeout=WAIT_SECONDS).text)
+        self.session.wait_remote(
+            cluster.name,
+            lambda live: agent_of(live.head).run_job(script, name="web", env=env),
+            WAIT_SECONDS,
+        )
+        return int(
+            cluster.bash(
+                "while [ ! -e port ]; do sleep 0.05; done; cat port", timeout=WAIT_SECONDS
+            ).text
+        )
 
     def cut(self) -> None:
         """All ssh connections of the engine end as if the line were cut."""
@@ -130,7 +140,9 @@ class TunnelWorld:
         with contextlib.suppress(Unreachable, OSError):
             pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
             client.call("end_all", timeout=WAIT_SECONDS, start=False)
-            os.kill(pid, signal.SIGKILL)  # nothing runs any more, and its orderly end takes a second
+            os.kill(
+                pid, signal.SIGKILL
+            )  # nothing runs any more, and its orderly end takes a second
 
 
 @dataclass(frozen=True)
@@ -156,7 +168,11 @@ def quiet_port() -> int:
     """A free port, with a free one after it, where no system puts its own connections: nobody takes it in passing."""
     while True:
         number = random.randint(20100, 32000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", number)), socket.create_server(("127.0.0.1", number + 1)):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", number)),
+            socket.create_server(("127.0.0.1", number + 1)),
+        ):
             return number
 
 

@@ -34,13 +34,18 @@ def test_of_one_pool_the_last_word_counts_and_of_one_instant_the_scarcest() -> N
     assert level(said(Level.HIGH), said(Level.LOW), said(Level.MEDIUM)) is Level.LOW
 
 
-@pytest.mark.parametrize(("age", "expected"), [(0.0, Level.LOW), (FRESH_SECONDS, Level.LOW), (FRESH_SECONDS + 1, None), (-5.0, Level.LOW)])
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [(0.0, Level.LOW), (FRESH_SECONDS, Level.LOW), (FRESH_SECONDS + 1, None), (-5.0, Level.LOW)],
+)
 def test_a_statement_counts_while_it_is_fresh(age: float, expected: Level | None) -> None:
     assert level(said(Level.LOW, at=NOW - age)) is expected
 
 
 def test_an_old_one_of_the_zone_gives_way_to_a_fresh_one_of_the_region() -> None:
-    assert level(said(Level.NONE, at=NOW - FRESH_SECONDS - 1), said(Level.HIGH, zone="")) is Level.HIGH
+    assert (
+        level(said(Level.NONE, at=NOW - FRESH_SECONDS - 1), said(Level.HIGH, zone="")) is Level.HIGH
+    )
 
 
 def test_what_is_older_than_an_hour_is_not_known_at_all() -> None:
@@ -54,14 +59,22 @@ fields = st.sampled_from(["", "a", "b"])
 pools = st.builds(Pool, fields, fields, fields, fields, st.sampled_from(["", "spot", "on-demand"]))
 named = st.builds(Pool, *[st.sampled_from(["a", "b"])] * 4, st.sampled_from(["spot", "on-demand"]))
 statements = st.builds(
-    Stock, st.sampled_from([NOW, NOW - 10, NOW - FRESH_SECONDS - 1, NOW - REMEMBERED]), pools, st.sampled_from(list(Level))
+    Stock,
+    st.sampled_from([NOW, NOW - 10, NOW - FRESH_SECONDS - 1, NOW - REMEMBERED]),
+    pools,
+    st.sampled_from(list(Level)),
 )
 
 
 @given(st.lists(statements, max_size=12), named)
 def test_a_look_up_is_what_going_through_all_gives(stock: list[Stock], pool: Pool) -> None:
     index = Said(stock, now=NOW)
-    covering = [s for s in stock if NOW - s.at < REMEMBERED and all(not w or w == has for w, has in zip(s.pool, pool, strict=True))]
+    covering = [
+        s
+        for s in stock
+        if NOW - s.at < REMEMBERED
+        and all(not w or w == has for w, has in zip(s.pool, pool, strict=True))
+    ]
     assert sorted(index.of(pool), key=repr) == sorted(covering, key=repr)
     fresh = [s for s in covering if NOW - s.at <= FRESH_SECONDS]
     found = index.fresh(pool)

@@ -54,7 +54,9 @@ class Clouds:
             await self.gates[cloud].wait()
         if cloud in self.errors:
             raise self.errors[cloud]
-        return [Stock(self.clock.now(), Pool.of(o), self.levels.get(cloud, Level.HIGH)) for o in offers]
+        return [
+            Stock(self.clock.now(), Pool.of(o), self.levels.get(cloud, Level.HIGH)) for o in offers
+        ]
 
 
 def offer(cloud: str = "runpod", zone: str = "a") -> Offer:
@@ -79,7 +81,9 @@ def test_clouds_are_asked_at_once_and_what_they_say_is_known() -> None:
     async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
         gate = clouds.hold("aws")
         clouds.hold("runpod").set()
-        look = asyncio.create_task(probe.look([offer("aws"), offer("runpod"), offer("runpod", "b")], 2, seconds=LONG))
+        look = asyncio.create_task(
+            probe.look([offer("aws"), offer("runpod"), offer("runpod", "b")], 2, seconds=LONG)
+        )
         await clouds.reached["aws"].wait()
         await clouds.reached["runpod"].wait()  # while aws has not answered
         gate.set()
@@ -100,7 +104,9 @@ def test_what_is_late_is_left_out_and_known_once_it_comes() -> None:
         assert answers.late == ("aws",)
         assert [s.pool.cloud for s in answers.stock] == ["runpod"]
         gate.set()
-        later = await probe.look([offer("aws")], seconds=LONG)  # joins the question that is under way
+        later = await probe.look(
+            [offer("aws")], seconds=LONG
+        )  # joins the question that is under way
         assert [s.pool.cloud for s in later.stock] == ["aws"]
         assert [cloud for cloud, _, _ in clouds.asked] == ["aws", "runpod"]
 
@@ -118,7 +124,9 @@ def test_a_pool_is_asked_about_once_a_minute_whatever_came_of_it() -> None:
         clock.time += ASKED_AGAIN
         failed = await probe.look([offer()])
         assert failed.failed == {"runpod": "asked too often: slow down"}
-        assert [s.level for s in failed.stock] == [Level.HIGH, Level.HIGH], "what was said a minute ago is still known"
+        assert [s.level for s in failed.stock] == [Level.HIGH, Level.HIGH], (
+            "what was said a minute ago is still known"
+        )
         asked = len(clouds.asked)
         await probe.look([offer()])
         assert len(clouds.asked) == asked
@@ -154,7 +162,10 @@ def test_a_fault_of_one_cloud_is_the_others_no_matter(error: Exception) -> None:
 def test_a_cloud_speaks_for_itself_only() -> None:
     async def story(probe: Probe, clouds: Clouds, clock: Hands) -> None:
         async def boastful(cloud: str, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-            return [Stock(clock.now(), Pool.of(offer("aws")), Level.NONE), Stock(clock.now(), Pool.of(offer()), Level.LOW)]
+            return [
+                Stock(clock.now(), Pool.of(offer("aws")), Level.NONE),
+                Stock(clock.now(), Pool.of(offer()), Level.LOW),
+            ]
 
         answers = await Probe(boastful, clock).look([offer()])
         assert [(s.pool.cloud, s.level) for s in answers.stock] == [("runpod", Level.LOW)]

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.market import Chances, Level, Observation, Pool, Stock
-from nbprov.market.success_model import HALF_LIFE, LEAST, MOST, PRIOR, REFUSED_SECONDS, STOCK_MEANS, USUAL_READY
+from nbprov.market.success_model import (
+    HALF_LIFE,
+    LEAST,
+    MOST,
+    PRIOR,
+    REFUSED_SECONDS,
+    STOCK_MEANS,
+    USUAL_READY,
+)
 from nbprov.model.failures import Cause
 
 NOW = 1_800_000_000.0
@@ -17,7 +25,14 @@ OTHER_REGION = POOL._replace(region="us-west-2", zone="usw2-az1")
 OTHER_TYPE = POOL._replace(instance_type="g5.xlarge")
 
 
-def seen(outcome: str, *, age: float = 0.0, pool: Pool = POOL, count: int = 1, seconds: float | None = None) -> Observation:
+def seen(
+    outcome: str,
+    *,
+    age: float = 0.0,
+    pool: Pool = POOL,
+    count: int = 1,
+    seconds: float | None = None,
+) -> Observation:
     return Observation(NOW - age, pool, outcome, count, seconds)
 
 
@@ -28,7 +43,9 @@ def test_nothing_seen_is_the_prior_of_the_market(market: str) -> None:
 
 def test_a_refusal_lowers_the_chance_most_where_it_was() -> None:
     chances = Chances([seen("capacity")], now=NOW)
-    here, zone, region, other = (chances.success(p) for p in (POOL, NEXT_ZONE, OTHER_REGION, OTHER_TYPE))
+    here, zone, region, other = (
+        chances.success(p) for p in (POOL, NEXT_ZONE, OTHER_REGION, OTHER_TYPE)
+    )
     assert here < zone < region < other == PRIOR["spot"]
 
 
@@ -37,7 +54,10 @@ def test_an_acceptance_raises_it() -> None:
 
 
 def test_what_was_seen_fades_to_the_prior() -> None:
-    fresh, older, old = (Chances([seen("spot", age=age)], now=NOW).success(POOL) for age in (0.0, HALF_LIFE, 40 * HALF_LIFE))
+    fresh, older, old = (
+        Chances([seen("spot", age=age)], now=NOW).success(POOL)
+        for age in (0.0, HALF_LIFE, 40 * HALF_LIFE)
+    )
     assert fresh < older < old == PRIOR["spot"]
 
 
@@ -59,7 +79,9 @@ def test_a_refusal_of_one_counts_for_many() -> None:
 
 
 def test_an_acceptance_of_fewer_counts_half() -> None:
-    one, many = (Chances([seen("accepted", count=1)], now=NOW, count=count).success(POOL) for count in (1, 8))
+    one, many = (
+        Chances([seen("accepted", count=1)], now=NOW, count=count).success(POOL) for count in (1, 8)
+    )
     assert PRIOR["spot"] < many < one
 
 
@@ -75,7 +97,10 @@ def test_stock_of_a_whole_region_holds_for_its_zones_only() -> None:
 
 
 def test_old_stock_is_forgotten() -> None:
-    assert Chances(stock=[Stock(NOW - 86400, POOL, Level.NONE)], now=NOW).success(POOL) == PRIOR["spot"]
+    assert (
+        Chances(stock=[Stock(NOW - 86400, POOL, Level.NONE)], now=NOW).success(POOL)
+        == PRIOR["spot"]
+    )
 
 
 def test_ready_seconds_are_learned_a_cloud() -> None:
@@ -84,13 +109,17 @@ def test_ready_seconds_are_learned_a_cloud() -> None:
 
 
 def test_known_types_are_what_was_seen_or_said() -> None:
-    chances = Chances([seen("capacity")], stock=[Stock(NOW, Pool("do", "nyc2", "", "", ""), Level.HIGH)], now=NOW)
+    chances = Chances(
+        [seen("capacity")], stock=[Stock(NOW, Pool("do", "nyc2", "", "", ""), Level.HIGH)], now=NOW
+    )
     assert chances.known_types == {("aws", "p3.2xlarge", "spot"), ("do", "", "")}
 
 
 def test_a_place_that_comes_and_goes_is_told_from_one_that_is_always_there() -> None:
     steady = [seen("accepted", age=600.0 * n) for n in range(12)]
-    flapping = [seen("accepted" if n % 2 else "spot", age=600.0 * n, pool=OTHER_REGION) for n in range(12)]
+    flapping = [
+        seen("accepted" if n % 2 else "spot", age=600.0 * n, pool=OTHER_REGION) for n in range(12)
+    ]
     chances = Chances([*steady, *flapping], now=NOW)
     assert chances.success(POOL) > chances.success(OTHER_REGION) + 0.2
 
@@ -106,15 +135,21 @@ observations = st.builds(
 
 
 @given(st.lists(observations, max_size=30), st.integers(1, 4))
-def test_a_chance_is_always_a_probability_and_order_does_not_matter(found: list[Observation], count: int) -> None:
-    forwards, backwards = (Chances(some, now=NOW, count=count).success(POOL) for some in (found, found[::-1]))
+def test_a_chance_is_always_a_probability_and_order_does_not_matter(
+    found: list[Observation], count: int
+) -> None:
+    forwards, backwards = (
+        Chances(some, now=NOW, count=count).success(POOL) for some in (found, found[::-1])
+    )
     assert LEAST <= forwards <= MOST
     assert forwards == pytest.approx(backwards)
 
 
 @given(st.lists(observations, max_size=20))
 def test_one_more_refusal_never_raises_a_chance(found: list[Observation]) -> None:
-    before, after = (Chances(some, now=NOW).success(POOL) for some in (found, [*found, seen("capacity")]))
+    before, after = (
+        Chances(some, now=NOW).success(POOL) for some in (found, [*found, seen("capacity")])
+    )
     assert after <= before + 1e-9
 
 
@@ -134,14 +169,28 @@ def test_a_pool_is_known_by_what_was_said_of_its_type(said: Pool, is_known: bool
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([POOL, POOL._replace(zone=""), Pool("aws", "", "", "", "")]), st.sampled_from(Level)), max_size=5)
+    st.lists(
+        st.tuples(
+            st.sampled_from([POOL, POOL._replace(zone=""), Pool("aws", "", "", "", "")]),
+            st.sampled_from(Level),
+        ),
+        max_size=5,
+    )
 )
 def test_the_order_of_what_is_said_of_stock_does_not_matter(said: list[tuple[Pool, Level]]) -> None:
-    forwards, backwards = ([Stock(NOW, pool, level) for pool, level in some] for some in (said, said[::-1]))
-    assert Chances(stock=forwards, now=NOW).success(POOL) == pytest.approx(Chances(stock=backwards, now=NOW).success(POOL))
+    forwards, backwards = (
+        [Stock(NOW, pool, level) for pool, level in some] for some in (said, said[::-1])
+    )
+    assert Chances(stock=forwards, now=NOW).success(POOL) == pytest.approx(
+        Chances(stock=backwards, now=NOW).success(POOL)
+    )
 
 
 def test_refusals_on_the_way_cost_time() -> None:
     nothing_known = Chances(now=NOW)
-    assert nothing_known.expected_seconds(POOL) == pytest.approx(USUAL_READY + REFUSED_SECONDS * (1 / PRIOR["spot"] - 1))
-    assert Chances([seen("capacity")], now=NOW).expected_seconds(POOL) > nothing_known.expected_seconds(POOL)
+    assert nothing_known.expected_seconds(POOL) == pytest.approx(
+        USUAL_READY + REFUSED_SECONDS * (1 / PRIOR["spot"] - 1)
+    )
+    assert Chances([seen("capacity")], now=NOW).expected_seconds(
+        POOL
+    ) > nothing_known.expected_seconds(POOL)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nbprov.model.clusters import AttemptState, AttemptView, ClusterState, ClusterView, RunState, RunView
+from nbprov.model.clusters import (
+    AttemptState,
+    AttemptView,
+    ClusterState,
+    ClusterView,
+    RunState,
+    RunView,
+)
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.money import usd
@@ -33,7 +40,13 @@ _PLACES = (
     ("runpod", "EU-RO-1", ""),
     ("lambda", "us-south-1", ""),
 )
-_SOURCES = {"gcp": "SKU catalogue", "aws": "Price List API", "azure": "Retail Prices API", "runpod": "GraphQL", "lambda": "instance-types"}
+_SOURCES = {
+    "gcp": "SKU catalogue",
+    "aws": "Price List API",
+    "azure": "Retail Prices API",
+    "runpod": "GraphQL",
+    "lambda": "instance-types",
+}
 
 
 def offer(i: int) -> Offer:
@@ -66,12 +79,30 @@ def offers(count: int) -> list[Offer]:
 def plan(count: int = 40, nodes: int = 1) -> Plan:
     """A plan over several clouds."""
     candidates = [
-        Candidate(o, Request(), rank, nodes, "main", 0.72 if rank % 4 == 0 else None, "cheapest" if rank == 0 else "next in price")
+        Candidate(
+            o,
+            Request(),
+            rank,
+            nodes,
+            "main",
+            0.72 if rank % 4 == 0 else None,
+            "cheapest" if rank == 0 else "next in price",
+        )
         for rank, o in enumerate(offers(count))
     ]
     spec = Spec(name="train", num_nodes=nodes)
-    dropped = (Dropped("enabled", "in clouds without credentials (lambda, oci)", 1204), Dropped("cap", "dearer than $60.00/h", 12))
-    return Plan(spec, candidates, candidates[-1] if candidates else None, dropped, ("stock is not known before the create call",), NOW)
+    dropped = (
+        Dropped("enabled", "in clouds without credentials (lambda, oci)", 1204),
+        Dropped("cap", "dearer than $60.00/h", 12),
+    )
+    return Plan(
+        spec,
+        candidates,
+        candidates[-1] if candidates else None,
+        dropped,
+        ("stock is not known before the create call",),
+        NOW,
+    )
 
 
 def local_offer(zone: str, price: str, *, spot: bool = False, count: int = 1) -> Offer:
@@ -85,23 +116,58 @@ def local_offer(zone: str, price: str, *, spot: bool = False, count: int = 1) ->
 
 def local_plan() -> Plan:
     """The plan of the quickstart's kind: four places of the simulated cloud."""
-    sold = [local_offer("a", "1.05"), local_offer("b", "1.10"), local_offer("c", "1.10"), local_offer("d", "1.40")]
-    candidates = [
-        Candidate(o, Request(cloud="local"), i, 1, "local", None, "cheapest" if i == 0 else "next in price") for i, o in enumerate(sold)
+    sold = [
+        local_offer("a", "1.05"),
+        local_offer("b", "1.10"),
+        local_offer("c", "1.10"),
+        local_offer("d", "1.40"),
     ]
-    guards = Guards(autostop=Autostop(600.0, down=True), max_lifetime=7200.0, budget=usd("5"), is_default=False)
+    candidates = [
+        Candidate(
+            o,
+            Request(cloud="local"),
+            i,
+            1,
+            "local",
+            None,
+            "cheapest" if i == 0 else "next in price",
+        )
+        for i, o in enumerate(sold)
+    ]
+    guards = Guards(
+        autostop=Autostop(600.0, down=True), max_lifetime=7200.0, budget=usd("5"), is_default=False
+    )
     return Plan(Spec(name="dev", guards=guards), candidates, candidates[-1], (), (), NOW)
 
 
 def attempt(
-    number: int, candidate: Candidate, state: AttemptState, *, ended: float | None = None, failure: Failure | None = None, cost: int = 0
+    number: int,
+    candidate: Candidate,
+    state: AttemptState,
+    *,
+    ended: float | None = None,
+    failure: Failure | None = None,
+    cost: int = 0,
 ) -> AttemptView:
     """An attempt that began `number` times 4 s after the run."""
     started = NOW + 4.0 * number
-    return AttemptView(number, f"{number:032x}", candidate, state, started, None if ended is None else started + ended, failure, cost)
+    return AttemptView(
+        number,
+        f"{number:032x}",
+        candidate,
+        state,
+        started,
+        None if ended is None else started + ended,
+        failure,
+        cost,
+    )
 
 
-STOCK = Failure(Cause.CAPACITY, "InsufficientInstanceCapacity: no a100x1 left in local-north/a", "ZONE_RESOURCE_POOL_EXHAUSTED")
+STOCK = Failure(
+    Cause.CAPACITY,
+    "InsufficientInstanceCapacity: no a100x1 left in local-north/a",
+    "ZONE_RESOURCE_POOL_EXHAUSTED",
+)
 QUOTA = Failure(
     Cause.QUOTA,
     "Quota 'NVIDIA_A100_GPUS' exceeded. Limit: 0.0 in region local-north.\nRequest an increase <here> & wait.",
@@ -110,11 +176,21 @@ QUOTA = Failure(
 SLOW = Failure(Cause.TIMEOUT, "ssh did not answer within 180 s", "ssh.timeout")
 
 
-def cluster(name: str = "dev", state: ClusterState = ClusterState.RUNNING, *, simulated: bool = True) -> ClusterView:
+def cluster(
+    name: str = "dev", state: ClusterState = ClusterState.RUNNING, *, simulated: bool = True
+) -> ClusterView:
     """A cluster of one node."""
     chosen = local_plan().candidates[3]
     machine = Instance(
-        "local", "i-0042", "f" * 32, "owner", chosen.offer.place, chosen.offer.instance_type, InstanceState.RUNNING, "127.0.0.1", 40022
+        "local",
+        "i-0042",
+        "f" * 32,
+        "owner",
+        chosen.offer.place,
+        chosen.offer.instance_type,
+        InstanceState.RUNNING,
+        "127.0.0.1",
+        40022,
     )
     live = state in (ClusterState.RUNNING, ClusterState.ENDING, ClusterState.LAUNCHING)
     return ClusterView(
@@ -146,7 +222,11 @@ def launching_run() -> RunView:
         attempt(3, tried[2], AttemptState.ENDING, failure=SLOW, cost=usd("0.0031")),
         attempt(4, tried[3], AttemptState.BOOTING, cost=usd("0.0008")),
     )
-    learnt = tuple(b for b in (block_for(tried[0], STOCK, NOW), block_for(tried[1], QUOTA, NOW)) if b is not None)
+    learnt = tuple(
+        b
+        for b in (block_for(tried[0], STOCK, NOW), block_for(tried[1], QUOTA, NOW))
+        if b is not None
+    )
     return replace(
         view, state=RunState.LAUNCHING, needs_launch=False, message="attempt 4: local/local-north/d is booting", attempts=attempts,
         blocks=learnt, now=NOW + 30.0, cost=usd("0.0039"),
@@ -168,9 +248,18 @@ def failed_run() -> RunView:
     """A run that found no machine."""
     view = launching_run()
     third = replace(view.attempts[2], state=AttemptState.GONE, ended=NOW + 36.0)
-    fourth = replace(view.attempts[3], state=AttemptState.REFUSED, ended=NOW + 38.0, failure=STOCK, cost=0)
+    fourth = replace(
+        view.attempts[3], state=AttemptState.REFUSED, ended=NOW + 38.0, failure=STOCK, cost=0
+    )
     error = "no place had a machine: 2 out of stock, 1 over your quota, 1 took too long  [provision.exhausted]\n  next: allow more places or GPU types"
-    return replace(view, state=RunState.FAILED, message="", attempts=(*view.attempts[:2], third, fourth), now=NOW + 42.0, error=error)
+    return replace(
+        view,
+        state=RunState.FAILED,
+        message="",
+        attempts=(*view.attempts[:2], third, fourth),
+        now=NOW + 42.0,
+        error=error,
+    )
 
 
 def clusters() -> list[ClusterView]:
@@ -186,6 +275,10 @@ def clusters() -> list[ClusterView]:
             started=NOW - 9000.0,
             guards=Guards(),
         ),
-        replace(cluster("old", ClusterState.STOPPED, simulated=False), started=NOW - 200_000.0, reason="idle for 60 min"),
+        replace(
+            cluster("old", ClusterState.STOPPED, simulated=False),
+            started=NOW - 200_000.0,
+            reason="idle for 60 min",
+        ),
         cluster("gone-soon", ClusterState.ENDING),
     ]

@@ -13,7 +13,17 @@ from nbprov.clouds.base import Capabilities
 from nbprov.model.offers import Offer
 from nbprov.planning import EnabledCloud
 
-HEADER = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "Price", "SpotPrice", "Region", "AvailabilityZone")
+HEADER = (
+    "InstanceType",
+    "AcceleratorName",
+    "AcceleratorCount",
+    "vCPUs",
+    "MemoryGiB",
+    "Price",
+    "SpotPrice",
+    "Region",
+    "AvailabilityZone",
+)
 Row = tuple[object, ...]
 ALL = Capabilities(spot=True, stop=True, multi_node=True)
 
@@ -90,12 +100,17 @@ def enable() -> Callable[..., dict[str, EnabledCloud]]:
     """Enables clouds by name with all capabilities, or with those given."""
 
     def make(*names: str, **capabilities: Capabilities) -> dict[str, EnabledCloud]:
-        return {name: EnabledCloud(f"{name}-account", capabilities.get(name, ALL)) for name in (*names, *capabilities)}
+        return {
+            name: EnabledCloud(f"{name}-account", capabilities.get(name, ALL))
+            for name in (*names, *capabilities)
+        }
 
     return make
 
 
 @pytest.fixture(scope="session")
-def everything(small: Catalog, enable: Callable[..., dict[str, EnabledCloud]]) -> dict[str, EnabledCloud]:
+def everything(
+    small: Catalog, enable: Callable[..., dict[str, EnabledCloud]]
+) -> dict[str, EnabledCloud]:
     """All clouds of the small catalogue."""
     return enable(*small.clouds())

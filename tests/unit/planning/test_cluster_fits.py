@@ -20,7 +20,9 @@ OFFER = Offer(
 
 def view(offer: Offer = OFFER, *, nodes: int = 1, disk_gb: int = 256) -> ClusterView:
     candidate = Candidate(offer, Request(disk_gb=disk_gb), rank=0, count=nodes)
-    return ClusterView("dev", "c1", "r1", ClusterState.RUNNING, candidate, (), Guards(), started=0.0)
+    return ClusterView(
+        "dev", "c1", "r1", ClusterState.RUNNING, candidate, (), Guards(), started=0.0
+    )
 
 
 def spec(*requests: Request, nodes: int = 1) -> Spec:
@@ -55,7 +57,10 @@ def test_a_cluster_that_has_what_is_asked_or_more_fits(request_: Request) -> Non
     [
         (Request(accelerator=Accelerator("A100", 8)), "accelerators: asked A100:8, has L4:1"),
         (Request(accelerator=Accelerator("L4", 2)), "accelerators: asked L4:2, has L4:1"),
-        (Request(accelerator=Accelerator("", 1, memory_gib=80, memory_at_least=True)), "accelerators: asked 80GB+:1, has L4:1"),
+        (
+            Request(accelerator=Accelerator("", 1, memory_gib=80, memory_at_least=True)),
+            "accelerators: asked 80GB+:1, has L4:1",
+        ),
         (Request(cloud="gcp"), "cloud: asked gcp, has aws"),
         (Request(region="us-west-2"), "region: asked us-west-2, has us-east-1"),
         (Request(zone="use1-az2"), "zone: asked use1-az2, has use1-az1"),
@@ -64,7 +69,10 @@ def test_a_cluster_that_has_what_is_asked_or_more_fits(request_: Request) -> Non
         (Request(memory=Quantity(Compare.EXACTLY, 32)), "memory: asked 32, has 16 GiB"),
         (Request(market=Market.SPOT), "use_spot: asked spot, has on-demand"),
         (Request(disk_gb=512), "disk_size: asked 512 GB, has 256 GB"),
-        (Request(max_hourly=usd("0.50")), "max_hourly_cost: asked at most $0.50, has $0.80 an hour"),
+        (
+            Request(max_hourly=usd("0.50")),
+            "max_hourly_cost: asked at most $0.50, has $0.80 an hour",
+        ),
     ],
 )
 def test_the_difference_is_named(request_: Request, difference: str) -> None:
@@ -84,15 +92,21 @@ def test_one_alternative_is_enough_and_the_nearest_is_told() -> None:
 
 
 def test_what_was_written_then_still_means_what_it_was_resolved_to() -> None:
-    planned = Candidate(replace(OFFER, accelerator="MI300X"), Request(accelerator=Accelerator("MI300")), rank=0)
+    planned = Candidate(
+        replace(OFFER, accelerator="MI300X"), Request(accelerator=Accelerator("MI300")), rank=0
+    )
     running = replace(view(), candidate=planned)
     assert fits(spec(Request(accelerator=Accelerator("mi300"))), running) == ()
     assert fits(spec(Request(accelerator=Accelerator("MI300X"))), running) == ()
 
 
-@pytest.mark.parametrize(("asked", "has"), [("L40", "L40S"), ("A100", "A100-80GB"), ("H100", "H100-SXM")])
+@pytest.mark.parametrize(
+    ("asked", "has"), [("L40", "L40S"), ("A100", "A100-80GB"), ("H100", "H100-SXM")]
+)
 def test_a_name_that_begins_another_is_not_the_other(asked: str, has: str) -> None:
-    assert fits(spec(Request(accelerator=Accelerator(asked))), view(replace(OFFER, accelerator=has)))
+    assert fits(
+        spec(Request(accelerator=Accelerator(asked))), view(replace(OFFER, accelerator=has))
+    )
 
 
 def test_memory_that_is_only_typical_or_unknown_counts_as_met() -> None:

@@ -11,7 +11,17 @@ from nbprov.catalog import Catalog
 from nbprov.clouds.base import Capabilities
 from nbprov.model.offers import Plan
 from nbprov.model.places import Market
-from nbprov.model.spec import Accelerator, Compare, Expose, Image, LocalDisk, Origin, Quantity, Request, Spec
+from nbprov.model.spec import (
+    Accelerator,
+    Compare,
+    Expose,
+    Image,
+    LocalDisk,
+    Origin,
+    Quantity,
+    Request,
+    Spec,
+)
 from nbprov.planning import EnabledCloud, PlanError, best_by_cloud, plan
 from nbprov.planning.lookup.skypilot_capabilities import SKYPILOT_FEATURES, skypilot_clouds
 
@@ -50,7 +60,11 @@ def sold(catalog_of: CatalogOf) -> Catalog:
 
 def one(nodes: int = 1, expose: Expose | None = None, **fields: object) -> Spec:
     asked = {"accelerator": L4, **fields}
-    return Spec(requests=(Request(origin=Origin("resources", 2), **asked),), num_nodes=nodes, expose=expose or Expose())  # type: ignore[arg-type]
+    return Spec(
+        requests=(Request(origin=Origin("resources", 2), **asked),),
+        num_nodes=nodes,
+        expose=expose or Expose(),
+    )  # type: ignore[arg-type]
 
 
 def clouds(made: Plan) -> set[str]:
@@ -70,16 +84,34 @@ def dropped(made: Plan) -> dict[str, int]:
         ({"image": DOCKER}, set(FIVE), set()),
         ({"disk_tier": "best"}, set(FIVE), set()),
         ({"disk_tier": "low"}, {"aws", "azure", "gcp"}, {"disk-tier:lambda", "disk-tier:runpod"}),
-        ({"disk_tier": "ultra"}, {"aws", "gcp"}, {"disk-tier:lambda", "disk-tier:runpod", "disk-tier:azure"}),
-        ({"network_tier": "best"}, {"aws", "gcp"}, {"network-tier:azure", "network-tier:lambda", "network-tier:runpod"}),
+        (
+            {"disk_tier": "ultra"},
+            {"aws", "gcp"},
+            {"disk-tier:lambda", "disk-tier:runpod", "disk-tier:azure"},
+        ),
+        (
+            {"network_tier": "best"},
+            {"aws", "gcp"},
+            {"network-tier:azure", "network-tier:lambda", "network-tier:runpod"},
+        ),
         ({"network_tier": "standard"}, set(FIVE), set()),
-        ({"accelerator_args": (("tpu_vm", "true"),)}, {"gcp"}, {f"accelerator-args:{c}" for c in FIVE if c != "gcp"}),
-        ({"local_disk": LocalDisk("nvme", 200)}, {"aws"}, {f"local-disk:{c}" for c in FIVE if c != "aws"}),
+        (
+            {"accelerator_args": (("tpu_vm", "true"),)},
+            {"gcp"},
+            {f"accelerator-args:{c}" for c in FIVE if c != "gcp"},
+        ),
+        (
+            {"local_disk": LocalDisk("nvme", 200)},
+            {"aws"},
+            {f"local-disk:{c}" for c in FIVE if c != "aws"},
+        ),
         ({"image": AMI}, {"aws"}, {"machine-image:lambda", "image-region"}),
         ({"ports": ((8080, 8080),)}, set(FIVE), set()),
     ],
 )
-def test_a_cloud_that_cannot_is_dropped_with_a_line(sold: Catalog, fields: dict[str, object], kept: set[str], rules: set[str]) -> None:
+def test_a_cloud_that_cannot_is_dropped_with_a_line(
+    sold: Catalog, fields: dict[str, object], kept: set[str], rules: set[str]
+) -> None:
     made = plan(one(**fields), sold, skypilot_clouds(FIVE))  # type: ignore[arg-type]
     assert clouds(made) == kept
     assert set(dropped(made)) - {"disabled:nebius"} == rules
@@ -89,7 +121,10 @@ def test_ports_rule_a_cloud_out_only_where_they_are_opened_to_the_internet(sold:
     enabled = {**skypilot_clouds(["aws"]), "lambda": EnabledCloud("me", Capabilities(ports=False))}
     asked = {"ports": ((8080, 8090),)}
     assert clouds(plan(one(**asked), sold, enabled)) == {"aws", "lambda"}  # type: ignore[arg-type]
-    assert clouds(plan(one(expose=Expose(public=((22, 22),)), **asked), sold, enabled)) == {"aws", "lambda"}  # type: ignore[arg-type]
+    assert clouds(plan(one(expose=Expose(public=((22, 22),)), **asked), sold, enabled)) == {
+        "aws",
+        "lambda",
+    }  # type: ignore[arg-type]
     for expose in (Expose(everything=True), Expose(public=((8085, 8085),))):
         made = plan(one(expose=expose, **asked), sold, enabled)  # type: ignore[arg-type]
         assert clouds(made) == {"aws"}
@@ -99,22 +134,38 @@ def test_ports_rule_a_cloud_out_only_where_they_are_opened_to_the_internet(sold:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"disk_tier": "high"}, "lambda has no choice of disks: disk_tier high cannot be had there"),
-        ({"image": Image(machine=(("", "ami-1"),))}, "lambda cannot start a machine image of one's own"),
+        (
+            {"disk_tier": "high"},
+            "lambda has no choice of disks: disk_tier high cannot be had there",
+        ),
+        (
+            {"image": Image(machine=(("", "ami-1"),))},
+            "lambda cannot start a machine image of one's own",
+        ),
     ],
 )
-def test_what_a_cloud_named_outright_cannot_do_is_an_error(sold: Catalog, fields: dict[str, object], words: str) -> None:
+def test_what_a_cloud_named_outright_cannot_do_is_an_error(
+    sold: Catalog, fields: dict[str, object], words: str
+) -> None:
     with pytest.raises(PlanError) as caught:
         plan(one(cloud="lambda", **fields), sold, skypilot_clouds(FIVE))  # type: ignore[arg-type]
-    assert [(p.code, p.message, p.origin.line) for p in caught.value.problems] == [("plan.unsupported", words, 2)]
+    assert [(p.code, p.message, p.origin.line) for p in caught.value.problems] == [
+        ("plan.unsupported", words, 2)
+    ]
 
 
 def test_beside_an_alternative_that_can_it_is_only_a_line(sold: Catalog) -> None:
-    requests = tuple(Request(index=i, accelerator=L4, cloud=c, disk_tier="high") for i, c in enumerate(("lambda", "aws")))
+    requests = tuple(
+        Request(index=i, accelerator=L4, cloud=c, disk_tier="high")
+        for i, c in enumerate(("lambda", "aws"))
+    )
     made = plan(Spec(requests=requests), sold, skypilot_clouds(FIVE))
     assert clouds(made) == {"aws"}
     assert dropped(made) == {"disk-tier:lambda": 1, "place": 4}
-    assert "L4:1 in lambda: lambda has no choice of disks: disk_tier high cannot be had there" in made.notes
+    assert (
+        "L4:1 in lambda: lambda has no choice of disks: disk_tier high cannot be had there"
+        in made.notes
+    )
 
 
 @pytest.mark.parametrize("tier", ["medium", "high"])
@@ -127,8 +178,14 @@ def test_azure_gives_premium_disks_to_its_s_series_only(sold: Catalog, tier: str
 def test_where_no_tier_is_asked_the_standard_disk_is_said(sold: Catalog) -> None:
     for tier in ("", "best"):
         made = plan(one(cloud="azure", disk_tier=tier), sold, skypilot_clouds(["azure"]))
-        assert [c.offer.instance_type for c in made.candidates] == ["Standard_NV36_L4_v5", "Standard_NV36ads_L4_v5"]
-        assert "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one (disk_tier low)" in made.notes
+        assert [c.offer.instance_type for c in made.candidates] == [
+            "Standard_NV36_L4_v5",
+            "Standard_NV36ads_L4_v5",
+        ]
+        assert (
+            "azure: Standard_NV36_L4_v5 take no premium disk: they start from a standard one (disk_tier low)"
+            in made.notes
+        )
 
 
 def test_the_fast_network_of_nebius_needs_eight_gpus(sold: Catalog) -> None:
@@ -149,17 +206,27 @@ def test_the_fast_network_of_nebius_needs_eight_gpus(sold: Catalog) -> None:
         (LocalDisk("nvme", 200), []),
     ],
 )
-def test_a_disk_inside_is_what_the_type_has(sold: Catalog, disk: LocalDisk, kinds: list[str]) -> None:
+def test_a_disk_inside_is_what_the_type_has(
+    sold: Catalog, disk: LocalDisk, kinds: list[str]
+) -> None:
     asked = Request(cpus=Quantity(Compare.EXACTLY, 2), local_disk=disk)
     made = plan(Spec(requests=(asked,)), sold, skypilot_clouds(["aws"]))
     assert [c.offer.instance_type for c in made.candidates] == kinds
 
 
 def test_an_image_map_restricts_the_regions(sold: Catalog) -> None:
-    made = plan(one(cloud="aws", image=Image(machine=(("EU-West-1", "ami-2"),))), sold, skypilot_clouds(["aws"]))
+    made = plan(
+        one(cloud="aws", image=Image(machine=(("EU-West-1", "ami-2"),))),
+        sold,
+        skypilot_clouds(["aws"]),
+    )
     assert {c.offer.region for c in made.candidates} == {"eu-west-1"}
     assert dropped(made) == {"image-region": 1, "place": 5}
-    anywhere = plan(one(cloud="aws", image=Image(machine=(("", "skypilot:gpu"),))), sold, skypilot_clouds(["aws"]))
+    anywhere = plan(
+        one(cloud="aws", image=Image(machine=(("", "skypilot:gpu"),))),
+        sold,
+        skypilot_clouds(["aws"]),
+    )
     assert {c.offer.region for c in anywhere.candidates} == {"eu-west-1", "us-east-1"}
 
 
@@ -195,7 +262,17 @@ def test_the_table_says_of_each_cloud_what_skypilot_s_does() -> None:
         "disk_tiers": {"runpod", "lambda", "vast", "cudo", "do", "primeintellect", "hyperstack"},
     }
     for name, expected in without.items():
-        assert {cloud for cloud, can in SKYPILOT_FEATURES.items() if not getattr(can, name)} == expected, name
-    assert {c for c, can in SKYPILOT_FEATURES.items() if can.network_best} == {"aws", "gcp", "nebius"}
+        assert {
+            cloud for cloud, can in SKYPILOT_FEATURES.items() if not getattr(can, name)
+        } == expected, name
+    assert {c for c, can in SKYPILOT_FEATURES.items() if can.network_best} == {
+        "aws",
+        "gcp",
+        "nebius",
+    }
     assert {c for c, can in SKYPILOT_FEATURES.items() if can.local_disk} == {"aws"}
-    assert {c for c, can in SKYPILOT_FEATURES.items() if can.disk_tiers and "ultra" not in can.disk_tiers} == {"azure", "nebius", "oci"}
+    assert {
+        c
+        for c, can in SKYPILOT_FEATURES.items()
+        if can.disk_tiers and "ultra" not in can.disk_tiers
+    } == {"azure", "nebius", "oci"}

@@ -52,9 +52,15 @@ TYPES = ("g6.xlarge", "m6i.2xlarge", "live-a", "live-b", "live-c")
 
 
 def is_there(request: Request, offer: Offer) -> bool:
-    pairs = ((request.cloud, offer.cloud), (request.region, offer.region), (request.zone, offer.zone))
+    pairs = (
+        (request.cloud, offer.cloud),
+        (request.region, offer.region),
+        (request.zone, offer.zone),
+    )
     return all(not asked or asked == has for asked, has in pairs) and all(
-        (not r.allow or any(under(offer, g) for g in r.allow)) and not any(under(offer, g) for g in r.deny) for r in request.places
+        (not r.allow or any(under(offer, g) for g in r.allow))
+        and not any(under(offer, g) for g in r.deny)
+        for r in request.places
     )
 
 
@@ -97,20 +103,33 @@ def met(asked: Quantity | None, actual: float | None, offer: Offer) -> bool:
     )
 
 
-def refusal(request: Request, offer: Offer, enabled: Mapping[str, EnabledCloud], nodes: int, expose: Expose) -> str:
+def refusal(
+    request: Request, offer: Offer, enabled: Mapping[str, EnabledCloud], nodes: int, expose: Expose
+) -> str:
     if not is_there(request, offer):
         return "place"
     cloud = enabled.get(offer.cloud)
     if cloud is None:
         return "disabled"
-    if cloud.capabilities.named_only and not request.cloud and not any(g.cloud == offer.cloud for r in request.places for g in r.allow):
+    if (
+        cloud.capabilities.named_only
+        and not request.cloud
+        and not any(g.cloud == offer.cloud for r in request.places for g in r.allow)
+    ):
         return "unnamed"
     lacking = unable(request, cloud.capabilities, nodes, expose)
     if lacking:
         return lacking[0]
-    if request.local_disk is not None and LOCAL_DISK_GB.get(offer.instance_type, 0.0) < request.local_disk.size_gb:
+    if (
+        request.local_disk is not None
+        and LOCAL_DISK_GB.get(offer.instance_type, 0.0) < request.local_disk.size_gb
+    ):
         return "local-disk"
-    if request.image and request.image.machine and offer.region not in {region for region, _ in request.image.machine}:
+    if (
+        request.image
+        and request.image.machine
+        and offer.region not in {region for region, _ in request.image.machine}
+    ):
         return "image-region"
     return "price" if request.max_hourly is not None and offer.hourly > request.max_hourly else ""
 
@@ -144,7 +163,8 @@ def level_of(offer: Offer, chances: Chances) -> Level | None:
     fitting = [
         (sum(map(bool, s.pool)), [not part for part in s.pool], s.at, scarce.index(s.level))
         for s in told
-        if 10.0 - s.at <= 300.0 and all(part in ("", has) for part, has in zip(s.pool, pool, strict=True))
+        if 10.0 - s.at <= 300.0
+        and all(part in ("", has) for part, has in zip(s.pool, pool, strict=True))
     ]
     # Of equally close shapes the one that leaves the earlier field open, whatever the statements' number.
     return scarce[max(fitting)[-1]] if fitting else None
@@ -157,20 +177,41 @@ def wanted(policy: Policy, offer: Offer, chances: Chances) -> tuple[float, ...]:
     price = round(offer.hourly * 1.25) if is_low else offer.hourly
     if policy is Policy.SOONEST:
         return (round(chances.expected_seconds(Pool.of(offer))), price, is_low, -likely)
-    return (round(offer.hourly / likely), price, is_low, -likely) if policy is Policy.BALANCED else (price, is_low, -likely)
+    return (
+        (round(offer.hourly / likely), price, is_low, -likely)
+        if policy is Policy.BALANCED
+        else (price, is_low, -likely)
+    )
 
 
 def reference(
-    spec: Spec, offers: Iterable[Offer], enabled: Mapping[str, EnabledCloud], blocks: Iterable[Block], chances: Chances
+    spec: Spec,
+    offers: Iterable[Offer],
+    enabled: Mapping[str, EnabledCloud],
+    blocks: Iterable[Block],
+    chances: Chances,
 ) -> tuple[list[tuple[Offer, int]], Counter[str], int]:
     """Candidates in order as (offer, request), offers dropped by rule, offers blocked."""
     offers = list(offers)
-    preferred = sorted(range(len(spec.requests)), key=lambda i: (spec.requests[i].tier, spec.requests[i].index))
+    preferred = sorted(
+        range(len(spec.requests)), key=lambda i: (spec.requests[i].tier, spec.requests[i].index)
+    )
     verdicts: dict[int, list[tuple[Offer, str]]] = {}
     for i in preferred:
         request = spec.requests[i]
-        fitting = [o for o in offers if satisfies(request, o, enabled[o.cloud].capabilities.default_families if o.cloud in enabled else ())]
-        said = [(offer, refusal(request, offer, enabled, spec.num_nodes, spec.expose)) for offer in fitting]
+        fitting = [
+            o
+            for o in offers
+            if satisfies(
+                request,
+                o,
+                enabled[o.cloud].capabilities.default_families if o.cloud in enabled else (),
+            )
+        ]
+        said = [
+            (offer, refusal(request, offer, enabled, spec.num_nodes, spec.expose))
+            for offer in fitting
+        ]
         verdicts[i] = without_needless_gpus(request, said)
     chosen: list[tuple[Offer, int]] = []
     dropped: Counter[str] = Counter()
@@ -187,14 +228,20 @@ def reference(
         )
     )  # fmt: skip
     blocked = [
-        any(b.matches(Candidate(o, spec.requests[i], 0, spec.num_nodes, enabled[o.cloud].account)) for b in blocks) for o, i in chosen
+        any(
+            b.matches(Candidate(o, spec.requests[i], 0, spec.num_nodes, enabled[o.cloud].account))
+            for b in blocks
+        )
+        for o, i in chosen
     ]
     blocked = with_closed_regions(chosen, blocked)
     kept = [pair for pair, is_blocked in zip(chosen, blocked, strict=True) if not is_blocked]
     return kept, dropped, len(chosen) - len(kept)
 
 
-def without_needless_gpus(request: Request, said: list[tuple[Offer, str]]) -> list[tuple[Offer, str]]:
+def without_needless_gpus(
+    request: Request, said: list[tuple[Offer, str]]
+) -> list[tuple[Offer, str]]:
     """Where a cloud serves a request that asks for no accelerator from a machine without one, those with one and no cheaper are dropped."""
     if request.accelerator is not None:
         return said
@@ -203,7 +250,14 @@ def without_needless_gpus(request: Request, said: list[tuple[Offer, str]]) -> li
         if reason in ("", "price") and not offer.accelerator:
             bare[offer.cloud] = min(offer.hourly, bare.get(offer.cloud, offer.hourly))
     return [
-        (o, "needless-gpu" if why in ("", "price") and o.accelerator and o.hourly >= bare.get(o.cloud, o.hourly + 1) else why)
+        (
+            o,
+            "needless-gpu"
+            if why in ("", "price")
+            and o.accelerator
+            and o.hourly >= bare.get(o.cloud, o.hourly + 1)
+            else why,
+        )
         for o, why in said
     ]
 
@@ -213,9 +267,12 @@ def with_closed_regions(chosen: list[tuple[Offer, int]], blocked: list[bool]) ->
     zones: dict[tuple[object, ...], list[bool]] = {}
     for (offer, _), is_blocked in zip(chosen, blocked, strict=True):
         if offer.zone:
-            zones.setdefault((offer.cloud, offer.region, offer.instance_type, offer.market), []).append(is_blocked)
+            zones.setdefault(
+                (offer.cloud, offer.region, offer.instance_type, offer.market), []
+            ).append(is_blocked)
     return [
-        is_blocked or (not o.zone and all(zones.get((o.cloud, o.region, o.instance_type, o.market), [False])))
+        is_blocked
+        or (not o.zone and all(zones.get((o.cloud, o.region, o.instance_type, o.market), [False])))
         for (o, _), is_blocked in zip(chosen, blocked, strict=True)
     ]
 
@@ -238,7 +295,11 @@ def live_offers(draw: st.DrawFn) -> tuple[Offer, ...]:
     return tuple(made.values())
 
 
-quantities = st.builds(Quantity, st.sampled_from([Compare.EXACTLY, Compare.AT_LEAST]), st.sampled_from([4.0, 8.0, 16.0, 32.0]))
+quantities = st.builds(
+    Quantity,
+    st.sampled_from([Compare.EXACTLY, Compare.AT_LEAST]),
+    st.sampled_from([4.0, 8.0, 16.0, 32.0]),
+)
 
 
 T = TypeVar("T")
@@ -255,10 +316,15 @@ globs = st.builds(
     st.sampled_from(["", "", "*a*"]),
 ).filter(
     lambda g: any(
-        under(Offer(c, r, z, "", "", 0, None, None, Market.SPOT, 0), g) for c in CLOUDS[:5] for r in PLACES[c] for z in PLACES[c][r]
+        under(Offer(c, r, z, "", "", 0, None, None, Market.SPOT, 0), g)
+        for c in CLOUDS[:5]
+        for r in PLACES[c]
+        for z in PLACES[c][r]
     )
 )
-rules = st.builds(PlaceRule, st.lists(globs, max_size=2).map(tuple), st.lists(globs, max_size=1).map(tuple))
+rules = st.builds(
+    PlaceRule, st.lists(globs, max_size=2).map(tuple), st.lists(globs, max_size=1).map(tuple)
+)
 
 
 @st.composite
@@ -275,25 +341,47 @@ def specs(draw: st.DrawFn) -> Spec:
                 cloud=cloud,
                 region=region,
                 zone=zone,
-                accelerator=draw(st.sampled_from([None, Accelerator("L4"), Accelerator("L4"), Accelerator("A100", 8)])),
+                accelerator=draw(
+                    st.sampled_from(
+                        [None, Accelerator("L4"), Accelerator("L4"), Accelerator("A100", 8)]
+                    )
+                ),
                 cpus=draw(seldom(quantities)),
                 memory=draw(seldom(quantities)),
                 market=draw(st.sampled_from([Market.ON_DEMAND, *Market])),
                 max_hourly=draw(seldom(st.sampled_from(PRICES))),
                 places=draw(st.lists(rules, max_size=2).map(tuple)) if not cloud else (),
-                image=draw(seldom(st.sampled_from([Image(docker="a"), Image(machine=(("us-east-1", "ami-1"),))]))),
+                image=draw(
+                    seldom(
+                        st.sampled_from(
+                            [Image(docker="a"), Image(machine=(("us-east-1", "ami-1"),))]
+                        )
+                    )
+                ),
                 disk_tier=draw(st.sampled_from(["", "", "best", "low", "high"])),
                 network_tier=draw(st.sampled_from(["", "", "", "", "standard", "best"])),
-                local_disk=draw(seldom(st.sampled_from([LocalDisk("nvme", 100), LocalDisk("nvme", 400)]))),
+                local_disk=draw(
+                    seldom(st.sampled_from([LocalDisk("nvme", 100), LocalDisk("nvme", 400)]))
+                ),
                 ports=draw(st.sampled_from([(), ((80, 80),)])),
             )
         )
     expose = Expose(everything=draw(st.sampled_from([False, False, True])))
-    nodes, prefer = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([Policy.CHEAPEST, *Policy]))
+    nodes, prefer = (
+        draw(st.sampled_from([1, 1, 2])),
+        draw(st.sampled_from([Policy.CHEAPEST, *Policy])),
+    )
     return Spec(requests=tuple(requests), num_nodes=nodes, expose=expose, prefer=prefer)
 
 
-pools = st.sampled_from([(cloud, region, zone) for cloud, regions in PLACES.items() for region, zones in regions.items() for zone in zones])
+pools = st.sampled_from(
+    [
+        (cloud, region, zone)
+        for cloud, regions in PLACES.items()
+        for region, zones in regions.items()
+        for zone in zones
+    ]
+)
 markets = st.sampled_from([m.value for m in Market])
 
 
@@ -311,7 +399,10 @@ def known_chances(draw: st.DrawFn) -> Chances:
     stock = []
     for _ in range(draw(st.integers(0, 4))):
         cloud, region, zone = draw(pools)
-        kind, market = draw(st.sampled_from(["", "", *TYPES])), draw(st.sampled_from(["", *(m.value for m in Market)]))
+        kind, market = (
+            draw(st.sampled_from(["", "", *TYPES])),
+            draw(st.sampled_from(["", *(m.value for m in Market)])),
+        )
         pool = Pool(
             draw(st.sampled_from([cloud, cloud, ""])),
             draw(st.sampled_from([region, ""])),
@@ -319,7 +410,13 @@ def known_chances(draw: st.DrawFn) -> Chances:
             kind,
             market,
         )
-        stock.append(Stock(draw(st.sampled_from([10.0, 10.0, -100.0, -400.0])), pool, draw(st.sampled_from(list(Level)))))
+        stock.append(
+            Stock(
+                draw(st.sampled_from([10.0, 10.0, -100.0, -400.0])),
+                pool,
+                draw(st.sampled_from(list(Level))),
+            )
+        )
     made = Known(seen, stock=stock, now=10.0)
     made.told = tuple(stock)
     return made
@@ -367,15 +464,35 @@ def blocks(draw: st.DrawFn) -> Block:
     )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(live=live_offers(), spec=specs(), enabled=clouds(), patterns=st.lists(blocks(), max_size=4), chances=known_chances())
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(
+    live=live_offers(),
+    spec=specs(),
+    enabled=clouds(),
+    patterns=st.lists(blocks(), max_size=4),
+    chances=known_chances(),
+)
 def test_a_plan_is_what_going_through_every_offer_gives(
-    small: Catalog, live: tuple[Offer, ...], spec: Spec, enabled: dict[str, EnabledCloud], patterns: list[Block], chances: Chances
+    small: Catalog,
+    live: tuple[Offer, ...],
+    spec: Spec,
+    enabled: dict[str, EnabledCloud],
+    patterns: list[Block],
+    chances: Chances,
 ) -> None:
     catalog = small.with_offers(live)
     now = 10.0
     named = [(r, enabled[r.cloud].capabilities) for r in spec.requests if r.cloud in enabled]
-    outright = [r for r, can in named if {"machine-image", "disk-tier", "ports"} & set(unable(r, can, spec.num_nodes, spec.expose))]
+    outright = [
+        r
+        for r, can in named
+        if {"machine-image", "disk-tier", "ports"}
+        & set(unable(r, can, spec.num_nodes, spec.expose))
+    ]
     if len(outright) == len(spec.requests):
         with pytest.raises(PlanError) as caught:
             plan(spec, catalog, enabled, blocks=patterns, now=now)
@@ -383,7 +500,9 @@ def test_a_plan_is_what_going_through_every_offer_gives(
         return
     made = plan(spec, catalog, enabled, blocks=patterns, now=now, chances=chances)
     live_blocks = [b for b in patterns if b.is_live(now)]
-    expected, dropped, blocked = reference(spec, catalog.offers(Query()), enabled, live_blocks, chances)
+    expected, dropped, blocked = reference(
+        spec, catalog.offers(Query()), enabled, live_blocks, chances
+    )
 
     assert [(c.offer, c.request.index) for c in made.candidates] == expected
     assert [c.rank for c in made.candidates] == list(range(len(expected)))
@@ -405,7 +524,9 @@ def test_a_plan_is_what_going_through_every_offer_gives(
         assert made.notes
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(live=live_offers(), spec=specs(), enabled=clouds())
 def test_no_candidate_is_above_the_cap_of_its_request(
     small: Catalog, live: tuple[Offer, ...], spec: Spec, enabled: dict[str, EnabledCloud]
@@ -415,4 +536,7 @@ def test_no_candidate_is_above_the_cap_of_its_request(
     except PlanError:
         return  # what it refuses is the other test's business
     for candidate in made.candidates:
-        assert candidate.request.max_hourly is None or candidate.offer.hourly <= candidate.request.max_hourly
+        assert (
+            candidate.request.max_hourly is None
+            or candidate.offer.hourly <= candidate.request.max_hourly
+        )

@@ -21,12 +21,18 @@ NOW = 1_800_000_000.0
 L4 = Request(accelerator=Accelerator("L4"))
 AZ1, AZ2, IRELAND = (
     Pool("aws", region, zone, "g6.xlarge", "on-demand")
-    for region, zone in (("us-east-1", "use1-az1"), ("us-east-1", "use1-az2"), ("eu-west-1", "euw1-az1"))
+    for region, zone in (
+        ("us-east-1", "use1-az1"),
+        ("us-east-1", "use1-az2"),
+        ("eu-west-1", "euw1-az1"),
+    )
 )
 BIGGER = AZ1._replace(instance_type="g6.2xlarge")
 
 
-def seen(pool: Pool, outcome: str, *, times: int = 1, seconds: float | None = None) -> list[Observation]:
+def seen(
+    pool: Pool, outcome: str, *, times: int = 1, seconds: float | None = None
+) -> list[Observation]:
     return [Observation(NOW - 60.0 * n, pool, outcome, seconds=seconds) for n in range(times)]
 
 
@@ -35,7 +41,9 @@ def chances(*observed: list[Observation], stock: tuple[Stock, ...] = ()) -> Chan
 
 
 def asked(prefer: Policy, *requests: Request) -> Spec:
-    return Spec(requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer)
+    return Spec(
+        requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer
+    )
 
 
 def zones(made: Plan) -> list[str]:
@@ -48,16 +56,28 @@ def pools(made: Plan) -> list[Pool]:
 
 def test_the_cheapest_stays_first_however_unlikely(small: Catalog, enable: Enable) -> None:
     made = plan(
-        asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, chances=chances(seen(AZ1, "capacity", times=9), seen(AZ2, "capacity"))
+        asked(Policy.CHEAPEST),
+        small,
+        enable("aws"),
+        now=NOW,
+        chances=chances(seen(AZ1, "capacity", times=9), seen(AZ2, "capacity")),
     )
-    assert [c.offer.hourly for c in made.candidates] == sorted(c.offer.hourly for c in made.candidates)
+    assert [c.offer.hourly for c in made.candidates] == sorted(
+        c.offer.hourly for c in made.candidates
+    )
     assert {pool.zone for pool in pools(made)[:2]} == {"use1-az1", "use1-az2"}
 
 
 def test_between_equal_prices_the_likelier_comes_first(small: Catalog, enable: Enable) -> None:
     without = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW)
     assert pools(without)[:2] == [AZ1, AZ2]
-    made = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, chances=chances(seen(AZ1, "capacity"), seen(AZ2, "accepted")))
+    made = plan(
+        asked(Policy.CHEAPEST),
+        small,
+        enable("aws"),
+        now=NOW,
+        chances=chances(seen(AZ1, "capacity"), seen(AZ2, "accepted")),
+    )
     assert pools(made)[:2] == [AZ2, AZ1]
     first, second = made.candidates[:2]
     assert first.success is not None
@@ -68,15 +88,27 @@ def test_between_equal_prices_the_likelier_comes_first(small: Catalog, enable: E
 
 
 def test_of_what_nothing_was_seen_no_chance_is_claimed(small: Catalog, enable: Enable) -> None:
-    made = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW, chances=chances(seen(AZ1, "accepted")))
+    made = plan(
+        asked(Policy.CHEAPEST),
+        small,
+        enable("aws"),
+        now=NOW,
+        chances=chances(seen(AZ1, "accepted")),
+    )
     told = {c.offer.instance_type: c.success for c in made.candidates}
     assert told["g6.xlarge"] is not None
     assert told["g6.2xlarge"] is None
-    assert "likely" not in next(c.why for c in made.candidates if c.offer.instance_type == "g6.2xlarge")
+    assert "likely" not in next(
+        c.why for c in made.candidates if c.offer.instance_type == "g6.2xlarge"
+    )
 
 
 def test_the_soonest_is_where_machines_are_to_be_had(small: Catalog, enable: Enable) -> None:
-    refused = chances(seen(AZ1, "capacity", times=6), seen(AZ2, "capacity", times=6), seen(IRELAND, "accepted", times=6))
+    refused = chances(
+        seen(AZ1, "capacity", times=6),
+        seen(AZ2, "capacity", times=6),
+        seen(IRELAND, "accepted", times=6),
+    )
     made = plan(asked(Policy.SOONEST), small, enable("aws"), now=NOW, chances=refused)
     assert pools(made)[0] == IRELAND
     assert pools(made)[-1] in (AZ1, AZ2)
@@ -89,18 +121,29 @@ def test_soonest_looks_at_how_long_a_cloud_takes(small: Catalog, enable: Enable)
     slow = seen(AZ1, "accepted", times=5, seconds=900.0)
     made = plan(asked(Policy.SOONEST), small, enable("aws", "gcp"), now=NOW, chances=chances(slow))
     assert made.candidates[0].offer.cloud == "gcp"
-    assert plan(asked(Policy.CHEAPEST), small, enable("aws", "gcp"), now=NOW, chances=chances(slow)).candidates[0].offer.cloud == "aws"
+    assert (
+        plan(asked(Policy.CHEAPEST), small, enable("aws", "gcp"), now=NOW, chances=chances(slow))
+        .candidates[0]
+        .offer.cloud
+        == "aws"
+    )
 
 
 def test_equally_soon_is_by_price(small: Catalog, enable: Enable) -> None:
     made = plan(asked(Policy.SOONEST), small, enable("aws", "runpod"), now=NOW)
-    assert [c.offer.hourly for c in made.candidates] == sorted(c.offer.hourly for c in made.candidates)
+    assert [c.offer.hourly for c in made.candidates] == sorted(
+        c.offer.hourly for c in made.candidates
+    )
     assert made.candidates[0].why == "soonest, ready in about 2 min 10 s"
     assert made.candidates[1].why == "ready in about 2 min 10 s, same price as the first"
 
 
 def test_balanced_weighs_the_price_against_the_chance(small: Catalog, enable: Enable) -> None:
-    scarce = chances(seen(AZ1, "capacity", times=8), seen(AZ2, "capacity", times=8), seen(BIGGER, "accepted", times=8))
+    scarce = chances(
+        seen(AZ1, "capacity", times=8),
+        seen(AZ2, "capacity", times=8),
+        seen(BIGGER, "accepted", times=8),
+    )
     made = plan(asked(Policy.BALANCED), small, enable("aws"), now=NOW, chances=scarce)
     assert pools(made)[0] == BIGGER  # $0.98 that is to be had against $0.80 that is not
     weights = [c.offer.hourly / scarce.success(Pool.of(c.offer)) for c in made.candidates]
@@ -112,16 +155,29 @@ def test_balanced_weighs_the_price_against_the_chance(small: Catalog, enable: En
 
 
 @pytest.mark.parametrize("prefer", [Policy.SOONEST, Policy.BALANCED])
-def test_what_a_cloud_says_of_its_stock_counts(small: Catalog, enable: Enable, prefer: Policy) -> None:
-    out, there = (Stock(NOW, Pool("runpod", region, "", "", ""), level) for region, level in (("US", Level.NONE), ("CZ", Level.HIGH)))
-    made = plan(asked(prefer), small, enable("runpod"), now=NOW, chances=chances(stock=(out, there)))
+def test_what_a_cloud_says_of_its_stock_counts(
+    small: Catalog, enable: Enable, prefer: Policy
+) -> None:
+    out, there = (
+        Stock(NOW, Pool("runpod", region, "", "", ""), level)
+        for region, level in (("US", Level.NONE), ("CZ", Level.HIGH))
+    )
+    made = plan(
+        asked(prefer), small, enable("runpod"), now=NOW, chances=chances(stock=(out, there))
+    )
     assert [c.offer.region for c in made.candidates] == ["CZ", "US"]
-    assert [c.offer.region for c in plan(asked(prefer), small, enable("runpod"), now=NOW).candidates] == ["US", "CZ"]
+    assert [
+        c.offer.region for c in plan(asked(prefer), small, enable("runpod"), now=NOW).candidates
+    ] == ["US", "CZ"]
 
 
 @pytest.mark.parametrize("prefer", list(Policy))
 def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Policy) -> None:
-    never = chances(seen(Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "on-demand"), "capacity", times=20))
+    never = chances(
+        seen(
+            Pool("aws", "us-east-1", "use1-az1", "p4d.24xlarge", "on-demand"), "capacity", times=20
+        )
+    )
     spec = asked(prefer, Request(accelerator=Accelerator("A100", 8)), replace(L4, tier=1))
     made = plan(spec, small, enable("aws"), now=NOW, chances=never)
     assert made.candidates[0].offer.gpus == "A100:8"
@@ -131,18 +187,24 @@ def test_tiers_come_before_any_policy(small: Catalog, enable: Enable, prefer: Po
 
 
 @pytest.mark.parametrize("prefer", list(Policy))
-def test_caps_and_blocks_hold_whatever_is_preferred(small: Catalog, enable: Enable, prefer: Policy) -> None:
+def test_caps_and_blocks_hold_whatever_is_preferred(
+    small: Catalog, enable: Enable, prefer: Policy
+) -> None:
     likely = chances(seen(BIGGER, "accepted", times=9), seen(IRELAND, "accepted", times=9))
     block = Block(cloud="aws", zone="use1-az2", expires=NOW + 60)
     spec = asked(prefer, replace(L4, max_hourly=usd("0.80")))
     made = plan(spec, small, enable("aws"), now=NOW, chances=likely, blocks=[block])
     assert zones(made) == ["use1-az1 g6.xlarge"]
-    counted = {line.rule: line.count for line in made.dropped if not line.rule.startswith("disabled:")}
+    counted = {
+        line.rule: line.count for line in made.dropped if not line.rule.startswith("disabled:")
+    }
     assert counted == {"price": 2, "blocked:unknown": 1}
 
 
 @pytest.mark.parametrize("prefer", list(Policy))
-def test_the_same_offers_are_candidates_whatever_is_preferred(small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy) -> None:
+def test_the_same_offers_are_candidates_whatever_is_preferred(
+    small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy
+) -> None:
     some = chances(seen(AZ1, "capacity"), seen(BIGGER, "accepted"))
     both = (L4, replace(L4, market=Market.SPOT))
     made = plan(asked(prefer, *both), small, everything, now=NOW, chances=some)
@@ -157,14 +219,28 @@ def test_of_one_price_the_prior_of_the_market_decides(small: Catalog, enable: En
     both = (replace(L4, market=Market.SPOT), L4)  # RunPod sells both at $0.49
     made = plan(asked(Policy.BALANCED, *both), small, enable("runpod"), now=NOW)
     assert PRIOR["on-demand"] > PRIOR["spot"]
-    assert [c.offer.market.value for c in made.candidates] == ["on-demand", "on-demand", "spot", "spot"]
+    assert [c.offer.market.value for c in made.candidates] == [
+        "on-demand",
+        "on-demand",
+        "spot",
+        "spot",
+    ]
 
 
 def test_what_decided_between_equal_prices_is_said(small: Catalog, enable: Enable) -> None:
     made = plan(asked(Policy.CHEAPEST), small, enable("runpod"), now=NOW)
-    assert [c.why for c in made.candidates] == ["cheapest", "same price as the first, US regions come first"]
+    assert [c.why for c in made.candidates] == [
+        "cheapest",
+        "same price as the first, US regions come first",
+    ]
     written = tuple(replace(L4, region=region, cloud="runpod") for region in ("CZ", "US"))
     made = plan(asked(Policy.CHEAPEST, *written), small, enable("runpod"), now=NOW)
-    assert [c.why for c in made.candidates] == ["cheapest", "same price as the first, written later"]
+    assert [c.why for c in made.candidates] == [
+        "cheapest",
+        "same price as the first, written later",
+    ]
     made = plan(asked(Policy.CHEAPEST), small, enable("aws"), now=NOW)
-    assert [c.why for c in made.candidates[:2]] == ["cheapest", "same price as the first, later by name"]
+    assert [c.why for c in made.candidates[:2]] == [
+        "cheapest",
+        "same price as the first, later by name",
+    ]

@@ -38,9 +38,16 @@ FOUR = Quantity(Compare.AT_LEAST, 4)
     ],
 )
 def test_the_default_machines_people_know(
-    shipped: Catalog, enable: Enable, cloud: str, cpus: Quantity | None, memory: Quantity | None, kinds: set[str]
+    shipped: Catalog,
+    enable: Enable,
+    cloud: str,
+    cpus: Quantity | None,
+    memory: Quantity | None,
+    kinds: set[str],
 ) -> None:
-    chosen = plan(Spec(requests=(Request(cloud=cloud, cpus=cpus, memory=memory),)), shipped, enable(cloud)).chosen
+    chosen = plan(
+        Spec(requests=(Request(cloud=cloud, cpus=cpus, memory=memory),)), shipped, enable(cloud)
+    ).chosen
     assert chosen is not None
     assert chosen.offer.instance_type in kinds
 
@@ -57,7 +64,12 @@ def test_cpus_alone_never_give_a_machine_short_of_memory(shipped: Catalog, enabl
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "cloud"), [(Accelerator("L4"), "aws"), (Accelerator("A100", 8), "primeintellect"), (Accelerator("T4"), "gcp")]
+    ("accelerator", "cloud"),
+    [
+        (Accelerator("L4"), "aws"),
+        (Accelerator("A100", 8), "primeintellect"),
+        (Accelerator("T4"), "gcp"),
+    ],
 )
 def test_exhausting_the_cheapest_type_leaves_the_cloud_s_other_types(
     shipped: Catalog, enable: Enable, accelerator: Accelerator, cloud: str
@@ -67,23 +79,34 @@ def test_exhausting_the_cheapest_type_leaves_the_cloud_s_other_types(
     if chosen is None:
         pytest.fail(f"{cloud} sells no {accelerator} in the shipped prices")
     first = chosen.offer.instance_type
-    made = plan(spec, shipped, enable(cloud), blocks=[Block(cloud=cloud, instance_type=first, expires=9.0)])
+    made = plan(
+        spec, shipped, enable(cloud), blocks=[Block(cloud=cloud, instance_type=first, expires=9.0)]
+    )
     assert made.chosen is not None
     assert made.chosen.offer.cloud == cloud
     assert first not in {c.offer.instance_type for c in made.candidates}
 
 
 def test_a_fraction_of_a_gpu_finds_the_size_that_is_sold(shipped: Catalog, enable: Enable) -> None:
-    made = plan(Spec(requests=(Request(accelerator=Accelerator("A10", 0.33)),)), shipped, enable("azure"))
+    made = plan(
+        Spec(requests=(Request(accelerator=Accelerator("A10", 0.33)),)), shipped, enable("azure")
+    )
     assert made.chosen is not None
     assert abs(made.chosen.offer.accelerator_count - 0.333) < 0.001
 
 
-def test_a_warm_plan_of_ten_thousand_candidates_costs_milliseconds(shipped: Catalog, enable: Enable) -> None:
+def test_a_warm_plan_of_ten_thousand_candidates_costs_milliseconds(
+    shipped: Catalog, enable: Enable
+) -> None:
     spec = Spec(requests=(Request(cpus=FOUR),))
     enabled = enable(*shipped.clouds())
     made = plan(spec, shipped, enabled)
-    blocks = [Block(cloud=c.offer.cloud, zone=c.offer.zone, instance_type=c.offer.instance_type, expires=9.0) for c in made.candidates[:50]]
+    blocks = [
+        Block(
+            cloud=c.offer.cloud, zone=c.offer.zone, instance_type=c.offer.instance_type, expires=9.0
+        )
+        for c in made.candidates[:50]
+    ]
     took = []
     for _ in range(7):
         start = time.perf_counter()

@@ -23,10 +23,14 @@ L4, A100 = Request(accelerator=Accelerator("L4")), Request(accelerator=Accelerat
 
 
 def spec_of(*requests: Request, prefer: Policy = Policy.CHEAPEST) -> Spec:
-    return Spec(requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer)
+    return Spec(
+        requests=tuple(replace(r, index=i) for i, r in enumerate(requests or (L4,))), prefer=prefer
+    )
 
 
-def planned(spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], stock: Iterable[Stock] = ()) -> Plan:
+def planned(
+    spec: Spec, catalog: Catalog, enabled: dict[str, EnabledCloud], stock: Iterable[Stock] = ()
+) -> Plan:
     return plan(spec, catalog, enabled, now=NOW, chances=Chances(stock=stock, now=NOW))
 
 
@@ -38,21 +42,30 @@ def told(made: Plan, level: Level, *ranks: int, at: float = NOW) -> list[Stock]:
     return [Stock(at, Pool.of(made.candidates[rank].offer), level) for rank in ranks]
 
 
-def test_what_is_sold_out_comes_last_and_stays_in_the_plan(small: Catalog, everything: dict[str, EnabledCloud]) -> None:
+def test_what_is_sold_out_comes_last_and_stays_in_the_plan(
+    small: Catalog, everything: dict[str, EnabledCloud]
+) -> None:
     before = planned(spec_of(), small, everything)
     after = planned(spec_of(), small, everything, told(before, Level.NONE, 0, 1))
     assert keys(after) == keys(before)[2:] + keys(before)[:2]
     assert [c.is_sold_out for c in after.candidates][-3:] == [False, True, True]
     assert after.candidates[-1].stock == Stock(NOW, Pool.of(before.candidates[1].offer), Level.NONE)
-    assert f"2 of {len(keys(before))} places are out of stock by their cloud's own word: tried last" in after.notes
+    assert (
+        f"2 of {len(keys(before))} places are out of stock by their cloud's own word: tried last"
+        in after.notes
+    )
     assert after.dropped == before.dropped
     assert after.dearest is not None
     assert before.dearest is not None
-    assert after.dearest.offer == before.dearest.offer, "what Launch agrees to does not depend on stock"
+    assert after.dearest.offer == before.dearest.offer, (
+        "what Launch agrees to does not depend on stock"
+    )
 
 
 @pytest.mark.parametrize("prefer", list(Policy))
-def test_sold_out_comes_after_every_tier_and_policy(small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy) -> None:
+def test_sold_out_comes_after_every_tier_and_policy(
+    small: Catalog, everything: dict[str, EnabledCloud], prefer: Policy
+) -> None:
     spec = spec_of(A100, replace(L4, tier=1), prefer=prefer)
     before = planned(spec, small, everything)
     firsts = [c.rank for c in before.candidates if c.request.tier == 0]
@@ -63,18 +76,26 @@ def test_sold_out_comes_after_every_tier_and_policy(small: Catalog, everything: 
     assert after.chosen.why.startswith("2nd choice")
 
 
-def test_tiers_hold_among_what_is_sold_out(small: Catalog, everything: dict[str, EnabledCloud]) -> None:
+def test_tiers_hold_among_what_is_sold_out(
+    small: Catalog, everything: dict[str, EnabledCloud]
+) -> None:
     spec = spec_of(A100, replace(L4, tier=1))
     before = planned(spec, small, everything)
     after = planned(spec, small, everything, told(before, Level.NONE, *range(len(keys(before)))))
     assert keys(after) == keys(before)
     assert after.chosen is not None
-    assert any(note.startswith(f"all {len(keys(before))} places are out of stock") for note in after.notes)
+    assert any(
+        note.startswith(f"all {len(keys(before))} places are out of stock") for note in after.notes
+    )
 
 
-def test_little_stock_gives_way_to_prices_within_a_quarter(catalog_of: Callable[..., Catalog], enable: Enable) -> None:
+def test_little_stock_gives_way_to_prices_within_a_quarter(
+    catalog_of: Callable[..., Catalog], enable: Enable
+) -> None:
     kinds = [("a", 1.00), ("b", 1.20), ("c", 1.25), ("d", 1.26)]
-    catalog = catalog_of({"runpod": [(name, "L4", 1, 8, 45, price, "", "US", f"US-{name}") for name, price in kinds]})
+    catalog = catalog_of(
+        {"runpod": [(name, "L4", 1, 8, 45, price, "", "US", f"US-{name}") for name, price in kinds]}
+    )
     enabled = enable("runpod")
     before = planned(spec_of(), catalog, enabled)
     assert [c.offer.instance_type for c in before.candidates] == ["a", "b", "c", "d"]
@@ -93,7 +114,9 @@ def test_what_was_said_more_than_five_minutes_ago_moves_nothing_by_price(
     small: Catalog, everything: dict[str, EnabledCloud], level: Level
 ) -> None:
     before = planned(spec_of(), small, everything)
-    cheapest = [c.rank for c in before.candidates if c.offer.hourly == before.candidates[0].offer.hourly]
+    cheapest = [
+        c.rank for c in before.candidates if c.offer.hourly == before.candidates[0].offer.hourly
+    ]
     after = planned(spec_of(), small, everything, told(before, level, *cheapest, at=NOW - 301))
     assert sorted(keys(after)[: len(cheapest)]) == sorted(keys(before)[: len(cheapest)])
     assert not any(c.stock for c in after.candidates)
@@ -102,15 +125,25 @@ def test_what_was_said_more_than_five_minutes_ago_moves_nothing_by_price(
 levels = st.sampled_from([None, None, *Level])
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data(), st.sampled_from(Policy), st.integers(0, 2))
 def test_the_order_is_the_rule_applied_to_each(
-    small: Catalog, everything: dict[str, EnabledCloud], data: st.DataObject, prefer: Policy, tier: int
+    small: Catalog,
+    everything: dict[str, EnabledCloud],
+    data: st.DataObject,
+    prefer: Policy,
+    tier: int,
 ) -> None:
     spec = spec_of(L4, replace(A100, tier=tier), prefer=prefer)
     before = planned(spec, small, everything)
     said = {c.offer.key: data.draw(levels) for c in before.candidates}
-    stock = [Stock(NOW, Pool.of(c.offer), level) for c in before.candidates if (level := said[c.offer.key]) is not None]
+    stock = [
+        Stock(NOW, Pool.of(c.offer), level)
+        for c in before.candidates
+        if (level := said[c.offer.key]) is not None
+    ]
     after = planned(spec, small, everything, stock)
     assert sorted(keys(after)) == sorted(keys(before)), "stock takes nothing out and adds nothing"
     chances = Chances(stock=stock, now=NOW)
@@ -144,7 +177,9 @@ def creates_until(made: Plan, there: Pool) -> int:
 
 @pytest.mark.parametrize("written", list(WRITTEN))
 @pytest.mark.parametrize("region", PLACES)
-def test_the_reference_s_own_example_takes_one_create(shipped: Catalog, enable: Enable, written: str, region: str) -> None:
+def test_the_reference_s_own_example_takes_one_create(
+    shipped: Catalog, enable: Enable, written: str, region: str
+) -> None:
     spec = parse(f"resources:\n  cloud: runpod\n  accelerators: L40S:1\n  {WRITTEN[written]}\n")
     before = planned(spec, shipped, enable("runpod"))
     pools = [Pool.of(c.offer) for c in before.candidates]
@@ -159,24 +194,39 @@ def test_the_reference_s_own_example_takes_one_create(shipped: Catalog, enable: 
 def test_clouds_that_are_not_set_up_have_their_cheapest_row(small: Catalog, enable: Enable) -> None:
     made = plan(spec_of(), small, enable("gcp"), disabled={"aws": "no credentials"}, now=NOW)
     assert {c.offer.cloud for c in made.candidates} == {"gcp"}
-    assert {(u.offer.cloud, u.reason) for u in made.unusable} == {("aws", "no credentials"), ("runpod", "no adapter yet")}
+    assert {(u.offer.cloud, u.reason) for u in made.unusable} == {
+        ("aws", "no credentials"),
+        ("runpod", "no adapter yet"),
+    }
     aws = next(u for u in made.unusable if u.offer.cloud == "aws")
-    assert aws.offer.hourly == min(c.offer.hourly for c in plan(spec_of(), small, enable("aws"), now=NOW).candidates)
+    assert aws.offer.hourly == min(
+        c.offer.hourly for c in plan(spec_of(), small, enable("aws"), now=NOW).candidates
+    )
     assert [u.offer.hourly for u in made.unusable] == sorted(u.offer.hourly for u in made.unusable)
     capped = plan(spec_of(replace(L4, max_hourly=500_000)), small, enable("gcp"), now=NOW)
     assert [u.offer.cloud for u in capped.unusable] == ["runpod"]
     assert plan(spec_of(replace(L4, cloud="gcp")), small, enable("gcp"), now=NOW).unusable == ()
 
 
-def test_a_spec_of_clouds_that_cannot_be_used_says_which_and_why(small: Catalog, enable: Enable) -> None:
-    made = plan(spec_of(replace(L4, cloud="aws"), replace(L4, cloud="gcp")), small, enable(), disabled={"aws": "no key"}, now=NOW)
+def test_a_spec_of_clouds_that_cannot_be_used_says_which_and_why(
+    small: Catalog, enable: Enable
+) -> None:
+    made = plan(
+        spec_of(replace(L4, cloud="aws"), replace(L4, cloud="gcp")),
+        small,
+        enable(),
+        disabled={"aws": "no key"},
+        now=NOW,
+    )
     said = " ".join(made.notes)
     assert made.chosen is None
     assert "aws is not set up: no key" in said
     assert "gcp is not set up: no adapter yet" in said
 
 
-def test_so_many_of_each_cloud_and_of_some(small: Catalog, everything: dict[str, EnabledCloud]) -> None:
+def test_so_many_of_each_cloud_and_of_some(
+    small: Catalog, everything: dict[str, EnabledCloud]
+) -> None:
     made = planned(spec_of(), small, everything)
     two = best_by_cloud(made, 2)
     assert [c.rank for c in two] == sorted(c.rank for c in two)

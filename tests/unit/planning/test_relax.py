@@ -30,11 +30,22 @@ def text_of(task: Mapping[str, Any]) -> str:
 
 
 def task_of(resources: Mapping[str, Any] | str, **top: Any) -> dict[str, Any]:
-    return {"resources": yaml.safe_load(resources) if isinstance(resources, str) else dict(resources), **top}
+    return {
+        "resources": yaml.safe_load(resources) if isinstance(resources, str) else dict(resources),
+        **top,
+    }
 
 
-def relaxed(catalog: Catalog, resources: Mapping[str, Any] | str, *, clouds: Iterable[str] = FIVE, **top: Any) -> tuple[Relaxation, ...]:
-    return relax(parse(text_of(task_of(resources, **top))), catalog, skypilot_clouds(clouds), now=NOW)
+def relaxed(
+    catalog: Catalog,
+    resources: Mapping[str, Any] | str,
+    *,
+    clouds: Iterable[str] = FIVE,
+    **top: Any,
+) -> tuple[Relaxation, ...]:
+    return relax(
+        parse(text_of(task_of(resources, **top))), catalog, skypilot_clouds(clouds), now=NOW
+    )
 
 
 def of_field(found: Iterable[Relaxation], field: str) -> dict[str, tuple[int, int, int | None]]:
@@ -66,14 +77,22 @@ def of_field(found: Iterable[Relaxation], field: str) -> dict[str, tuple[int, in
         ("{instance_type: r6i.xlarge}", "instance_type", {"cpus: 4+, memory: 32+ instead of instance_type": (5, 7, 380_000)}),
     ],
 )  # fmt: skip
-def test_every_kind_of_constraint(small: Catalog, resources: str, field: str, expected: dict[str, tuple[int, int, int | None]]) -> None:
+def test_every_kind_of_constraint(
+    small: Catalog, resources: str, field: str, expected: dict[str, tuple[int, int, int | None]]
+) -> None:
     found = of_field(relaxed(small, resources), field)
     assert {change: told for change, told in found.items() if change in expected} == expected, found
 
 
 def test_nodes(small: Catalog) -> None:
     [one] = [r for r in relaxed(small, "{accelerators: L4}", num_nodes=2) if r.field == "num_nodes"]
-    assert (one.change, one.places, one.offers, one.hourly, one.is_yaml) == ("num_nodes: 1", 2, 2, 490_000, True)
+    assert (one.change, one.places, one.offers, one.hourly, one.is_yaml) == (
+        "num_nodes: 1",
+        2,
+        2,
+        490_000,
+        True,
+    )
 
 
 def test_ports_that_are_opened_to_the_internet(small: Catalog) -> None:
@@ -87,11 +106,23 @@ def test_blocks_say_when_they_end(small: Catalog) -> None:
     spec, enabled = parse("resources: {accelerators: L4}"), skypilot_clouds(["aws"])
     zone = Block(cloud="aws", zone="use1-az1", cause=Cause.CAPACITY, expires=NOW + 180)
     [one] = [r for r in relax(spec, small, enabled, blocks=[zone], now=NOW) if r.field == "blocks"]
-    assert one.words() == "waiting 3 min for the block to end opens 1 more place (2 offers), from $0.80/h"
+    assert (
+        one.words()
+        == "waiting 3 min for the block to end opens 1 more place (2 offers), from $0.80/h"
+    )
     all_of_it = Block(cloud="aws", cause=Cause.QUOTA, expires=NOW + 3600)
-    [both] = [r for r in relax(spec, small, enabled, blocks=[zone, all_of_it], now=NOW) if r.field == "blocks"]
-    assert both.words() == "waiting for the blocks to end, 3 min to 1 h from now opens 3 more places (4 offers), from $0.80/h"
-    assert not [r for r in relax(spec, small, enabled, blocks=[zone], now=NOW + 180) if r.field == "blocks"]
+    [both] = [
+        r
+        for r in relax(spec, small, enabled, blocks=[zone, all_of_it], now=NOW)
+        if r.field == "blocks"
+    ]
+    assert (
+        both.words()
+        == "waiting for the blocks to end, 3 min to 1 h from now opens 3 more places (4 offers), from $0.80/h"
+    )
+    assert not [
+        r for r in relax(spec, small, enabled, blocks=[zone], now=NOW + 180) if r.field == "blocks"
+    ]
 
 
 def test_a_cloud_that_could_be_set_up(small: Catalog) -> None:
@@ -104,21 +135,32 @@ def test_a_cloud_that_could_be_set_up(small: Catalog) -> None:
 
 
 def test_the_cap_is_raised_to_the_next_cent(catalog_of: Callable[..., Catalog]) -> None:
-    rows = [(f"g{n}", "L4", 1, 4, 16, price, "", "us-east-1", "use1-az1") for n, price in enumerate((0.8001, 0.804, 0.81, 0.9))]
+    rows = [
+        (f"g{n}", "L4", 1, 4, 16, price, "", "us-east-1", "use1-az1")
+        for n, price in enumerate((0.8001, 0.804, 0.81, 0.9))
+    ]
     catalog = catalog_of({"aws": rows})
-    found = of_field(relaxed(catalog, "{accelerators: L4, max_price: 0.5}", clouds=["aws"]), "max_price")
+    found = of_field(
+        relaxed(catalog, "{accelerators: L4, max_price: 0.5}", clouds=["aws"]), "max_price"
+    )
     assert found == {"max_price: 0.81": (1, 3, 800_100), "no cap on the price": (1, 4, 800_100)}
 
 
 def test_different_caps_have_no_common_one(small: Catalog) -> None:
-    found = relaxed(small, "{any_of: [{accelerators: L4, infra: aws, max_price: 0.5}, {accelerators: L4, infra: gcp, max_price: 0.6}]}")
+    found = relaxed(
+        small,
+        "{any_of: [{accelerators: L4, infra: aws, max_price: 0.5}, {accelerators: L4, infra: gcp, max_price: 0.6}]}",
+    )
     assert list(of_field(found, "max_price")) == ["no cap on the price"]
 
 
 def test_both_names_of_a_cap_are_raised_together(small: Catalog) -> None:
     found = relaxed(small, "{accelerators: L4, infra: aws, max_price: 0.5, max_hourly_cost: 0.6}")
     raised = next(r for r in found if r.field == "max_price" and r.places == 2)
-    assert (raised.change, raised.is_yaml) == ("raising max_price and max_hourly_cost to 0.80", False)
+    assert (raised.change, raised.is_yaml) == (
+        "raising max_price and max_hourly_cost to 0.80",
+        False,
+    )
 
 
 def test_several_alternatives_are_changed_together(small: Catalog) -> None:
@@ -127,7 +169,9 @@ def test_several_alternatives_are_changed_together(small: Catalog) -> None:
     assert set(of_field(found, "cpus")) == {"a + behind each exact cpus", "leaving out cpus"}
     assert not next(r for r in found if r.field == "cpus" and r.change.startswith("a +")).is_yaml
     assert set(of_field(found, "region")) == {"leaving out region"}
-    gpus = of_field(relaxed(small, "{accelerators: {L4: 1, A100: 8}, infra: runpod}"), "accelerators")
+    gpus = of_field(
+        relaxed(small, "{accelerators: {L4: 1, A100: 8}, infra: runpod}"), "accelerators"
+    )
     assert all(not change.startswith("accelerators: L4:") for change in gpus)
 
 
@@ -206,16 +250,26 @@ def tasks(draw: st.DrawFn) -> dict[str, Any]:
     if "infra" in resources:
         resources.pop("region", None)
     if not str(resources.get("infra", "aws")).startswith("aws"):
-        resources.pop("local_disk", None)  # refused by the parser where only clouds without one are named
+        resources.pop(
+            "local_disk", None
+        )  # refused by the parser where only clouds without one are named
     if "instance_type" in resources:
-        resources = {name: value for name, value in resources.items() if name not in ("cpus", "memory")}
+        resources = {
+            name: value for name, value in resources.items() if name not in ("cpus", "memory")
+        }
     nodes = draw(st.sampled_from([1, 1, 2]))
     return {"resources": resources} if nodes == 1 else {"resources": resources, "num_nodes": nodes}
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(
+    max_examples=120,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(task=tasks(), clouds=st.sets(st.sampled_from(FIVE), min_size=1))
-def test_a_relaxation_opens_what_the_changed_spec_opens(small: Catalog, task: dict[str, Any], clouds: set[str]) -> None:
+def test_a_relaxation_opens_what_the_changed_spec_opens(
+    small: Catalog, task: dict[str, Any], clouds: set[str]
+) -> None:
     enabled = skypilot_clouds(sorted(clouds))
     spec = parse(text_of(task))
     try:
@@ -231,7 +285,9 @@ def test_a_relaxation_opens_what_the_changed_spec_opens(small: Catalog, task: di
         assert re.search(r"opens (nothing more|\d+ more)", relaxation.words())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(task=tasks())
 def test_relaxing_changes_nothing_it_is_given(small: Catalog, task: dict[str, Any]) -> None:
     enabled = skypilot_clouds(FIVE)

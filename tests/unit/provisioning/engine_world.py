@@ -75,7 +75,9 @@ class EngineWorld:
     def fault(self, **entry: Any) -> str:
         """A fault as the market file has it."""
         entry.setdefault("message", f"fault {next(self._numbers)}")
-        return "[[faults]]\n" + "".join(f'{k} = "{v}"\n' if isinstance(v, str) else f"{k} = {v}\n" for k, v in entry.items())
+        return "[[faults]]\n" + "".join(
+            f'{k} = "{v}"\n' if isinstance(v, str) else f"{k} = {v}\n" for k, v in entry.items()
+        )
 
     def alive(self) -> list[dict[str, Any]]:
         """The machines that are not gone, as the daemon says."""
@@ -88,20 +90,36 @@ class EngineWorld:
     def engine(self, kind: Callable[[Path], LocalCloud] = LocalCloud, **changes: Any) -> Engine:
         """Another kernel's engine on the same home and cloud; `kind` makes its adapter, `changes` replace capabilities."""
         cloud = kind(self.folder)
-        cloud.capabilities = replace(CAPABILITIES, **({"settle": 0.3, "submit_seconds": 30.0} | changes))
+        cloud.capabilities = replace(
+            CAPABILITIES, **({"settle": 0.3, "submit_seconds": 30.0} | changes)
+        )
         made = Engine(self.home, clouds=lambda _: cloud, lease_seconds=LEASE_SECONDS)
         self.engines.append(made)
         return made
 
-    def plan(self, engine: Engine, text: str = "", *, nodes: int = 1, max_hourly: int | None = None) -> tuple[Spec, Plan]:
+    def plan(
+        self, engine: Engine, text: str = "", *, nodes: int = 1, max_hourly: int | None = None
+    ) -> tuple[Spec, Plan]:
         """A plan over the zones in the order of their names."""
-        spec = parse(f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {nodes}\n{text}")
+        spec = parse(
+            f"resources: {{cloud: local, instance_type: small}}\nnum_nodes: {nodes}\n{text}"
+        )
         request = replace(spec.requests[0], max_hourly=max_hourly)
         offers = sorted(engine.cloud("local").adapter.offers() or (), key=lambda offer: offer.zone)
-        candidates = [Candidate(offer, request, rank, nodes, "test") for rank, offer in enumerate(offers)]
+        candidates = [
+            Candidate(offer, request, rank, nodes, "test") for rank, offer in enumerate(offers)
+        ]
         return spec, Plan(spec, candidates, dearest=max(candidates, key=lambda c: c.hourly))
 
-    def prepare(self, engine: Engine, name: str = "dev", *, race: int = 1, hedge: float = 0.0, **planned: Any) -> RunDriver:
+    def prepare(
+        self,
+        engine: Engine,
+        name: str = "dev",
+        *,
+        race: int = 1,
+        hedge: float = 0.0,
+        **planned: Any,
+    ) -> RunDriver:
         """A run that waits for its launch."""
         spec, plan = self.plan(engine, **planned)
         return engine.prepare_run(name, spec, plan, race=race, hedge=hedge)
@@ -130,7 +148,10 @@ class EngineWorld:
         engine.thread.stop()
         ledger = engine.ledger
         with ledger.store.transaction() as db:
-            db.execute("UPDATE runs SET lease_expires = ? WHERE lease_holder = ?", (ledger.clock.now(), ledger.holder))
+            db.execute(
+                "UPDATE runs SET lease_expires = ? WHERE lease_holder = ?",
+                (ledger.clock.now(), ledger.holder),
+            )
         ledger.close()
 
     @staticmethod
@@ -150,4 +171,6 @@ class EngineWorld:
         with contextlib.suppress(OSError):
             pid = client.call("describe", timeout=WAIT_SECONDS, start=False)["pid"]
             client.call("end_all", timeout=WAIT_SECONDS, start=False)
-            os.kill(pid, signal.SIGKILL)  # nothing runs any more, and its orderly end takes a second
+            os.kill(
+                pid, signal.SIGKILL
+            )  # nothing runs any more, and its orderly end takes a second

@@ -181,14 +181,19 @@ class World:
                 self.wake = at
 
     def _work(self, token: str, task: str) -> None:
-        assert self.deeds[token].task == "", f"{token} is at {self.deeds[token].task} and was given {task} too"
+        assert self.deeds[token].task == "", (
+            f"{token} is at {self.deeds[token].task} and was given {task} too"
+        )
         self.deeds[token].task = task
 
     def _outdate(self, token: str) -> None:
         """What a task posted just before it was abandoned still arrives."""
         task = self.deeds[token].task
         if task in ("booting", "ssh", "agent", "health"):
-            self.late += [PhaseDone(token, AttemptState(task)), PhaseFailed(token, Failure(Cause.TIMEOUT, "late"))]
+            self.late += [
+                PhaseDone(token, AttemptState(task)),
+                PhaseFailed(token, Failure(Cause.TIMEOUT, "late")),
+            ]
         elif task == "follow":
             self.late += [
                 Partial(token, self.deeds[token].ever, HELD),
@@ -201,7 +206,9 @@ class World:
         assert not self.cancelled
         assert self.winner is None
         unknown = [a for a in self.machine.attempts.values() if a.state is AttemptState.UNKNOWN]
-        assert self.machine.race > 1 or not unknown, "nothing else starts while an outcome is unknown"
+        assert self.machine.race > 1 or not unknown, (
+            "nothing else starts while an outcome is unknown"
+        )
         if action.again:
             deed = self.deeds[action.token]
             assert deed.task == ""
@@ -214,25 +221,36 @@ class World:
         assert not self.resting, "nothing is tried between two passes"
         assert self.passes == 1 or now < EPOCH + self.wait, "nothing begins once the wait is over"
         self._joins_by_the_rule(action)
-        assert not any(b.is_live(now) and b.matches(action.candidate) for b in self.blocks), "a blocked candidate was tried"
+        assert not any(b.is_live(now) and b.matches(action.candidate) for b in self.blocks), (
+            "a blocked candidate was tried"
+        )
         assert action.candidate not in self.tried, "a candidate is tried once"
         self.tried.append(action.candidate)
         assert 0 <= action.slot < self.machine.race
         for token, deed in self.deeds.items():
             busy = deed.is_on_the_bill or deed.task != ""
-            assert not (busy and deed.slot == action.slot), f"slot {action.slot} still belongs to {token}"
-            assert not busy or deed.candidate.request.tier == action.candidate.request.tier, "a race stays within one tier"
+            assert not (busy and deed.slot == action.slot), (
+                f"slot {action.slot} still belongs to {token}"
+            )
+            assert not busy or deed.candidate.request.tier == action.candidate.request.tier, (
+                "a race stays within one tier"
+            )
         self.deeds[action.token] = Deed(action.candidate, action.slot)
 
     def _joins_by_the_rule(self, action: Submit) -> None:
         """A further place is tried only beside what is overdue, and never more than the race is wide."""
-        others = [a for a in self.machine.attempts.values() if a.token != action.token and not a.is_over]
+        others = [
+            a for a in self.machine.attempts.values() if a.token != action.token and not a.is_over
+        ]
         assert len(others) < self.machine.race
         hopeful = [a for a in others if a.state is not AttemptState.ENDING]
         overdue = [
             a
             for a in hopeful
-            if (self.eager or a.state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN))
+            if (
+                self.eager
+                or a.state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.UNKNOWN)
+            )
             and self.time >= a.begun + self.hedge
         ]
         assert len(hopeful) <= len(overdue), "it joined what was neither overdue nor failed"
@@ -241,7 +259,9 @@ class World:
         self.ready += 1
         assert self.ready == 1, "two clusters kept"
         assert not self.cancelled
-        assert len(self.deeds[token].alive) == self.deeds[token].candidate.count, "a gang is all or nothing"
+        assert len(self.deeds[token].alive) == self.deeds[token].candidate.count, (
+            "a gang is all or nothing"
+        )
         self.winner = token
         for attempt in self.machine.attempts.values():
             assert attempt.token == token or attempt.state not in MADE, "a loser goes on"
@@ -252,7 +272,13 @@ class World:
         for token, deed in self.deeds.items():
             assert token == self.winner or not deed.is_on_the_bill, f"{token} is left on the bill"
             assert deed.task == "", f"{token} is still at {deed.task}"
-        expected = RunState.READY if self.winner else RunState.CANCELLED if self.cancelled else RunState.FAILED
+        expected = (
+            RunState.READY
+            if self.winner
+            else RunState.CANCELLED
+            if self.cancelled
+            else RunState.FAILED
+        )
         assert action.state is expected
 
     def check(self) -> None:
@@ -260,9 +286,13 @@ class World:
         assert self.machine.winner == self.winner
         for token, attempt in self.machine.attempts.items():
             if attempt.is_over and token in self.deeds:
-                assert not self.deeds[token].is_on_the_bill, f"{token} counts as {attempt.state} and is on the bill"
+                assert not self.deeds[token].is_on_the_bill, (
+                    f"{token} counts as {attempt.state} and is on the bill"
+                )
         if not self.machine.finished and (self.machine._started or self.restored):
-            assert self.busy() or self.wake is not None, "nothing is under way and nothing will wake the run"
+            assert self.busy() or self.wake is not None, (
+                "nothing is under way and nothing will wake the run"
+            )
 
     def busy(self) -> list[str]:
         """Tokens for which the run is waiting for an answer."""
@@ -297,8 +327,16 @@ class World:
     def refuse(self, token: str, failure: Failure) -> None:
         """The cloud says no, at once or when it decides."""
         deed = self.deeds[token]
-        task, deed.task, deed.intended, deed.decided, deed.accepted = deed.task, "", True, True, False
-        self.tell(SubmitFailed(token, failure) if task == "submit" else Polled(token, Refused(failure)))
+        task, deed.task, deed.intended, deed.decided, deed.accepted = (
+            deed.task,
+            "",
+            True,
+            True,
+            False,
+        )
+        self.tell(
+            SubmitFailed(token, failure) if task == "submit" else Polled(token, Refused(failure))
+        )
 
     def take_note(self, token: str) -> None:
         """The cloud took note of a create."""
@@ -357,7 +395,15 @@ class World:
                 if state is AttemptState.SENT and attempt.retry_at is not None:
                     state = AttemptState.INTENT
                 rows.append(
-                    Attempt(token, attempt.candidate, attempt.number, attempt.slot, state, failure=attempt.failure, ids=attempt.ids)
+                    Attempt(
+                        token,
+                        attempt.candidate,
+                        attempt.number,
+                        attempt.slot,
+                        state,
+                        failure=attempt.failure,
+                        ids=attempt.ids,
+                    )
                 )
         has_cluster = self.winner is not None
         self.cancelled = self.cancelled or has_cluster
@@ -372,7 +418,11 @@ class World:
             may_start=False,
             hedging=Hedging(self.machine.race),
         )
-        self.do(self.machine.restore(rows, cancelled=self.cancelled, now=EPOCH + self.time, elapsed=self.time))
+        self.do(
+            self.machine.restore(
+                rows, cancelled=self.cancelled, now=EPOCH + self.time, elapsed=self.time
+            )
+        )
 
     def play_out(self) -> None:
         """Fair answers from now on: every question is answered and time passes. The run must end."""

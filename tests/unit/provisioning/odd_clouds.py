@@ -12,7 +12,14 @@ from pathlib import Path
 
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.failures import CloudError, Failure
-from nbprov.model.launches import CheckResult, Instance, InstanceState, Launch, Operation, SideObject
+from nbprov.model.launches import (
+    CheckResult,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    SideObject,
+)
 
 
 class CloudWithSides(LocalCloud):
@@ -45,12 +52,21 @@ class CloudWithSides(LocalCloud):
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
         if self.not_listed is not None:
             raise CloudError(self.not_listed)
-        return [] if self.account else [thing for whose, thing in self.objects.values() if whose == owner]
+        return (
+            []
+            if self.account
+            else [thing for whose, thing in self.objects.values() if whose == owner]
+        )
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
         if self.refusal is not None:
             raise CloudError(self.refusal)
-        alive = {i.token for owner, _ in self.objects.values() for i in self.list(owner) if i.state is not InstanceState.GONE}
+        alive = {
+            i.token
+            for owner, _ in self.objects.values()
+            for i in self.list(owner)
+            if i.state is not InstanceState.GONE
+        }
         in_use = [thing for thing in objects if thing.id in self.held or thing.token in alive]
         for thing in objects:
             if thing not in in_use and self.objects.pop(thing.id, None) is not None:

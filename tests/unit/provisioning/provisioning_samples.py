@@ -35,9 +35,23 @@ def candidate(
 ) -> Candidate:
     """One candidate; what is not named is ordinary."""
     offer = Offer(
-        cloud, region, zone, kind, "A100", 1.0, 12.0, 85.0, market, hourly, quota_family=family, source="test", as_of="2026-11-01"
+        cloud,
+        region,
+        zone,
+        kind,
+        "A100",
+        1.0,
+        12.0,
+        85.0,
+        market,
+        hourly,
+        quota_family=family,
+        source="test",
+        as_of="2026-11-01",
     )
-    return Candidate(offer, Request(tier=tier, market=market, max_hourly=max_hourly), rank, count, account)
+    return Candidate(
+        offer, Request(tier=tier, market=market, max_hourly=max_hourly), rank, count, account
+    )
 
 
 def zones(*names: str) -> list[Candidate]:
@@ -51,7 +65,13 @@ def tokens() -> Callable[[], str]:
     return lambda: f"{next(numbers):032x}"
 
 
-def launch(token: str, wanted: Candidate, run_id: str = "run-1", owner: str = "owner", answer_by: float = 1_800_000_030.0) -> Launch:
+def launch(
+    token: str,
+    wanted: Candidate,
+    run_id: str = "run-1",
+    owner: str = "owner",
+    answer_by: float = 1_800_000_030.0,
+) -> Launch:
     """A launch whose fills hold a key, as those that are sent do."""
     return Launch(
         token=token,
@@ -69,7 +89,13 @@ def launch(token: str, wanted: Candidate, run_id: str = "run-1", owner: str = "o
     )
 
 
-def launch_row(token: str, wanted: Candidate, number: int = 1, run_id: str = "run-1", now: float = 1_800_000_000.0) -> LaunchRow:
+def launch_row(
+    token: str,
+    wanted: Candidate,
+    number: int = 1,
+    run_id: str = "run-1",
+    now: float = 1_800_000_000.0,
+) -> LaunchRow:
     """A row as it is when its intent is committed."""
     return LaunchRow(
         token=token,
@@ -90,6 +116,24 @@ def launch_row(token: str, wanted: Candidate, number: int = 1, run_id: str = "ru
     )
 
 
-def instance(token: str, id: str = "i-1", state: InstanceState = InstanceState.RUNNING, *, node: int = 0, cloud: str = "aws") -> Instance:
+def instance(
+    token: str,
+    id: str = "i-1",
+    state: InstanceState = InstanceState.RUNNING,
+    *,
+    node: int = 0,
+    cloud: str = "aws",
+) -> Instance:
     """A machine as its cloud lists it."""
-    return Instance(cloud, id, token, "owner", Place(cloud, "east", "east-a"), "gpu-1", state, "127.0.0.1", 22, node=node)
+    return Instance(
+        cloud,
+        id,
+        token,
+        "owner",
+        Place(cloud, "east", "east-a"),
+        "gpu-1",
+        state,
+        "127.0.0.1",
+        22,
+        node=node,
+    )

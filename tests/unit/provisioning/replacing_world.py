@@ -14,7 +14,15 @@ import provisioning_samples as samples
 from nbprov.clouds.base import Capabilities
 from nbprov.model.clusters import ClusterState, RunState
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, Operation, Pending, PollResult
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+)
 from nbprov.model.places import Place
 from nbprov.provisioning.ledger import LEASE_SECONDS, ClusterRow, Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
@@ -32,16 +40,35 @@ class Killed(BaseException):
 class World:
     """A cloud, its clock and the points at which kernels die."""
 
-    def __init__(self, folder: Path, outcomes: Sequence[str], kills: Sequence[int], broken: int, replayable: bool) -> None:
-        self.clock, self.folder, self.outcomes, self.kills = ManualClock(), folder, list(outcomes), {*kills}
-        self.machines: dict[str, Instance] = {f"i-{n}": self._machine(f"i-{n}", n) for n in range(NODES)}
+    def __init__(
+        self,
+        folder: Path,
+        outcomes: Sequence[str],
+        kills: Sequence[int],
+        broken: int,
+        replayable: bool,
+    ) -> None:
+        self.clock, self.folder, self.outcomes, self.kills = (
+            ManualClock(),
+            folder,
+            list(outcomes),
+            {*kills},
+        )
+        self.machines: dict[str, Instance] = {
+            f"i-{n}": self._machine(f"i-{n}", n) for n in range(NODES)
+        }
         self.late: list[tuple[float, Launch]] = []
         self.made: dict[str, str] = {}
         self.hidden: dict[str, float] = {}
         self.points, self.most, self.broken, self.kernels, self.sent = 0, NODES, broken, 0, 0
         self.name, self.leaves_side_objects = "aws", False
         self.capabilities = Capabilities(
-            replaces_nodes=True, replayable=replayable, settle=SETTLE, submit_seconds=SENDING, poll_every=1.0, boot_deadline=60.0
+            replaces_nodes=True,
+            replayable=replayable,
+            settle=SETTLE,
+            submit_seconds=SENDING,
+            poll_every=1.0,
+            boot_deadline=60.0,
         )
         self.owner = ""
         self.start_kernel()
@@ -49,7 +76,17 @@ class World:
     def _machine(self, id: str, node: int) -> Instance:
         place = Place("aws", "east", "east-a")
         return Instance(
-            "aws", id, TOKEN, "", place, "gpu-1", InstanceState.RUNNING, "10.0.0.1", 22, node=node, launched_at=self.clock.now()
+            "aws",
+            id,
+            TOKEN,
+            "",
+            place,
+            "gpu-1",
+            InstanceState.RUNNING,
+            "10.0.0.1",
+            22,
+            node=node,
+            launched_at=self.clock.now(),
         )
 
     # ------------------------------------------------------------ kernels
@@ -59,7 +96,9 @@ class World:
         self.kernels += 1
         self.clock.advance(LEASE_SECONDS + 1)
         self.ledger = Ledger(self.folder / "ledger.sqlite3", self.clock, f"kernel-{self.kernels}")
-        self.ledger.store._connection.execute("PRAGMA synchronous = OFF")  # a killed process loses nothing by it
+        self.ledger.store._connection.execute(
+            "PRAGMA synchronous = OFF"
+        )  # a killed process loses nothing by it
         self.owner = self.ledger.owner
         self.engine = SimpleNamespace(
             ledger=self.ledger,
@@ -125,7 +164,13 @@ class World:
         if self.clock.now() > launch.answer_by:
             raise CloudError(Failure(Cause.TIMEOUT, "too late"))
         self.sent += 1
-        outcome = "ok" if launch.key in self.made else "late" if launch in [x for _, x in self.late] else self._next()
+        outcome = (
+            "ok"
+            if launch.key in self.made
+            else "late"
+            if launch in [x for _, x in self.late]
+            else self._next()
+        )
         if outcome == "refused":
             raise CloudError(Failure(Cause.CAPACITY, "none left"))
         if outcome == "late":
@@ -150,7 +195,11 @@ class World:
     async def list(self, owner: str) -> list[Instance]:
         self.point()
         self.tick()
-        shown = [replace(i, owner=owner) for i in self.machines.values() if self.clock.now() >= self.hidden.get(i.id, 0.0)]
+        shown = [
+            replace(i, owner=owner)
+            for i in self.machines.values()
+            if self.clock.now() >= self.hidden.get(i.id, 0.0)
+        ]
         for i in [i for i in self.machines.values() if i.state is InstanceState.ENDING]:
             self.machines[i.id] = replace(i, state=InstanceState.GONE)
         return shown

@@ -80,7 +80,9 @@ def test_a_race_that_was_cut_keeps_one(world: EngineWorld) -> None:
     assert engine.ledger.unfinished_runs() == []
 
 
-def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(world: EngineWorld) -> None:
+def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(
+    world: EngineWorld,
+) -> None:
     first = world.engine()
     driver = world.launch(first, world.prepare(first))
     world.finish(driver)
@@ -93,7 +95,9 @@ def test_a_running_cluster_is_found_again_and_an_end_that_was_cut_goes_on(world:
     assert engine.ledger.clusters(live_only=True) == []
 
 
-def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(world: EngineWorld) -> None:
+def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(
+    world: EngineWorld,
+) -> None:
     first = world.engine()
     driver = world.launch(first, world.prepare(first))
     world.finish(driver)
@@ -103,7 +107,10 @@ def test_a_cluster_that_ended_while_no_kernel_was_there_is_told_with_its_reason(
     world.engines.remove(first)
     engine = world.engine()
     cloud = LocalCloud(world.folder)
-    world.until(lambda: all(i.state is InstanceState.GONE for i in cloud.list(engine.ledger.owner)), "the machine is gone")
+    world.until(
+        lambda: all(i.state is InstanceState.GONE for i in cloud.list(engine.ledger.owner)),
+        "the machine is gone",
+    )
     assert "ended while no kernel was there" in world.take_up(engine)
     assert engine.ledger.clusters(live_only=True) == []
 
@@ -119,7 +126,9 @@ def test_a_stop_that_was_cut_is_told_by_the_list(world: EngineWorld) -> None:
 
 
 @pytest.mark.parametrize("came_up", [True, False])
-def test_a_start_that_was_cut_is_gone_through_again_so_that_no_machine_is_unguarded(world: EngineWorld, came_up: bool) -> None:
+def test_a_start_that_was_cut_is_gone_through_again_so_that_no_machine_is_unguarded(
+    world: EngineWorld, came_up: bool
+) -> None:
     first = world.engine()
     driver = world.launch(first, world.prepare(first))
     world.finish(driver)
@@ -163,8 +172,12 @@ def test_a_kernel_that_slept_through_its_lease_touches_nothing_any_more(world: E
     assert second.cluster("dev").state is ClusterState.RUNNING
 
 
-def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.provisioning.orphans.ORPHAN_SECONDS", 0.0)  # only what is slept for; its age counts as ever
+def test_a_machine_that_stands_in_no_row_is_ended_once_it_is_old(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "nbprov.provisioning.orphans.ORPHAN_SECONDS", 0.0
+    )  # only what is slept for; its age counts as ever
     monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
@@ -189,7 +202,9 @@ class _Careless(LocalCloud):
         raise ConnectionResetError("the line broke")
 
 
-def test_a_fault_that_an_adapter_let_out_of_a_create_is_an_unknown_outcome(world: EngineWorld) -> None:
+def test_a_fault_that_an_adapter_let_out_of_a_create_is_an_unknown_outcome(
+    world: EngineWorld,
+) -> None:
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)

@@ -42,7 +42,9 @@ def _at(engine: Engine, driver: RunDriver, state: str, act: Any) -> threading.Ev
     seen = threading.Event()
 
     def look() -> None:
-        if not seen.is_set() and any(a.state.value == state for a in driver.machine.attempts.values()):
+        if not seen.is_set() and any(
+            a.state.value == state for a in driver.machine.attempts.values()
+        ):
             act()
             seen.set()
 
@@ -67,7 +69,9 @@ def _impatient(engine: Engine) -> Engine:
     return engine
 
 
-def test_a_log_that_cannot_be_written_stops_nothing(world: EngineWorld, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_cannot_be_written_stops_nothing(
+    world: EngineWorld, caplog: pytest.LogCaptureFixture
+) -> None:
     engine = world.engine()
     driver = world.prepare(engine)
     driver.runlog.path.unlink()
@@ -78,7 +82,9 @@ def test_a_log_that_cannot_be_written_stops_nothing(world: EngineWorld, caplog: 
 
 
 @pytest.mark.parametrize("state", ["intent", "sent", "booting", "agent"])
-def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(world: EngineWorld, state: str) -> None:
+def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(
+    world: EngineWorld, state: str
+) -> None:
     engine = _impatient(world.engine())
     driver = world.prepare(engine)
     shown: list[RunState] = []
@@ -87,8 +93,12 @@ def test_a_locked_ledger_is_waited_for_and_nothing_is_said_that_is_not_written(w
         assert held.wait(120)
         world.until(lambda: "tried again" in driver.message, "the wait is shown")
         shown.append(driver.state)
-        written = {row.token: (row.ids, row.operation) for row in engine.ledger.launches(driver.run_id)}
-        assert {token: (row.ids, row.operation) for token, row in driver.rows.items()} == written, "memory is not ahead of the ledger"
+        written = {
+            row.token: (row.ids, row.operation) for row in engine.ledger.launches(driver.run_id)
+        }
+        assert {token: (row.ids, row.operation) for token, row in driver.rows.items()} == written, (
+            "memory is not ahead of the ledger"
+        )
     assert world.finish(driver) is RunState.READY
     assert shown == [RunState.LAUNCHING]
     assert [a.state for a in driver.attempts()] == [AttemptState.READY]
@@ -113,7 +123,9 @@ def _locked_from(engine: Engine, driver: RunDriver, state: str) -> Iterator[thre
 
 
 @pytest.mark.parametrize("event", ["Submitted", "Polled", "PhaseDone"])
-def test_a_bug_in_the_driver_leaves_no_run_stuck(world: EngineWorld, monkeypatch: pytest.MonkeyPatch, event: str) -> None:
+def test_a_bug_in_the_driver_leaves_no_run_stuck(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, event: str
+) -> None:
     monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.2)
     engine = world.engine()
     driver = world.prepare(engine)
@@ -138,7 +150,9 @@ def test_a_bug_in_the_driver_leaves_no_run_stuck(world: EngineWorld, monkeypatch
     assert engine.ledger.unfinished_runs() == []
 
 
-def test_a_bug_that_stays_ends_what_was_made_and_says_so(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_that_stays_ends_what_was_made_and_says_so(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine_module, "FAULT_PAUSE", 0.02)
 
     def broken(*_: Any) -> None:
@@ -196,7 +210,9 @@ def test_a_view_may_be_asked_for_while_the_ledger_is_closed(world: EngineWorld) 
     assert driver.view().cost >= before > 0
 
 
-def test_the_heart_goes_on_after_any_error(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heart_goes_on_after_any_error(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.market(base=_slow_boot())
     engine = world.engine()
     renew, beats = engine.ledger.renew, list[str]()
@@ -227,11 +243,15 @@ def _slow_boot() -> str:
 
 
 @pytest.mark.parametrize("call", ["terminate", "list"])
-def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(world: EngineWorld, call: str) -> None:
+def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(
+    world: EngineWorld, call: str
+) -> None:
     world.market(base=_slow_boot())
     engine = world.engine()
     driver = world.prepare(engine)
-    refusing = world.fault(do="refuse", call=call, code="Unauthorized", message="the token has expired")
+    refusing = world.fault(
+        do="refuse", call=call, code="Unauthorized", message="the token has expired"
+    )
 
     def cancel() -> None:
         world.market(refusing, base=_slow_boot())
@@ -245,7 +265,10 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(world: EngineWorl
         return failure.sentence() if failure is not None and "expired" in failure.sentence() else ""
 
     sentence = world.until(said, "it says why")
-    assert f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials refused: the token has expired" in sentence
+    assert (
+        f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials refused: the token has expired"
+        in sentence
+    )
     assert "expired" in driver.message
     world.market(base=_slow_boot())
     assert world.finish(driver) is RunState.CANCELLED
@@ -254,7 +277,9 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(world: EngineWorl
     assert "expired" not in failure.sentence(), "it is over"
 
 
-def test_a_dearer_price_within_what_was_agreed_is_the_one_that_is_counted(world: EngineWorld) -> None:
+def test_a_dearer_price_within_what_was_agreed_is_the_one_that_is_counted(
+    world: EngineWorld,
+) -> None:
     engine = world.engine()
     driver = world.prepare(engine, text="budget: 20\n")
     world.market('[[prices]]\nzone = "here-a"\nhourly = 4.5\n')
@@ -272,7 +297,9 @@ def test_a_dearer_price_within_what_was_agreed_is_the_one_that_is_counted(world:
     assert "asked at $4.50/h" in driver.runlog.path.read_text(encoding="utf-8")
 
 
-def test_a_candidate_of_which_the_budget_buys_next_to_nothing_is_passed_over(world: EngineWorld) -> None:
+def test_a_candidate_of_which_the_budget_buys_next_to_nothing_is_passed_over(
+    world: EngineWorld,
+) -> None:
     world.market(world.fault(do="refuse", region="here", code="InsufficientCapacity"))
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine, text="budget: 0.7\n"))
@@ -288,7 +315,10 @@ def test_a_candidate_of_which_the_budget_buys_next_to_nothing_is_passed_over(wor
 def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable() -> None:
     plain = parse("resources: {cloud: local, instance_type: small}\nsecrets: {TOKEN: hush}\n")
     assert readable_text(plain) == plain.source
-    odd = parse("resources: {cloud: local, instance_type: small}\nservice: {replicas: 2}\nbudget: 4\n", ignore=frozenset({"service"}))
+    odd = parse(
+        "resources: {cloud: local, instance_type: small}\nservice: {replicas: 2}\nbudget: 4\n",
+        ignore=frozenset({"service"}),
+    )
     assert parse(readable_text(odd)).guards.budget == usd(4)
     built = replace(plain, source="", run="echo hello")
     again = parse(readable_text(built))
@@ -299,7 +329,9 @@ def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable(
 
 def test_a_spec_with_variables_outputs_and_a_webhook_is_stored_as_its_own_text() -> None:
     text = "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for: 1h, notify: $hook}\n"
-    spec = parse(text, first_line=2, variables={"where": "local", "hook": "https://example.org/hush"})
+    spec = parse(
+        text, first_line=2, variables={"where": "local", "hook": "https://example.org/hush"}
+    )
     assert readable_text(spec) == spec.source
     assert "hush" not in spec.source
     assert parse(spec.source).wait.notify
@@ -315,7 +347,9 @@ def test_a_spot_machine_is_never_stopped() -> None:
     assert guard_config(guards, can, bought).mode == "stop"
 
 
-def test_an_agent_that_is_started_again_is_told_its_guards_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_is_started_again_is_told_its_guards_again(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = world.engine()
     world.finish(world.launch(engine, world.prepare(engine, text="budget: 20\nmax_lifetime: 5h\n")))
     start, told = LiveCluster.start_agents, list[GuardConfig | None]()

@@ -26,7 +26,10 @@ pytestmark = pytest.mark.machine
 
 
 def _history(driver: RunDriver) -> list[tuple[str, AttemptState, Cause | None]]:
-    return [(a.candidate.offer.zone, a.state, a.failure.cause if a.failure else None) for a in driver.attempts()]
+    return [
+        (a.candidate.offer.zone, a.state, a.failure.cause if a.failure else None)
+        for a in driver.attempts()
+    ]
 
 
 def _up(world: EngineWorld, **planned: Any) -> tuple[Engine, RunDriver]:
@@ -74,7 +77,9 @@ def test_failover_goes_past_refusals_and_remembers_them(world: EngineWorld) -> N
     again = world.prepare(engine, "other")
     world.launch(engine, again)
     world.finish(again)
-    assert [zone for zone, _, _ in _history(again)] == ["there-a"], "what is blocked is not tried again"
+    assert [zone for zone, _, _ in _history(again)] == ["there-a"], (
+        "what is blocked is not tried again"
+    )
 
 
 def test_a_run_without_stock_says_what_was_tried_and_why(world: EngineWorld) -> None:
@@ -113,7 +118,9 @@ def test_a_rate_limit_is_met_with_the_same_token_later(world: EngineWorld) -> No
 
 
 @pytest.mark.parametrize("replayable", [True, False])
-def test_a_lost_answer_is_found_out_and_nothing_is_made_twice(world: EngineWorld, replayable: bool) -> None:
+def test_a_lost_answer_is_found_out_and_nothing_is_made_twice(
+    world: EngineWorld, replayable: bool
+) -> None:
     world.market(world.fault(do="lose_answer", first=1))
     engine = world.engine(replayable=replayable)
     driver = world.launch(engine, world.prepare(engine))
@@ -141,33 +148,50 @@ class TwiceMade(LocalCloud):
         return [replace(i, token=self.shown_as.get(i.token, i.token)) for i in super().list(owner)]
 
 
-def test_two_machines_of_one_launch_are_both_ended_and_the_next_place_tried(world: EngineWorld) -> None:
+def test_two_machines_of_one_launch_are_both_ended_and_the_next_place_tried(
+    world: EngineWorld,
+) -> None:
     engine = world.engine(TwiceMade)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert _history(driver) == [("here-a", AttemptState.GONE, Cause.TRANSIENT), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.GONE, Cause.TRANSIENT),
+        ("here-b", AttemptState.READY, None),
+    ]
     assert [m["token"] for m in world.alive()] == [engine.cluster("dev").token]
 
 
-def test_a_lost_answer_that_made_nothing_is_told_by_the_list_and_the_next_place_tried(world: EngineWorld) -> None:
+def test_a_lost_answer_that_made_nothing_is_told_by_the_list_and_the_next_place_tried(
+    world: EngineWorld,
+) -> None:
     world.market(world.fault(do="lose_answer", first=1) + world.fault(do="refuse_later", first=1))
     engine = world.engine(replayable=False, submit_seconds=4.0)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert _history(driver) == [("here-a", AttemptState.ABSENT, Cause.UNKNOWN_OUTCOME), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.ABSENT, Cause.UNKNOWN_OUTCOME),
+        ("here-b", AttemptState.READY, None),
+    ]
 
 
 @pytest.mark.parametrize(("fault", "cause"), [("die", Cause.UNHEALTHY), ("no_ssh", Cause.TIMEOUT)])
-def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(world: EngineWorld, fault: str, cause: Cause) -> None:
+def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(
+    world: EngineWorld, fault: str, cause: Cause
+) -> None:
     world.market(world.fault(do=fault, first=1))
     engine = world.engine(ssh_deadline=0.8)
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert _history(driver) == [("here-a", AttemptState.GONE, cause), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.GONE, cause),
+        ("here-b", AttemptState.READY, None),
+    ]
     assert len(world.alive()) == 1
     events = [text for _, _, text in engine.ledger.events(driver.run_id)]
     gone = next(i for i, text in enumerate(events) if "ended, confirmed" in text)
-    asked = next(i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text)
+    asked = next(
+        i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text
+    )
     assert gone < asked, "the slot is not used again before its machine is confirmed gone"
     first = driver.attempts()[0]
     assert 0 < first.cost < usd("0.1"), "a failed attempt costs too"
@@ -216,7 +240,10 @@ def test_a_race_keeps_one_and_ends_the_other(world: EngineWorld) -> None:
 def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
     world.market('[[stock]]\nzone = "here-a"\nleft = 2\n')
     engine, driver = _up(world, nodes=3)
-    assert _history(driver) == [("here-a", AttemptState.REFUSED, Cause.CAPACITY), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.REFUSED, Cause.CAPACITY),
+        ("here-b", AttemptState.READY, None),
+    ]
     live = wait_for(driver.ready, 60)
     assert [node.instance.node for node in live.nodes] == [0, 1, 2]
     assert len(world.alive()) == 3
@@ -226,7 +253,10 @@ def test_a_gang_comes_whole_or_not_at_all(world: EngineWorld) -> None:
 def test_a_gang_with_one_broken_machine_is_ended_whole(world: EngineWorld) -> None:
     world.market(world.fault(do="die", first=1))
     engine, driver = _up(world, nodes=2)
-    assert _history(driver) == [("here-a", AttemptState.GONE, Cause.UNHEALTHY), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.GONE, Cause.UNHEALTHY),
+        ("here-b", AttemptState.READY, None),
+    ]
     assert len(world.alive()) == 2
     assert engine.ledger.unfinished_runs() == []
 
@@ -243,7 +273,10 @@ def test_a_price_that_rose_beyond_what_was_agreed_is_not_paid(world: EngineWorld
     world.market('[[prices]]\nzone = "here-a"\nhourly = 5.5\n')
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
-    assert _history(driver) == [("here-a", AttemptState.REFUSED, Cause.CANCELLED), ("here-b", AttemptState.READY, None)]
+    assert _history(driver) == [
+        ("here-a", AttemptState.REFUSED, Cause.CANCELLED),
+        ("here-b", AttemptState.READY, None),
+    ]
     assert len(engine.ledger.tokens()) == 1, "no intent was written for what was never sent"
 
 
@@ -278,7 +311,10 @@ def test_a_cluster_that_powered_itself_off_has_ended_with_its_reason(world: Engi
     engine, driver = _up(world)
     live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))
-    row = world.until(lambda: (r := engine.ledger.cluster("dev")) and r.state is ClusterState.ENDED and r, "the watcher sees it")
+    row = world.until(
+        lambda: (r := engine.ledger.cluster("dev")) and r.state is ClusterState.ENDED and r,
+        "the watcher sees it",
+    )
     assert "idle for 60 minutes" in row.reason
     assert engine.ledger.hourly_now(row.token) == 0
     assert world.alive() == []
@@ -306,4 +342,6 @@ def test_a_refused_attempt_costs_three_fsyncs_at_most(world: EngineWorld) -> Non
     assert world.finish(driver) is RunState.FAILED
     engine.ledger.store._connection.set_trace_callback(None)
     of_attempts = [text for text in commits if "INTO launches" in text or "UPDATE launches" in text]
-    assert len(of_attempts) == 3 * 3, "each of the three attempts: its intent, its operation, its answer"
+    assert len(of_attempts) == 3 * 3, (
+        "each of the three attempts: its intent, its operation, its answer"
+    )

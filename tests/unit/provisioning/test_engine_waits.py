@@ -35,7 +35,11 @@ def engine_that_plans(world: EngineWorld) -> Engine:
 
 def _plan(world: EngineWorld, engine: Engine, spec: Any, blocks: Any) -> Plan:
     made = world.plan(engine)[1].candidates
-    left = [replace(c, request=spec.requests[0]) for c in made if not any(b.is_live(engine.clock.now()) and b.matches(c) for b in blocks)]
+    left = [
+        replace(c, request=spec.requests[0])
+        for c in made
+        if not any(b.is_live(engine.clock.now()) and b.matches(c) for b in blocks)
+    ]
     return Plan(spec, left)
 
 
@@ -68,7 +72,9 @@ def test_cleared_blocks_and_stock_end_it(world: EngineWorld) -> None:
     assert engine.clear_blocks() == 3
     assert world.finish(driver) is RunState.READY
     assert [a.state for a in driver.attempts()][-1] is AttemptState.READY
-    assert driver.attempts()[-1].candidate.rank == -1, "it is of another plan than the one that is shown"
+    assert driver.attempts()[-1].candidate.rank == -1, (
+        "it is of another plan than the one that is shown"
+    )
 
 
 def test_an_engine_without_a_planner_tries_the_same_places_again(world: EngineWorld) -> None:
@@ -80,7 +86,9 @@ def test_an_engine_without_a_planner_tries_the_same_places_again(world: EngineWo
     assert world.finish(driver) is RunState.READY
 
 
-def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_to(world: EngineWorld) -> None:
+def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_to(
+    world: EngineWorld,
+) -> None:
     engine = engine_that_plans(world)
     driver = wait_in_vain(world, engine)
     world.abandon(engine)
@@ -96,7 +104,9 @@ def test_a_wait_whose_kernel_was_killed_goes_on_in_the_next_at_the_price_agreed_
     second.clear_blocks()
     assert world.finish(resumed) is RunState.READY
     tried = resumed.attempts()[3:]
-    assert "here-a" not in [a.candidate.offer.zone for a in tried], "dearer than agreed, though it is in stock"
+    assert "here-a" not in [a.candidate.offer.zone for a in tried], (
+        "dearer than agreed, though it is in stock"
+    )
     assert tried[-1].candidate.offer.zone == "there-a"
     assert [a.number for a in resumed.attempts()] == list(range(1, len(resumed.attempts()) + 1))
 
@@ -130,7 +140,10 @@ def test_a_wait_that_comes_to_nothing_says_how_often_it_tried(world: EngineWorld
     engine = engine_that_plans(world)
     driver = wait_in_vain(world, engine)
     engine.clear_blocks()
-    world.until(lambda: driver.machine.patience.passes == 2 and driver.state is RunState.WAITING, "the second pass")
+    world.until(
+        lambda: driver.machine.patience.passes == 2 and driver.state is RunState.WAITING,
+        "the second pass",
+    )
 
     async def give_up() -> None:
         driver.machine.patience.until = engine.clock.now()
@@ -179,7 +192,10 @@ def service() -> Iterator[tuple[str, list[dict[str, str]], threading.Event]]:
     ],
 )
 def test_the_end_of_a_wait_is_posted_once_and_its_address_stored_nowhere(
-    world: EngineWorld, service: tuple[str, list[dict[str, str]], threading.Event], path: str, line: str
+    world: EngineWorld,
+    service: tuple[str, list[dict[str, str]], threading.Event],
+    path: str,
+    line: str,
 ) -> None:
     address, heard, told = service
     engine = engine_that_plans(world)
@@ -209,7 +225,9 @@ def test_a_share_of_the_budget_that_is_spent_is_told_once(world: EngineWorld) ->
     world.finish(driver)
     row = engine.cluster("dev")
     with engine.ledger.together() as db:
-        db.execute("UPDATE price_segments SET started = started - 3000 WHERE run_id = ?", (row.run_id,))
+        db.execute(
+            "UPDATE price_segments SET started = started - 3000 WHERE run_id = ?", (row.run_id,)
+        )
 
     def told() -> list[str]:
         return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == BUDGET]
@@ -232,17 +250,27 @@ def test_a_stopped_cluster_is_ended_after_its_second_clock(world: EngineWorld) -
     engine = world.engine()
     world.market()
     driver = world.prepare(engine)
-    driver.spec = replace(driver.spec, guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False))
+    driver.spec = replace(
+        driver.spec,
+        guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False),
+    )
     world.launch(engine, driver)
     world.finish(driver)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     row = engine.cluster("dev")
     guards = guards_known(engine.ledger, row.run_id)
     assert guards is not None
-    assert "while none runs it stays, and its disk on the bill" in cluster_notes(engine.ledger, row, guards)[0]
+    assert (
+        "while none runs it stays, and its disk on the bill"
+        in cluster_notes(engine.ledger, row, guards)[0]
+    )
     with engine.ledger.together() as db:
-        db.execute("UPDATE clusters SET confirmed = confirmed - 7300 WHERE run_id = ?", (row.run_id,))
-    world.until(lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end")  # type: ignore[union-attr]
+        db.execute(
+            "UPDATE clusters SET confirmed = confirmed - 7300 WHERE run_id = ?", (row.run_id,)
+        )
+    world.until(
+        lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end"
+    )  # type: ignore[union-attr]
     ended = engine.ledger.cluster_of_run(row.run_id)
     assert ended is not None
     assert "(down_after)" in ended.reason

@@ -59,7 +59,9 @@ class World:
     def launch(self, engine: Engine, text: str = "", market: str = "on-demand") -> ClusterRow:
         spec = parse(f"{SPEC}\n{text}")
         request = spec.requests[0]
-        offers = default_catalog().offers(Query(cloud=("gcp",), region=("us-central1",), accelerator=("L4",), count=1))
+        offers = default_catalog().offers(
+            Query(cloud=("gcp",), region=("us-central1",), accelerator=("L4",), count=1)
+        )
         chosen = next(o for o in offers if o.market.value == market and o.zone == "us-central1-a")
         candidate = Candidate(chosen, request, 0, 1, engine.cloud("gcp").adapter.check().account)
         driver = engine.prepare_run("dev", spec, Plan(spec, [candidate], dearest=candidate))
@@ -142,7 +144,9 @@ def test_power_off_while_no_kernel_lives_is_finished_by_the_next(world: World) -
     assert world.machines() == []
 
 
-def test_machine_in_another_project_than_the_notebooks_is_not_given_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machine_in_another_project_than_the_notebooks_is_not_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = world.engine()
     row = world.launch(engine)
     engine.shut_down()
@@ -158,7 +162,9 @@ def test_machine_in_another_project_than_the_notebooks_is_not_given_up(world: Wo
     assert world.machines() == []
 
 
-def test_a_start_without_room_stays_in_its_zone_and_gets_room_there_later(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_without_room_stays_in_its_zone_and_gets_room_there_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.api.launching.cluster_start.FIRST_PAUSE", 0.05)
     engine = world.engine()
     row = world.launch(engine)
@@ -168,9 +174,19 @@ def test_a_start_without_room_stays_in_its_zone_and_gets_room_there_later(world:
 
     def start(wait: float) -> Coroutine[Any, Any, None]:
         current = engine.cluster("dev")
-        return start_cluster(engine, current, spec=None, agreed=False, wait=wait, say=said.append, given_up=asyncio.Event())
+        return start_cluster(
+            engine,
+            current,
+            spec=None,
+            agreed=False,
+            wait=wait,
+            say=said.append,
+            given_up=asyncio.Event(),
+        )
 
-    with pytest.raises(NoRoom, match="dev stays stopped: its disk is in gcp/us-central1/us-central1-a"):
+    with pytest.raises(
+        NoRoom, match="dev stays stopped: its disk is in gcp/us-central1/us-central1-a"
+    ):
         world.do(engine, start(0.0))
     assert world.state(engine, row) is ClusterState.STOPPED
     world.double.add_fault(call="start", do="capacity")

@@ -26,7 +26,9 @@ def dearer(hourly: float) -> str:
     return f'[[prices]]\nzone = "here-a"\nhourly = {hourly}\n'
 
 
-def stopped(world: EngineWorld, engine: Engine, *, max_hourly: str = "", text: str = "") -> ClusterRow:
+def stopped(
+    world: EngineWorld, engine: Engine, *, max_hourly: str = "", text: str = ""
+) -> ClusterRow:
     """A cluster of $3.60/h that was stopped; Launch agreed to at most $5.40/h."""
     driver = world.prepare(engine, max_hourly=usd(max_hourly) if max_hourly else None, text=text)
     world.launch(engine, driver)
@@ -42,7 +44,9 @@ def stopped(world: EngineWorld, engine: Engine, *, max_hourly: str = "", text: s
         (4.5, "4", "the price is $4.50/h a node now, above the cap of $4.00"),
     ],
 )
-def test_a_stopped_cluster_that_became_too_dear_stays_stopped(world: EngineWorld, hourly: float, cap: str, words: str) -> None:
+def test_a_stopped_cluster_that_became_too_dear_stays_stopped(
+    world: EngineWorld, hourly: float, cap: str, words: str
+) -> None:
     engine = world.engine()
     row = stopped(world, engine, max_hourly=cap)
     world.market(dearer(hourly))
@@ -66,7 +70,9 @@ def test_a_start_within_what_was_agreed_to_runs_at_the_price_of_now(world: Engin
     assert told[0]["budget"]["hourly_micros"] == usd("5")
 
 
-def test_who_agrees_to_the_price_of_now_pays_it_up_to_the_cap_of_the_spec_that_is_run(world: EngineWorld) -> None:
+def test_who_agrees_to_the_price_of_now_pays_it_up_to_the_cap_of_the_spec_that_is_run(
+    world: EngineWorld,
+) -> None:
     engine = world.engine()
     row = stopped(world, engine)
     world.market(dearer(6.0))
@@ -77,11 +83,15 @@ def test_who_agrees_to_the_price_of_now_pays_it_up_to_the_cap_of_the_spec_that_i
     assert engine.ledger.hourly_now(row.token) == usd("6")
 
 
-def test_a_cluster_whose_budget_is_spent_is_not_started_until_it_is_raised(world: EngineWorld) -> None:
+def test_a_cluster_whose_budget_is_spent_is_not_started_until_it_is_raised(
+    world: EngineWorld,
+) -> None:
     engine = world.engine()
     row = stopped(world, engine, text="budget: 5")
     with engine.ledger.together() as db:
-        db.execute("UPDATE price_segments SET started = started - 4680 WHERE run_id = ?", (row.run_id,))
+        db.execute(
+            "UPDATE price_segments SET started = started - 4680 WHERE run_id = ?", (row.run_id,)
+        )
     with pytest.raises(UsageError, match=r"a budget of \$5\.00, \$4\.(6|7)\d of it spent"):
         world.do(engine, engine.lifecycle.start(row))
     world.do(engine, engine.lifecycle.start(row, spec=parse(SMALL + "budget: 20")))
@@ -116,7 +126,10 @@ def test_a_wait_whose_spec_cannot_be_read_buys_nothing(world: EngineWorld) -> No
     engine = world.engine()
     driver = wait_in_vain(world, engine)
     with engine.ledger.together() as db:
-        db.execute("UPDATE runs SET spec = 'resources: {of_a_later_release: 1}' WHERE run_id = ?", (driver.run_id,))
+        db.execute(
+            "UPDATE runs SET spec = 'resources: {of_a_later_release: 1}' WHERE run_id = ?",
+            (driver.run_id,),
+        )
     world.abandon(engine)
     world.market()
     second = world.engine()
@@ -134,7 +147,10 @@ def test_a_wait_whose_spec_cannot_be_read_buys_nothing(world: EngineWorld) -> No
 def test_what_was_started_a_moment_ago_is_not_ended_by_its_second_clock(world: EngineWorld) -> None:
     engine = world.engine()
     driver = world.prepare(engine)
-    driver.spec = replace(driver.spec, guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False))
+    driver.spec = replace(
+        driver.spec,
+        guards=Guards(Autostop(3600.0, down=False, down_after=7200.0), is_default=False),
+    )
     world.launch(engine, driver)
     world.finish(driver)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
@@ -153,15 +169,28 @@ def test_what_was_started_a_moment_ago_is_not_ended_by_its_second_clock(world: E
 
 
 @pytest.mark.parametrize(
-    "address", ["file:///etc/passwd", "http://[bad", "https://", "http://a b/", "ftp://host/x", "http://127.0.0.1:1/KEY"]
+    "address",
+    [
+        "file:///etc/passwd",
+        "http://[bad",
+        "https://",
+        "http://a b/",
+        "ftp://host/x",
+        "http://127.0.0.1:1/KEY",
+    ],
 )
-def test_a_webhook_that_cannot_be_told_costs_nobody_the_machine(world: EngineWorld, address: str) -> None:
+def test_a_webhook_that_cannot_be_told_costs_nobody_the_machine(
+    world: EngineWorld, address: str
+) -> None:
     engine = world.engine()
     driver = world.prepare(engine, text="wait: 1h")
     driver.spec = replace(driver.spec, wait=replace(driver.spec.wait, webhook=address))
     world.launch(engine, driver)
     assert world.finish(driver) is RunState.READY
-    line = world.until(lambda: [x for x in driver.runlog.path.read_text().splitlines() if "webhook" in x], "the line")[0]
+    line = world.until(
+        lambda: [x for x in driver.runlog.path.read_text().splitlines() if "webhook" in x],
+        "the line",
+    )[0]
     assert "told" in line
     assert address not in line
     assert "KEY" not in line

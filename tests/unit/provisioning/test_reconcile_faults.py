@@ -30,7 +30,9 @@ def _left(world: EngineWorld, state: str = "booting", text: str = "") -> RunDriv
     world.market(base=SLOW_BOOT)
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine, text=text))
-    world.until(lambda: any(a.state.value == state for a in driver.machine.attempts.values()), state)
+    world.until(
+        lambda: any(a.state.value == state for a in driver.machine.attempts.values()), state
+    )
     _gone(world, engine)
     return driver
 
@@ -40,7 +42,9 @@ def _gone(world: EngineWorld, engine: Engine) -> None:
     world.engines.remove(engine)
 
 
-def _cluster_left(world: EngineWorld, state: ClusterState | None = None, text: str = "") -> RunDriver:
+def _cluster_left(
+    world: EngineWorld, state: ClusterState | None = None, text: str = ""
+) -> RunDriver:
     """A cluster whose kernel is gone, in a state that it wrote last."""
     engine = world.engine()
     driver = world.launch(engine, world.prepare(engine, text=text))
@@ -51,7 +55,9 @@ def _cluster_left(world: EngineWorld, state: ClusterState | None = None, text: s
     return driver
 
 
-def _after_reading(engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]) -> None:
+def _after_reading(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]
+) -> None:
     """Let something happen between a load's reading of the unfinished runs and its taking of their leases."""
     real = engine.ledger.unfinished_runs
 
@@ -73,7 +79,9 @@ def _run(engine: Engine, run_id: str) -> RunRow:
 # ---------------------------------------------------------------- what changed while the lease was waited for
 
 
-def test_a_cancel_that_comes_while_the_lease_is_waited_for_counts(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_that_comes_while_the_lease_is_waited_for_counts(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     driver = _left(world)
     engine = world.engine()
     _after_reading(engine, monkeypatch, lambda row: engine.ledger.request_cancel(row.run_id))
@@ -82,7 +90,9 @@ def test_a_cancel_that_comes_while_the_lease_is_waited_for_counts(world: EngineW
     assert _run(engine, driver.run_id).state is RunState.CANCELLED
 
 
-def test_a_run_that_another_kernel_settled_meanwhile_keeps_what_that_wrote(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_another_kernel_settled_meanwhile_keeps_what_that_wrote(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = world.engine()
     driver = world.prepare(first)
     world.launch(first, driver)
@@ -101,7 +111,11 @@ def test_a_run_that_another_kernel_settled_meanwhile_keeps_what_that_wrote(world
     _after_reading(engine, monkeypatch, settle)
     world.take_up(engine)
     row = _run(engine, driver.run_id)
-    assert (row.state, row.message, row.lease_holder) == (RunState.CANCELLED, "settled by the other", "")
+    assert (row.state, row.message, row.lease_holder) == (
+        RunState.CANCELLED,
+        "settled by the other",
+        "",
+    )
 
 
 # ---------------------------------------------------------------- half-way
@@ -117,7 +131,9 @@ def test_a_stop_that_was_cut_before_the_cloud_was_asked_is_gone_through(world: E
 
 
 @pytest.mark.parametrize("state", [ClusterState.STOPPING, ClusterState.STARTING])
-def test_what_a_living_kernel_is_at_is_not_repeated(world: EngineWorld, monkeypatch: pytest.MonkeyPatch, state: ClusterState) -> None:
+def test_what_a_living_kernel_is_at_is_not_repeated(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, state: ClusterState
+) -> None:
     driver = _cluster_left(world, state)
     other, engine = world.engine(), world.engine()
     assert other.ledger.take(driver.run_id)
@@ -132,7 +148,9 @@ def test_what_a_living_kernel_is_at_is_not_repeated(world: EngineWorld, monkeypa
     try:
         asked: list[str] = []
         for verb in ("stop", "start"):
-            monkeypatch.setattr(engine.cloud("local").adapter, verb, lambda ids, verb=verb: asked.append(verb))
+            monkeypatch.setattr(
+                engine.cloud("local").adapter, verb, lambda ids, verb=verb: asked.append(verb)
+            )
         assert "another notebook is at work on it" in world.take_up(engine)
         assert asked == []
         assert engine.cluster("dev").state is state
@@ -144,20 +162,29 @@ def test_what_a_living_kernel_is_at_is_not_repeated(world: EngineWorld, monkeypa
 # ---------------------------------------------------------------- machines in no row
 
 
-def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_whose_launch_was_concluded_is_ended_whatever_its_age(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _cluster_left(world)
     engine = world.engine()
-    engine.ledger.set_cluster(engine.cluster("dev").cluster_id, ClusterState.ENDED, "it was missing from the list")
+    engine.ledger.set_cluster(
+        engine.cluster("dev").cluster_id, ClusterState.ENDED, "it was missing from the list"
+    )
     said: list[str] = []
     report = Report()
     report.on_change = lambda: said.append(str(report).rpartition("but ")[2])
     found = world.do(engine, end_orphans(engine, "local", report))
     assert len(found) == 1
     assert world.alive() == [], "confirmed before it returns"
-    assert said == ["its launch counts as over: being ended", "its launch counts as over: ended, confirmed by the cloud's list"]
+    assert said == [
+        "its launch counts as over: being ended",
+        "its launch counts as over: ended, confirmed by the cloud's list",
+    ]
 
 
-def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.orphans.REFUSED_AGAIN", 0.0)
     monkeypatch.setattr("nbprov.provisioning.supervision.side_objects.YOUNG_GRACE", 0.3)
     _cluster_left(world)
@@ -177,7 +204,9 @@ def test_an_orphan_that_cannot_be_ended_is_said_and_tried_again(world: EngineWor
     world.until(lambda: world.alive() == [], "the same kernel ends it once that is allowed")
 
 
-def test_a_launch_that_is_concluded_while_the_list_is_made_is_no_orphan(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_is_concluded_while_the_list_is_made_is_no_orphan(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _cluster_left(world)
     engine = world.engine()
     row, adapter = engine.cluster("dev"), engine.cloud("local").adapter
@@ -199,7 +228,9 @@ def test_one_bad_row_does_not_keep_the_others_from_being_settled(world: EngineWo
     _left(world)
     first = world.engine()
     other = world.launch(first, world.prepare(first, "other"))
-    world.until(lambda: any(a.state.value == "booting" for a in other.machine.attempts.values()), "booting")
+    world.until(
+        lambda: any(a.state.value == "booting" for a in other.machine.attempts.values()), "booting"
+    )
     _gone(world, first)
     engine = world.engine()
     with closing(sqlite3.connect(engine.ledger.store.path)) as db, db:
@@ -223,7 +254,10 @@ def test_a_cluster_row_that_cannot_be_read_hides_no_other(world: EngineWorld) ->
 
 def test_a_cloud_that_cannot_be_listed_is_left_for_the_next_load(world: EngineWorld) -> None:
     driver = _left(world)
-    world.market(world.fault(do="refuse", call="list", code="Unavailable", message="on strike"), base=SLOW_BOOT)
+    world.market(
+        world.fault(do="refuse", call="list", code="Unavailable", message="on strike"),
+        base=SLOW_BOOT,
+    )
     engine = world.engine()
     said = world.take_up(engine)
     assert "local: cannot be listed now" in said
@@ -258,7 +292,9 @@ def _cluster_left_named(world: EngineWorld, name: str) -> None:
     _gone(world, engine)
 
 
-def test_a_fault_while_orphans_are_ended_is_reported(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_while_orphans_are_ended_is_reported(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _left(world)
     engine = world.engine()
 
@@ -305,7 +341,9 @@ def test_an_adoption_says_that_setup_and_run_were_not_run(world: EngineWorld) ->
         ("", "goes on with it"),
     ],
 )
-def test_a_cluster_that_nobody_set_up_is_found_with_what_it_lacks(world: EngineWorld, text: str, words: str) -> None:
+def test_a_cluster_that_nobody_set_up_is_found_with_what_it_lacks(
+    world: EngineWorld, text: str, words: str
+) -> None:
     driver = _cluster_left(world, text=text)
     engine = world.engine()
     assert words in world.take_up(engine)

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.machine
 
 
 @pytest.fixture
-def gated(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Engine, GatedCloud]]:
+def gated(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Engine, GatedCloud]]:
     """An engine on a cloud whose machines are behind a shut gate, and the cloud."""
     monkeypatch.setattr(connection, "CONNECT_SECONDS", 0.5)
     engine = world.engine(GatedCloud)
@@ -39,14 +41,20 @@ def gated(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
     cloud.gate.close()
 
 
-def test_this_computer_is_let_in_while_a_new_machine_is_silent(world: EngineWorld, gated: tuple[Engine, GatedCloud]) -> None:
+def test_this_computer_is_let_in_while_a_new_machine_is_silent(
+    world: EngineWorld, gated: tuple[Engine, GatedCloud]
+) -> None:
     engine, cloud = gated
     driver = world.launch(engine, world.prepare(engine))
     assert world.finish(driver) is RunState.READY
-    assert cloud.admitted == [tuple(engine.ledger.ids_of(driver.attempts()[0].token))], "once, though several tries were in vain"
+    assert cloud.admitted == [tuple(engine.ledger.ids_of(driver.attempts()[0].token))], (
+        "once, though several tries were in vain"
+    )
 
 
-def test_and_again_when_a_connection_is_lost_and_nobody_answers(world: EngineWorld, gated: tuple[Engine, GatedCloud]) -> None:
+def test_and_again_when_a_connection_is_lost_and_nobody_answers(
+    world: EngineWorld, gated: tuple[Engine, GatedCloud]
+) -> None:
     engine, cloud = gated
     cloud.gate.open()
     driver = world.launch(engine, world.prepare(engine))
@@ -69,10 +77,17 @@ def test_a_machine_that_refuses_connections_needs_nobody_to_be_let_in(world: Eng
     no_route, unknown_key = SshError(SshCode.NOT_UP, "no"), SshError(SshCode.HOST_KEY, "no")
     no_route.__cause__ = OSError(113, "No route to host")
     silent = SshError(SshCode.TIMEOUT, "no")
-    assert [connection.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [False, False, True, True]
+    assert [connection.is_silence(e) for e in (refused, unknown_key, no_route, silent)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
-def test_a_machine_that_moved_is_found_where_the_list_shows_it(world: EngineWorld, gated: tuple[Engine, GatedCloud]) -> None:
+def test_a_machine_that_moved_is_found_where_the_list_shows_it(
+    world: EngineWorld, gated: tuple[Engine, GatedCloud]
+) -> None:
     engine, cloud = gated
     cloud.gate.open()
     driver = world.launch(engine, world.prepare(engine))
@@ -83,7 +98,10 @@ def test_a_machine_that_moved_is_found_where_the_list_shows_it(world: EngineWorl
     cloud.gate.port, cloud.gate.is_open = 0, False
     cloud.gate.shut()
     cloud.gate.open()
-    world.until(lambda: engine.ledger.instances(driver.attempts()[0].token)[0].port == cloud.gate.port, "the watcher sees the new port")
+    world.until(
+        lambda: engine.ledger.instances(driver.attempts()[0].token)[0].port == cloud.gate.port,
+        "the watcher sees the new port",
+    )
 
     async def ask() -> Any:
         assert live.head.agent is not None
@@ -93,8 +111,13 @@ def test_a_machine_that_moved_is_found_where_the_list_shows_it(world: EngineWorl
     assert live.head.instance.port == cloud.gate.port != before
 
 
-@pytest.mark.parametrize(("user", "state"), [(getpass.getuser(), AttemptState.READY), ("nbprov-nobody", AttemptState.GONE)])
-def test_the_login_is_the_one_the_cloud_names(world: EngineWorld, gated: tuple[Engine, GatedCloud], user: str, state: AttemptState) -> None:
+@pytest.mark.parametrize(
+    ("user", "state"),
+    [(getpass.getuser(), AttemptState.READY), ("nbprov-nobody", AttemptState.GONE)],
+)
+def test_the_login_is_the_one_the_cloud_names(
+    world: EngineWorld, gated: tuple[Engine, GatedCloud], user: str, state: AttemptState
+) -> None:
     engine, cloud = gated
     cloud.user = user
     cloud.gate.open()
@@ -134,8 +157,12 @@ async def _knocked(door: Door) -> None:
         await door._task
 
 
-@pytest.mark.parametrize("error", [None, CloudError(Failure(Cause.PERMISSION, "no")), OSError("odd")])
-def test_a_cloud_is_asked_once_in_thirty_seconds_whatever_it_answers(clock: ManualClock, error: Exception | None) -> None:
+@pytest.mark.parametrize(
+    "error", [None, CloudError(Failure(Cause.PERMISSION, "no")), OSError("odd")]
+)
+def test_a_cloud_is_asked_once_in_thirty_seconds_whatever_it_answers(
+    clock: ManualClock, error: Exception | None
+) -> None:
     cloud = _Counting()
     cloud.error = error
 
@@ -159,7 +186,9 @@ def test_a_cloud_without_doors_is_never_asked(clock: ManualClock) -> None:
 
 def test_where_a_machine_is_stays_as_it_was_known_if_no_list_tells(clock: ManualClock) -> None:
     known = instance("t")
-    assert _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).where(known) is known
+    assert (
+        _door(_Counting(), clock, lambda: [replace(known, host="", port=0)]).where(known) is known
+    )
     assert _door(_Counting(), clock, lambda: [replace(known, port=2222)]).where(known).port == 2222
 
     def fails() -> list[Instance]:

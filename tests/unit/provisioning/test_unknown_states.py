@@ -52,7 +52,9 @@ def test_a_new_machine_in_an_unknown_state_is_waited_for(world: EngineWorld) -> 
     engine, cloud = _misty(world)
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
-    world.until(lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed")
+    world.until(
+        lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed"
+    )
     assert engine.ledger.hourly_now(driver.attempts()[0].token) > 0, "it is billed"
     assert _first(driver) is AttemptState.BOOTING
     assert not driver.ready.done()
@@ -75,7 +77,9 @@ def test_but_not_beyond_its_time(world: EngineWorld) -> None:
     assert world.alive() == []
 
 
-def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_price(world: EngineWorld) -> None:
+def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_price(
+    world: EngineWorld,
+) -> None:
     engine, cloud = _misty(world)
     driver = world.launch(engine, world.prepare(engine))
     world.finish(driver)
@@ -91,7 +95,12 @@ def test_a_cluster_in_an_unknown_state_lives_on_with_its_connections_and_its_pri
     assert engine.live[driver.run_id] is live
     assert len(world.alive()) == 1
     with engine.ledger.together() as db:
-        assert db.execute("SELECT count(*) FROM price_segments WHERE token = ?", (token,)).fetchone()[0] == 1, "one unbroken price"
+        assert (
+            db.execute("SELECT count(*) FROM price_segments WHERE token = ?", (token,)).fetchone()[
+                0
+            ]
+            == 1
+        ), "one unbroken price"
 
 
 def test_what_was_unknown_and_is_stopped_has_no_connections(world: EngineWorld) -> None:
@@ -125,7 +134,9 @@ def test_a_launch_that_is_taken_up_in_an_unknown_state_is_waited_for(world: Engi
     engine, cloud = _misty(world)
     cloud.is_misty = True
     driver = world.launch(engine, world.prepare(engine))
-    world.until(lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed")
+    world.until(
+        lambda: driver.rows and engine.ledger.instances(driver.attempts()[0].token), "it is listed"
+    )
     world.abandon(engine)
     second = world.engine(lambda _: cloud)
     taking = second.thread.call(_take_up(second))
@@ -142,11 +153,16 @@ async def _take_up(engine: Engine) -> None:
     await reconcile(engine, Report())
 
 
-def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_boot_is_over(world: EngineWorld) -> None:
+def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_boot_is_over(
+    world: EngineWorld,
+) -> None:
     engine, cloud = _misty(world, settle=0.5, boot_deadline=600.0)
     world.market("\n", base=_slow_boot())
     driver = world.launch(engine, world.prepare(engine))
-    world.until(lambda: driver.attempts() and engine.ledger.instances(driver.attempts()[0].token), "it is listed")
+    world.until(
+        lambda: driver.attempts() and engine.ledger.instances(driver.attempts()[0].token),
+        "it is listed",
+    )
     token = driver.attempts()[0].token
     cloud.hidden = engine.ledger.ids_of(token)
     world.until(lambda: driver.attempts()[0].failure, "it is missed")
@@ -155,7 +171,10 @@ def test_an_accepted_machine_that_no_list_shows_is_given_up_before_its_time_to_b
     assert failure.cause is Cause.UNHEALTHY
     assert "is not in its cloud's list any more" in failure.message
     cloud.hidden = ()
-    world.until(lambda: driver.attempts()[0].state is AttemptState.GONE, "it is ended all the same, since it is back")
+    world.until(
+        lambda: driver.attempts()[0].state is AttemptState.GONE,
+        "it is ended all the same, since it is back",
+    )
     engine.thread.soon(driver.cancel)
     world.finish(driver)
     assert world.alive() == []
@@ -175,14 +194,27 @@ class _LateCloud(LocalCloud):
         if instance.place.zone != "here-a" or instance.state is InstanceState.GONE:
             return instance
         self.terminate([instance.id])
-        return replace(instance, state=InstanceState.ENDING, reason="Server.InsufficientInstanceCapacity: none left", failure=self.failure)
+        return replace(
+            instance,
+            state=InstanceState.ENDING,
+            reason="Server.InsufficientInstanceCapacity: none left",
+            failure=self.failure,
+        )
 
 
 @pytest.mark.parametrize(
     ("failure", "cause"),
-    [(None, Cause.UNHEALTHY), (Failure(Cause.CAPACITY, "none left", "Server.InsufficientInstanceCapacity"), Cause.CAPACITY)],
+    [
+        (None, Cause.UNHEALTHY),
+        (
+            Failure(Cause.CAPACITY, "none left", "Server.InsufficientInstanceCapacity"),
+            Cause.CAPACITY,
+        ),
+    ],
 )
-def test_a_late_failure_has_the_clouds_own_cause_and_words(world: EngineWorld, failure: Failure | None, cause: Cause) -> None:
+def test_a_late_failure_has_the_clouds_own_cause_and_words(
+    world: EngineWorld, failure: Failure | None, cause: Cause
+) -> None:
     cloud = _LateCloud(world.folder, failure)
     engine = world.engine(lambda _: cloud)
     driver = world.launch(engine, world.prepare(engine))
@@ -225,7 +257,9 @@ def _other(world: EngineWorld) -> tuple[Engine, OtherAccount]:
     return engine, cloud
 
 
-def test_the_list_of_another_account_ends_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_another_account_ends_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
     engine, cloud = _other(world)
     assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
@@ -242,7 +276,9 @@ def test_the_list_of_another_account_ends_nothing(world: EngineWorld, monkeypatc
     assert (_state(engine), world.alive()) == (ClusterState.ENDED, [])
 
 
-def test_a_launch_is_not_given_up_for_the_list_of_another_account(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_is_not_given_up_for_the_list_of_another_account(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
     engine, cloud = _other(world)
     cloud.is_other = True
@@ -257,7 +293,9 @@ def test_a_launch_is_not_given_up_for_the_list_of_another_account(world: EngineW
     assert world.alive() == []
 
 
-def test_what_is_being_ended_out_of_reach_can_be_forgotten(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_being_ended_out_of_reach_can_be_forgotten(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
     engine, cloud = _other(world)
     assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
@@ -272,14 +310,23 @@ def test_what_is_being_ended_out_of_reach_can_be_forgotten(world: EngineWorld, m
     (machine,) = engine.ledger.ids_of(row.token)
     assert machine in said
     assert _state(engine) is ClusterState.ENDED
-    assert any("not seen to end" in text and machine in text for _, _, text in engine.ledger.events(row.run_id))
+    assert any(
+        "not seen to end" in text and machine in text
+        for _, _, text in engine.ledger.events(row.run_id)
+    )
 
 
-def test_what_its_cloud_lists_is_not_forgotten(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_its_cloud_lists_is_not_forgotten(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, cloud = _other(world)
     assert world.finish(world.launch(engine, world.prepare(engine))) is RunState.READY
     row = engine.cluster("dev")
-    monkeypatch.setattr(cloud, "terminate", lambda ids: (_ for _ in ()).throw(CloudError(Failure(Cause.PERMISSION, "no"))))
+    monkeypatch.setattr(
+        cloud,
+        "terminate",
+        lambda ids: (_ for _ in ()).throw(CloudError(Failure(Cause.PERMISSION, "no"))),
+    )
     down = engine.thread.call(engine.lifecycle.down(row))
     world.until(lambda: _state(engine) is ClusterState.ENDING, "its end was asked for")
     with pytest.raises(CannotForget, match="lists"):
@@ -298,14 +345,21 @@ class Lingering(LocalCloud):
     def list(self, owner: str) -> builtins.list[Instance]:
         listed = super().list(owner)
         is_lost = self.is_lost
-        return [replace(i, state=InstanceState.ENDING) if is_lost and i.state is InstanceState.RUNNING else i for i in listed]
+        return [
+            replace(i, state=InstanceState.ENDING)
+            if is_lost and i.state is InstanceState.RUNNING
+            else i
+            for i in listed
+        ]
 
     def terminate(self, ids: Sequence[str]) -> None:
         self.was_asked = True
         super().terminate(ids)
 
 
-def test_what_has_been_ending_for_long_is_asked_to_end_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_been_ending_for_long_is_asked_to_end_again(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.supervision.lifecycle.ASK_AGAIN", 0.5)
     engine = world.engine(Lingering)
     cloud = engine.cloud("local").adapter

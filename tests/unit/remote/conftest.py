@@ -42,7 +42,9 @@ class Machine:
         (folder / "host_key").chmod(0o600)
         (folder / "logins").write_text(keys.client_public + "\n")
         (folder / "bin").mkdir()
-        (folder / "bin" / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+        (folder / "bin" / "python3").write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'
+        )
         (folder / "bin" / "python3").chmod(0o755)
         self.process: subprocess.Popen[bytes] | None = None
         # Short, because unix sockets go there.
@@ -71,10 +73,15 @@ class Machine:
         config.write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-        self.process = subprocess.Popen([SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(config)])
+        self.process = subprocess.Popen(
+            [SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(config)]
+        )
         end = time.monotonic() + COME_SECONDS
         while time.monotonic() < end:
-            with contextlib.suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self.port), 5):
+            with (
+                contextlib.suppress(ConnectionRefusedError),
+                socket.create_connection(("127.0.0.1", self.port), 5),
+            ):
                 return
             time.sleep(0.02)
         raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
@@ -91,7 +98,10 @@ class Machine:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
-                    if f"NBPROV_INSTANCE={self.marker}\0".encode() in (entry / "environ").read_bytes() + b"\0":
+                    if (
+                        f"NBPROV_INSTANCE={self.marker}\0".encode()
+                        in (entry / "environ").read_bytes() + b"\0"
+                    ):
                         found.append(int(entry.name))
         return found
 
@@ -144,7 +154,9 @@ def three(tmp_path: Path, keys: ClusterKeys) -> Iterator[list[Machine]]:
 
 
 @pytest.fixture(scope="module")
-def shared_machine(tmp_path_factory: pytest.TempPathFactory, keys: ClusterKeys) -> Iterator[Machine]:
+def shared_machine(
+    tmp_path_factory: pytest.TempPathFactory, keys: ClusterKeys
+) -> Iterator[Machine]:
     """One machine for the tests of a module that leave it as they found it."""
     made = Machine(tmp_path_factory.mktemp("shared") / "machine", keys)
     made.start()
@@ -179,7 +191,9 @@ async def _connected(machine: Machine) -> AsyncIterator[Connection]:
 
 
 @contextlib.asynccontextmanager
-async def _agent_on(machine: Machine, guards: GuardConfig | None = None) -> AsyncIterator[AgentClient]:
+async def _agent_on(
+    machine: Machine, guards: GuardConfig | None = None
+) -> AsyncIterator[AgentClient]:
     connection = await wait_for_ssh("127.0.0.1", machine.port, machine.keys, COME_SECONDS)
     client = await AgentClient.start(connection, AgentConfig(guards=guards))
     try:

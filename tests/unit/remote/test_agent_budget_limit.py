@@ -21,7 +21,9 @@ def told(at_limit: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("at_limit", "mode"), [("down", "terminate"), ("stop", "stop")])
-def test_the_limit_ends_the_machine_as_the_spec_says_while_the_budget_pays_for_it(tmp_path: Path, at_limit: str, mode: str) -> None:
+def test_the_limit_ends_the_machine_as_the_spec_says_while_the_budget_pays_for_it(
+    tmp_path: Path, at_limit: str, mode: str
+) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
     guards.set(told(at_limit))
     lasts = 2000.0 - BUDGET_RESERVE_SECONDS
@@ -36,4 +38,6 @@ def test_the_limit_ends_the_machine_as_the_spec_says_while_the_budget_pays_for_i
 
 def test_a_mode_that_means_nothing_is_refused() -> None:
     with pytest.raises(Refused, match=r"budget\.mode"):
-        check_guards({"poweroff": "true", "budget": {"hourly_micros": 1, "limit_micros": 1, "mode": "sleep"}})
+        check_guards(
+            {"poweroff": "true", "budget": {"hourly_micros": 1, "limit_micros": 1, "mode": "sleep"}}
+        )

@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 from nbprov.remote.agent import channel as linking
 from nbprov.remote.agent.channel import Followed, Link, LinkLost
-from nbprov.remote.agent.framing import FRAME_LIMIT, AgentError, number, pack, size_of, understood, unpack, word
+from nbprov.remote.agent.framing import (
+    FRAME_LIMIT,
+    AgentError,
+    number,
+    pack,
+    size_of,
+    understood,
+    unpack,
+    word,
+)
 from nbprov.remote.agent.messages import AgentStatus, TaskInfo, guard_states
 from nbprov.remote.ssh.connection import Connection
 
@@ -26,7 +35,10 @@ HELLO = {"ev": "hello", "version": "1", "protocol": 1, "hash": "h", "pid": 1}
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["re", "ev", "follow", "entries", "n", "t", "k"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["re", "ev", "follow", "entries", "n", "t", "k"]), inner)
+    ),
     max_leaves=8,
 )
 
@@ -37,7 +49,12 @@ def body(value: object) -> bytes:
 
 def test_what_an_agent_sends_passes() -> None:
     entry = {"n": 1, "t": 1.5, "k": "stdout", "text": "x"}
-    for frame in (HELLO, {"re": 1}, {"re": 2, "error": {"code": "a", "message": "b"}}, {"ev": "out", "follow": "f", "entries": [entry]}):
+    for frame in (
+        HELLO,
+        {"re": 1},
+        {"re": 2, "error": {"code": "a", "message": "b"}},
+        {"ev": "out", "follow": "f", "entries": [entry]},
+    ):
         assert unpack(pack(frame)[4:]) == frame
 
 
@@ -58,7 +75,13 @@ def test_what_an_agent_sends_passes() -> None:
         body({"ev": "out", "follow": "f", "entries": [{"n": 0, "t": 1, "k": "stdout"}]}),
         body({"ev": "out", "follow": "f", "entries": [{"n": True, "t": 1, "k": "stdout"}]}),
         body({"ev": "out", "follow": "f", "entries": [{"n": 2**60, "t": 1, "k": "stdout"}]}),
-        body({"ev": "out", "follow": "f", "entries": [{"n": 1, "t": 1, "k": "stdout", "content": "x"}]}),
+        body(
+            {
+                "ev": "out",
+                "follow": "f",
+                "entries": [{"n": 1, "t": 1, "k": "stdout", "content": "x"}],
+            }
+        ),
         body({"ev": "hello", "version": 1, "protocol": 1, "hash": "h"}),
         body({"ev": "hello", "version": "1", "protocol": "1", "hash": "h"}),
     ],
@@ -123,9 +146,17 @@ def sender(what: str) -> str:
 
 @pytest.mark.machine
 @pytest.mark.parametrize(
-    "what", ["send(b'SSH-2.0 hello there')", "send(frame([1]))", "send(frame({'re': 1}))", "send(struct.pack('>I', 2**32 - 1))"]
+    "what",
+    [
+        "send(b'SSH-2.0 hello there')",
+        "send(frame([1]))",
+        "send(frame({'re': 1}))",
+        "send(struct.pack('>I', 2**32 - 1))",
+    ],
 )
-async def test_a_machine_without_an_agents_greeting_is_named_as_such(shared_machine: Any, connected: Connected, what: str) -> None:
+async def test_a_machine_without_an_agents_greeting_is_named_as_such(
+    shared_machine: Any, connected: Connected, what: str
+) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(AgentError) as raised:
             await Link.open(connection, sender(what))
@@ -133,7 +164,9 @@ async def test_a_machine_without_an_agents_greeting_is_named_as_such(shared_mach
 
 
 @pytest.mark.machine
-async def test_a_machine_that_turns_foul_ends_what_was_asked(shared_machine: Any, connected: Connected) -> None:
+async def test_a_machine_that_turns_foul_ends_what_was_asked(
+    shared_machine: Any, connected: Connected
+) -> None:
     what = f"send(frame({HELLO!r})); sys.stdin.buffer.read(4); send(frame({{'ev': 'out', 'follow': 'f', 'entries': [3]}}))"
     async with connected(shared_machine) as connection:
         link = await Link.open(connection, sender(what))

@@ -56,7 +56,13 @@ def test_lifetime_counts_from_the_first_start_over_a_stop_and_a_start(tmp_path: 
 
 def test_the_agents_own_absence_counts_as_time_of_the_machine(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 100.0, 0.0, "boot")
-    guards.set(_config(max_lifetime_seconds=HOUR, idle_seconds=600, budget={"hourly_micros": usd(1), "limit_micros": usd(10)}))
+    guards.set(
+        _config(
+            max_lifetime_seconds=HOUR,
+            idle_seconds=600,
+            budget={"hourly_micros": usd(1), "limit_micros": usd(10)},
+        )
+    )
     guards.tick(200.0, 0.0, [])
     guards.save()
     again = Guards(tmp_path, 500.0, 0.0, "boot", is_restart=True)
@@ -82,7 +88,16 @@ def test_time_before_the_agent_came_is_counted_where_the_start_script_told(tmp_p
 
 def test_budget_ends_while_it_still_pays_for_the_ending(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
-    guards.set(_config(budget={"hourly_micros": usd(6), "limit_micros": usd(3), "spent_micros": usd(1), "reserve_seconds": 180}))
+    guards.set(
+        _config(
+            budget={
+                "hourly_micros": usd(6),
+                "limit_micros": usd(3),
+                "spent_micros": usd(1),
+                "reserve_seconds": 180,
+            }
+        )
+    )
     assert _left(guards, "budget") == pytest.approx(1200 - 180)
     guards.tick(1021.0, 0.0, ["job train"])
     due = guards.due()
@@ -97,19 +112,34 @@ def test_the_same_budget_sent_again_does_not_start_its_count_anew(tmp_path: Path
     guards.tick(900.0, 0.0, [])
     guards.set(dict(config))
     assert _left(guards, "budget") == pytest.approx(900)
-    guards.set(_config(budget={"hourly_micros": usd(6), "limit_micros": usd(3), "spent_micros": usd("1.5")}))
+    guards.set(
+        _config(
+            budget={"hourly_micros": usd(6), "limit_micros": usd(3), "spent_micros": usd("1.5")}
+        )
+    )
     assert _left(guards, "budget") == pytest.approx(900)
 
 
 def _priced(hourly: int, spent: int = 0, limit: int = usd(6)) -> dict[str, object]:
-    return _config(budget={"hourly_micros": hourly, "limit_micros": limit, "spent_micros": spent, "reserve_seconds": 0})
+    return _config(
+        budget={
+            "hourly_micros": hourly,
+            "limit_micros": limit,
+            "spent_micros": spent,
+            "reserve_seconds": 0,
+        }
+    )
 
 
 def _spent(guards: Guards) -> float:
-    return next(state["spent_micros"] / 1e6 for state in guards.states() if state["guard"] == "budget")
+    return next(
+        state["spent_micros"] / 1e6 for state in guards.states() if state["guard"] == "budget"
+    )
 
 
-def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(tmp_path: Path) -> None:
+def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(
+    tmp_path: Path,
+) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
     guards.set(_priced(usd(2)))
     guards.tick(HOUR, HOUR, [])
@@ -123,7 +153,9 @@ def test_what_was_spent_at_the_old_price_stays_counted_when_the_price_changes(tm
     assert _spent(guards) == pytest.approx(5)
 
 
-def test_who_is_told_of_a_price_late_counts_what_it_is_told_and_forgets_nothing_of_its_own(tmp_path: Path) -> None:
+def test_who_is_told_of_a_price_late_counts_what_it_is_told_and_forgets_nothing_of_its_own(
+    tmp_path: Path,
+) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
     guards.set(_priced(usd(2)))
     guards.tick(HOUR, HOUR, [])
@@ -185,7 +217,9 @@ steps = st.lists(st.tuples(st.floats(0, 50), st.booleans()), max_size=60)
 
 @settings(max_examples=60)
 @given(steps, st.floats(1, 100))
-def test_activity_within_the_time_always_keeps_the_machine(walk: list[tuple[float, bool]], idle: float) -> None:
+def test_activity_within_the_time_always_keeps_the_machine(
+    walk: list[tuple[float, bool]], idle: float
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         guards = Guards(Path(folder), 0.0, 0.0, "boot")
         guards.set(_config(idle_seconds=idle))
@@ -198,11 +232,17 @@ def test_activity_within_the_time_always_keeps_the_machine(walk: list[tuple[floa
 
 
 @settings(max_examples=60)
-@given(st.lists(st.floats(0, 400), max_size=40), st.integers(1, 10_000_000), st.integers(1, 50_000_000))
-def test_a_budget_is_never_passed_by_more_than_a_tick(walk: list[float], hourly: int, limit: int) -> None:
+@given(
+    st.lists(st.floats(0, 400), max_size=40), st.integers(1, 10_000_000), st.integers(1, 50_000_000)
+)
+def test_a_budget_is_never_passed_by_more_than_a_tick(
+    walk: list[float], hourly: int, limit: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         guards = Guards(Path(folder), 0.0, 0.0, "boot")
-        guards.set(_config(budget={"hourly_micros": hourly, "limit_micros": limit, "reserve_seconds": 0}))
+        guards.set(
+            _config(budget={"hourly_micros": hourly, "limit_micros": limit, "reserve_seconds": 0})
+        )
         now = 0.0
         for seconds in walk:
             now += seconds
@@ -217,17 +257,32 @@ def test_a_budget_is_never_passed_by_more_than_a_tick(walk: list[float], hourly:
         {"wait_for": "cells"}, {"mode": "pause"}, {"budget": {"hourly_micros": 1}}, {"idel_seconds": 60}, {"idle_seconds": 60, "poweroff": ""},
     ],
 )  # fmt: skip
-def test_a_configuration_that_would_guard_nothing_by_mistake_is_refused(config: dict[str, object]) -> None:
+def test_a_configuration_that_would_guard_nothing_by_mistake_is_refused(
+    config: dict[str, object],
+) -> None:
     with pytest.raises(Refused):
         check_guards({"poweroff": "true", **config})
 
 
 def test_a_specs_guards_become_the_agents() -> None:
-    spec = SpecGuards(Autostop(600.0, down=False, wait_for="jobs", hook="save", hook_timeout=60.0), max_lifetime=HOUR, budget=usd(5))
+    spec = SpecGuards(
+        Autostop(600.0, down=False, wait_for="jobs", hook="save", hook_timeout=60.0),
+        max_lifetime=HOUR,
+        budget=usd(5),
+    )
     config = GuardConfig.of(spec, poweroff="off {mode}", hourly=usd(2), spent=usd(1)).to_json()
     assert check_guards(config) == config
-    assert (config["mode"], config["wait_for"], config["hook"], config["idle_seconds"]) == ("stop", "jobs", "save", 600.0)
-    assert (config["budget"]["hourly_micros"], config["budget"]["limit_micros"], config["budget"]["spent_micros"]) == (
+    assert (config["mode"], config["wait_for"], config["hook"], config["idle_seconds"]) == (
+        "stop",
+        "jobs",
+        "save",
+        600.0,
+    )
+    assert (
+        config["budget"]["hourly_micros"],
+        config["budget"]["limit_micros"],
+        config["budget"]["spent_micros"],
+    ) == (
         usd(2),
         usd(5),
         usd(1),

@@ -20,12 +20,26 @@ POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new
 
 
 @settings(max_examples=80)
-@given(st.floats(1, 100_000), st.floats(0, 3600), st.integers(1, 10**8), st.integers(1, 10**9), st.floats(0, 50_000), st.floats(1, 9000))
-def test_no_hold_goes_beyond_a_limit(lifetime: float, hold: float, hourly: int, limit: int, age: float, idle: float) -> None:
+@given(
+    st.floats(1, 100_000),
+    st.floats(0, 3600),
+    st.integers(1, 10**8),
+    st.integers(1, 10**9),
+    st.floats(0, 50_000),
+    st.floats(1, 9000),
+)
+def test_no_hold_goes_beyond_a_limit(
+    lifetime: float, hold: float, hourly: int, limit: int, age: float, idle: float
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         guards = Guards(Path(folder), 0.0, 0.0, "boot")
         budget = {"hourly_micros": hourly, "limit_micros": limit, "reserve_seconds": 180}
-        config = {"poweroff": "true", "max_lifetime_seconds": lifetime, "budget": budget, "idle_seconds": idle}
+        config = {
+            "poweroff": "true",
+            "max_lifetime_seconds": lifetime,
+            "budget": budget,
+            "idle_seconds": idle,
+        }
         guards.set(check_guards({**config, "outputs": {"hold_seconds": hold}}))
         guards.tick(age, age, [])
         due = guards.due()
@@ -42,15 +56,32 @@ def test_no_hold_goes_beyond_a_limit(lifetime: float, hold: float, hourly: int, 
 
 def test_a_limit_comes_due_earlier_by_the_hold_and_a_short_one_by_a_quarter(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
-    guards.set(check_guards({"poweroff": "true", "max_lifetime_seconds": 3600, "outputs": {"hold_seconds": 600}}))
+    guards.set(
+        check_guards(
+            {"poweroff": "true", "max_lifetime_seconds": 3600, "outputs": {"hold_seconds": 600}}
+        )
+    )
     assert guards.states()[0]["left"] == pytest.approx(3000)
-    guards.set(check_guards({"poweroff": "true", "max_lifetime_seconds": 60, "outputs": {"hold_seconds": 600}}))
+    guards.set(
+        check_guards(
+            {"poweroff": "true", "max_lifetime_seconds": 60, "outputs": {"hold_seconds": 600}}
+        )
+    )
     assert guards.states()[0]["left"] == pytest.approx(45)
 
 
 def test_where_the_disk_is_kept_nothing_is_waited_for(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
-    guards.set(check_guards({"poweroff": "true", "idle_seconds": 60, "mode": "stop", "outputs": {"hold_seconds": 600}}))
+    guards.set(
+        check_guards(
+            {
+                "poweroff": "true",
+                "idle_seconds": 60,
+                "mode": "stop",
+                "outputs": {"hold_seconds": 600},
+            }
+        )
+    )
     guards.tick(61.0, 61.0, [])
     due = guards.due()
     assert due is not None
@@ -70,8 +101,12 @@ def test_the_configuration_goes_there_and_back() -> None:
 
 
 @pytest.mark.machine
-async def test_a_client_that_has_taken_them_ends_the_hold(machine: Any, agent_on: Any, until: Any) -> None:
-    async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, hold_seconds=600, hook="touch $HOME/hooked")) as client:
+async def test_a_client_that_has_taken_them_ends_the_hold(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
+    async with agent_on(
+        machine, GuardConfig(POWEROFF, idle_seconds=1, hold_seconds=600, hook="touch $HOME/hooked")
+    ) as client:
         assert await client.release() is False
         while (status := await client.status()).ending is None or status.ending.hold_left is None:
             assert not (machine.home / "off").exists()
@@ -92,9 +127,13 @@ async def test_with_nobody_there_the_hold_passes(machine: Any, agent_on: Any, un
 
 
 @pytest.mark.machine
-async def test_a_budget_holds_though_nobody_says_that_they_are_taken(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_a_budget_holds_though_nobody_says_that_they_are_taken(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     # At $36 an hour a second costs a cent; of eight cents two are kept back, and a quarter of what it buys is kept for the outputs.
-    guards = GuardConfig(POWEROFF, hourly=usd(36), limit=usd("0.08"), reserve_seconds=2, hold_seconds=600)
+    guards = GuardConfig(
+        POWEROFF, hourly=usd(36), limit=usd("0.08"), reserve_seconds=2, hold_seconds=600
+    )
     async with agent_on(machine, guards) as client:
         await client.run_job("sleep 608")
         await until((machine.home / "off").exists, "poweroff")

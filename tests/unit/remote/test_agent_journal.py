@@ -41,7 +41,9 @@ def _check(entries: list[dict[str, object]], since: int, last: int) -> None:
 
 @settings(max_examples=60)
 @given(sizes, st.integers(0, 250), st.integers(0, 40))
-def test_replay_from_any_number_tells_everything_once(batches: list[list[int]], since: int, reopen_at: int) -> None:
+def test_replay_from_any_number_tells_everything_once(
+    batches: list[list[int]], since: int, reopen_at: int
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder), 4000)
         early = Cursor(journal, 0)
@@ -77,12 +79,20 @@ def test_a_line_torn_by_a_power_cut_is_dropped(tmp_path: Path) -> None:
         file.write(b'{"n":2,"t":1,"k":"stdo')
     again = Journal(tmp_path, 20_000)
     again.append({"k": "stdout", "text": "after"})
-    assert [(entry["n"], entry["text"]) for entry in _drain(Cursor(again, 0))] == [(1, "whole"), (2, "after")]
+    assert [(entry["n"], entry["text"]) for entry in _drain(Cursor(again, 0))] == [
+        (1, "whole"),
+        (2, "after"),
+    ]
 
 
 def test_an_entry_beyond_all_measure_is_replaced_by_a_word(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 1000)
-    journal.append({"k": "display_data", "content": {"data": {"image/png": "x" * (nbprov_agent.ENTRY_LIMIT + 1)}}})
+    journal.append(
+        {
+            "k": "display_data",
+            "content": {"data": {"image/png": "x" * (nbprov_agent.ENTRY_LIMIT + 1)}},
+        }
+    )
     (entry,) = _drain(Cursor(journal, 0))
     assert entry["k"] == "note"
     assert "too large" in str(entry["text"])
@@ -91,11 +101,22 @@ def test_an_entry_beyond_all_measure_is_replaced_by_a_word(tmp_path: Path) -> No
 def test_the_agent_is_one_file_that_python_3_8_can_read() -> None:
     source = Path(nbprov_agent.__file__).read_text(encoding="utf-8")
     tree = ast.parse(source, feature_version=(3, 8))
-    imported = {alias.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    imported |= {str(node.module).partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    imported = {
+        alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    imported |= {
+        str(node.module).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
     assert "nbprov" not in imported
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert not {"jupyter_client", "ipykernel", "zmq"} & {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
+    assert not {"jupyter_client", "ipykernel", "zmq"} & {
+        alias.name for node in top if isinstance(node, ast.Import) for alias in node.names
+    }
 
 
 @given(st.lists(st.text("ab\n", max_size=9000), max_size=4))
@@ -107,7 +128,11 @@ def test_pieces_of_a_flood_make_the_whole(parts: list[str]) -> None:
 
 
 def _cell(folder: Path) -> Task:
-    task = Task(folder, {"id": "c1", "kind": "cell", "name": "cell", "state": "queued", "created": 1.0}, 4000)
+    task = Task(
+        folder,
+        {"id": "c1", "kind": "cell", "name": "cell", "state": "queued", "created": 1.0},
+        4000,
+    )
     task.save()
     return task
 
@@ -129,7 +154,9 @@ async def test_who_follows_a_cell_is_told_of_its_end_before_that_is_saved(tmp_pa
     assert (_saved(tmp_path)["state"], _saved(tmp_path)["status"]) == ("ended", "ok")
 
 
-async def test_that_a_cell_runs_is_saved_once_it_has_run_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any) -> None:
+async def test_that_a_cell_runs_is_saved_once_it_has_run_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any
+) -> None:
     monkeypatch.setattr(nbprov_agent, "BEGUN_SECONDS", 0.0)
     task = _cell(tmp_path)
     task.begin_cell()
@@ -140,7 +167,10 @@ async def test_that_a_cell_runs_is_saved_once_it_has_run_for_a_moment(tmp_path: 
 def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_path: Path) -> None:
     for name, has_ended in (("over", True), ("lost", False)):
         first = _cell(tmp_path / name)
-        first.journal.append({"k": "stdout", "text": "1\n"}, *([{"k": "end", "status": "error", "exit_code": None}] if has_ended else []))
+        first.journal.append(
+            {"k": "stdout", "text": "1\n"},
+            *([{"k": "end", "status": "error", "exit_code": None}] if has_ended else []),
+        )
         found = Task(tmp_path / name, _saved(tmp_path / name), 4000)
         found.take_up_end()
         assert found.is_live is not has_ended
@@ -148,14 +178,26 @@ def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_pa
         assert found.journal.last == first.journal.last
 
 
-async def test_of_a_cell_that_may_have_begun_the_next_agent_does_not_say_that_it_had_not(tmp_path: Path) -> None:
+async def test_of_a_cell_that_may_have_begun_the_next_agent_does_not_say_that_it_had_not(
+    tmp_path: Path,
+) -> None:
     agent = Agent(tmp_path, 0o022, False)
     for kind in ("cell", "job"):
         agent.new_task({"task": f"a-{kind}", "kind": kind}, {})
-    agent.tasks["a-cell"].begin_cell()  # which is saved a little later, when this agent is there no more
+    agent.tasks[
+        "a-cell"
+    ].begin_cell()  # which is saved a little later, when this agent is there no more
     again = Agent(tmp_path, 0o022, True)
     said = {name: _drain(Cursor(task.journal, 0)) for name, task in again.tasks.items()}
-    words = {name: "".join(str(entry.get("text", "")) for entry in entries) for name, entries in said.items()}
-    assert words["a-cell"] == "nbprov: the agent on the machine was restarted; this was lost with it\n"
+    words = {
+        name: "".join(str(entry.get("text", "")) for entry in entries)
+        for name, entries in said.items()
+    }
+    assert (
+        words["a-cell"] == "nbprov: the agent on the machine was restarted; this was lost with it\n"
+    )
     assert "before this began" in words["a-job"]
-    assert {name: entries[-1]["status"] for name, entries in said.items()} == {"a-cell": "lost", "a-job": "lost"}
+    assert {name: entries[-1]["status"] for name, entries in said.items()} == {
+        "a-cell": "lost",
+        "a-job": "lost",
+    }

@@ -12,7 +12,9 @@ import pytest
 
 from nbprov.remote.agent import nbprov_agent
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="agents run on machines with a POSIX shell")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="agents run on machines with a POSIX shell"
+)
 
 SCRIPTS = {
     "quotes": "printf '%s|' \"a  b\" 'c\\n' \"$0\"; exit 3",
@@ -33,7 +35,13 @@ def run(script: str, name: str) -> tuple[int, str]:
     try:
         assert not script or script not in " ".join(command)
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, pass_fds=(descriptor,), start_new_session=True, check=False, timeout=60
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=(descriptor,),
+            start_new_session=True,
+            check=False,
+            timeout=60,
         )
     finally:
         os.close(descriptor)
@@ -56,7 +64,9 @@ def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 def test_a_script_does_what_the_shell_makes_of_it(shell: str, what: str, tmp_path: Path) -> None:
     (tmp_path / "script").write_text(SCRIPTS[what], encoding="utf-8")
     by_itself = [shell, "-c", f'eval "$(cat {tmp_path}/script)"', "name"]
-    plain = subprocess.run(by_itself, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    plain = subprocess.run(
+        by_itself, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
+    )
     assert run(SCRIPTS[what], "name") == (plain.returncode, plain.stdout.decode())
 
 

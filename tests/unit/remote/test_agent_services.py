@@ -14,7 +14,9 @@ pytestmark = pytest.mark.machine
 
 async def test_a_service_is_no_activity_and_a_job_is(machine: Any, agent_on: Any) -> None:
     async with agent_on(machine) as client:
-        service = await client.run_job("sleep 300", name="scheduler", id="scheduler", service=True, rest=0.1)
+        service = await client.run_job(
+            "sleep 300", name="scheduler", id="scheduler", service=True, rest=0.1
+        )
         assert service.service
         assert not any("scheduler" in words for words in (await client.status()).active)
         job = await client.run_job("sleep 300", name="train", id="train")
@@ -32,7 +34,9 @@ async def test_a_service_is_no_activity_and_a_job_is(machine: Any, agent_on: Any
 def test_what_services_use_at_rest_is_no_activity(tmp_path: Path) -> None:
     agent = nbprov_agent.Agent(tmp_path, 0o077, False)
     meta = {"kind": "job", "name": "dask", "state": "running", "service": True, "rest": 0.5}
-    agent.tasks["dask"] = nbprov_agent.Task(tmp_path / "tasks" / "dask", {**meta, "id": "dask"}, 1 << 20)
+    agent.tasks["dask"] = nbprov_agent.Task(
+        tmp_path / "tasks" / "dask", {**meta, "id": "dask"}, 1 << 20
+    )
     agent.activity.sessions = 0
     said = []
     for cores in (0.6, 0.8):
@@ -46,6 +50,8 @@ def test_what_services_use_at_rest_is_no_activity(tmp_path: Path) -> None:
 
 async def test_only_jobs_can_be_services(machine: Any, agent_on: Any) -> None:
     async with agent_on(machine) as client:
-        answer = await client._ask("start", task="s", kind="shell", code="sleep 60", env={}, service=True)
+        answer = await client._ask(
+            "start", task="s", kind="shell", code="sleep 60", env={}, service=True
+        )
         assert "service" not in answer["task"]
         assert any("shell" in words for words in (await client.status()).active)

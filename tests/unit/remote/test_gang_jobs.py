@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import GANG_BYTES, GANG_ROWS, PART_WORDS, Agent, fitted, rows_of
+from nbprov.remote.agent.nbprov_agent import (
+    GANG_BYTES,
+    GANG_ROWS,
+    PART_WORDS,
+    Agent,
+    fitted,
+    rows_of,
+)
 
 SECRET = "ab" * 32
 FOREVER = "exec sleep 614"
@@ -33,7 +40,13 @@ class Net:
         folder = self.folder / (name or f"node{rank}")
         folder.mkdir(exist_ok=True)
         made = Agent(folder, 0o077, False)
-        made.gang.set({"rank": rank, "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(self.size)], "secret": SECRET})
+        made.gang.set(
+            {
+                "rank": rank,
+                "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(self.size)],
+                "secret": SECRET,
+            }
+        )
         made.gang.transport = Line(self, rank)  # type: ignore[assignment]
         if rank in self.older:
             made.gang.parts = None
@@ -76,10 +89,25 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Net]:
     return make
 
 
-async def submit(net: Net, *scripts: str, id: str = "train-1", nonce: str = "n", nodes: int | None = None, **more: Any) -> list[Any]:
+async def submit(
+    net: Net,
+    *scripts: str,
+    id: str = "train-1",
+    nonce: str = "n",
+    nodes: int | None = None,
+    **more: Any,
+) -> list[Any]:
     """One script a node, as a kernel submits a job of several nodes; their tasks, once all of them run."""
     count = len(scripts) if nodes is None else nodes
-    asked = {"name": "train", "env": {}, "gpus": 0, "nodes": count, "nonce": nonce, "task": id, **more}
+    asked = {
+        "name": "train",
+        "env": {},
+        "gpus": 0,
+        "nodes": count,
+        "nonce": nonce,
+        "task": id,
+        **more,
+    }
     for agent, script in zip(net.agents, scripts, strict=False):
         await agent.op_submit(None, {**asked, "code": script})  # type: ignore[arg-type]
     tasks = [agent.tasks[id] for agent in net.agents[: len(scripts)]]
@@ -111,7 +139,9 @@ async def test_where_one_part_fails_the_others_end_and_say_why(net: Any) -> None
     cluster = net()
     ready = cluster.folder / "ready"
     ending = f'trap "echo in my own words; exit 5" TERM; touch {ready}; sleep 614 & wait'
-    tasks = await submit(cluster, FOREVER, f"until [ -e {ready} ]; do sleep 0.02; done; exit 3", ending)
+    tasks = await submit(
+        cluster, FOREVER, f"until [ -e {ready} ]; do sleep 0.02; done; exit 3", ending
+    )
     await over(*tasks)
     assert ends(tasks)[:2] == [("cancelled", -15), ("failed", 3)]
     assert ends(tasks)[2][0] == "cancelled"
@@ -125,7 +155,9 @@ async def test_where_one_part_fails_the_others_end_and_say_why(net: Any) -> None
     assert all(len(data) <= GANG_BYTES for data, _ in cluster.carried)
 
 
-async def test_a_part_that_fails_by_itself_in_time_keeps_its_own_exit_code(net: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_part_that_fails_by_itself_in_time_keeps_its_own_exit_code(
+    net: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nbprov_agent, "GANG_GRACE", 30.0)
     tasks = await submit(net(2), "sleep 0.3; echo lost the other one; exit 9", "exit 3")
     await over(*tasks)
@@ -149,7 +181,12 @@ async def test_what_ended_well_ends_nothing_and_other_jobs_are_not_touched(net: 
 
 
 def _word(id: str, nonce: str) -> Any:
-    row = {"job": nbprov_agent.part_key({"id": id, "nonce": nonce}), "node": 1, "status": "failed", "code": 1}
+    row = {
+        "job": nbprov_agent.part_key({"id": id, "nonce": nonce}),
+        "node": 1,
+        "status": "failed",
+        "code": 1,
+    }
     return json.loads(fitted({}, "over", [row]))
 
 
@@ -164,7 +201,11 @@ async def test_a_cancel_reaches_a_node_that_could_not_be_reached_once_it_is_back
     cluster.cut = set()
     cluster.talk()
     await over(tasks[2])
-    assert [task.meta.get("reason") for task in tasks] == [None, "ended: it was cancelled on node 0", "ended: it was cancelled on node 0"]
+    assert [task.meta.get("reason") for task in tasks] == [
+        None,
+        "ended: it was cancelled on node 0",
+        "ended: it was cancelled on node 0",
+    ]
 
 
 async def test_an_old_a_forged_and_a_strangers_word_end_nothing(net: Any) -> None:
@@ -202,10 +243,14 @@ async def test_an_agent_of_an_earlier_release_hears_the_others_and_is_left_alone
     await cleared(*tasks)
 
 
-async def test_a_part_that_was_lost_with_its_agent_ends_the_others_and_so_does_a_machine_that_took_the_place_of_one(net: Any) -> None:
+async def test_a_part_that_was_lost_with_its_agent_ends_the_others_and_so_does_a_machine_that_took_the_place_of_one(
+    net: Any,
+) -> None:
     cluster = net()
     tasks = await submit(cluster, FOREVER, FOREVER, FOREVER)
-    cluster.agents[2] = cluster.agent(2)  # the agent there was started anew: what ran is lost with it
+    cluster.agents[2] = cluster.agent(
+        2
+    )  # the agent there was started anew: what ran is lost with it
     cluster.talk()
     cluster.talk()
     await over(*tasks[:2])
@@ -221,7 +266,9 @@ async def test_a_part_that_was_lost_with_its_agent_ends_the_others_and_so_does_a
     await cleared(*tasks, *later)
 
 
-async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(net: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(
+    net: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = net()
     tasks = await submit(cluster, FOREVER, FOREVER, nodes=2)
     parts, clock = cluster.agents[0].parts, [nbprov_agent.boottime()]
@@ -237,7 +284,10 @@ async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(net: Any
     clock[0] += 9e9  # this machine slept: nobody was silent
     parts.look()
     wait(190)
-    assert log(tasks[0]) == "nbprov: node 1 has not been heard of for 3 min; if that lasts, this is ended in 12 min\n"
+    assert (
+        log(tasks[0])
+        == "nbprov: node 1 has not been heard of for 3 min; if that lasts, this is ended in 12 min\n"
+    )
     cluster.talk()
     parts.look()
     assert log(tasks[0]).endswith("nbprov: node 1 is heard of again\n")
@@ -245,11 +295,16 @@ async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(net: Any
     assert tasks[0].is_live
     wait(20)
     await over(tasks[0])
-    assert tasks[0].meta["reason"] == "ended: node 1, which has a part of it, has not been heard of for 15 min"
+    assert (
+        tasks[0].meta["reason"]
+        == "ended: node 1, which has a part of it, has not been heard of for 15 min"
+    )
     await cleared(*tasks)
 
 
-async def test_a_node_that_was_never_heard_is_left_to_the_kernel(net: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_node_that_was_never_heard_is_left_to_the_kernel(
+    net: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = net(2)
     for peer in cluster.agents[0].gang.peers.values():
         peer.heard = None
@@ -297,10 +352,21 @@ async def test_a_part_that_ended_well_is_told_of_again_where_the_word_was_lost(n
     await cleared(*tasks)
 
 
-async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_everywhere_is_not_asked_for(net: Any) -> None:
+async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_everywhere_is_not_asked_for(
+    net: Any,
+) -> None:
     cluster = net(2)
     first = await submit(cluster, FOREVER, FOREVER, id="first-1", gpus="all")
-    asked = {"name": "next", "env": {}, "gpus": "all", "nodes": 2, "nonce": "n", "task": "next-1", "code": FOREVER, "held": True}
+    asked = {
+        "name": "next",
+        "env": {},
+        "gpus": "all",
+        "nodes": 2,
+        "nonce": "n",
+        "task": "next-1",
+        "code": FOREVER,
+        "held": True,
+    }
     for agent in cluster.agents:
         await agent.op_submit(None, dict(asked))
     here, there = cluster.agents[0].gang.here, cluster.agents[1].gang.here
@@ -312,26 +378,58 @@ async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_every
     cluster.agents[1].tasks["next-1"].cancel()
     waiting = cluster.agents[0].tasks["next-1"]
     await over(waiting)
-    assert (waiting.meta["status"], waiting.meta["reason"]) == ("cancelled", "ended: it was cancelled on node 1")
+    assert (waiting.meta["status"], waiting.meta["reason"]) == (
+        "cancelled",
+        "ended: it was cancelled on node 1",
+    )
     assert all(task.is_live for task in first)
     await cleared(*first)
 
 
 jobs = st.text("0123456789abcdef", min_size=16, max_size=16)
 codes = st.none() | st.integers(-64, 255)
-bad = st.fixed_dictionaries({"job": jobs, "node": st.integers(0, 4095), "status": st.sampled_from(["ok", *PART_WORDS]), "code": codes})
+bad = st.fixed_dictionaries(
+    {
+        "job": jobs,
+        "node": st.integers(0, 4095),
+        "status": st.sampled_from(["ok", *PART_WORDS]),
+        "code": codes,
+    }
+)
 asked_for = st.fixed_dictionaries({"job": jobs, "age": st.integers(0, 10**9)})
 anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | jobs | st.sampled_from([*PART_WORDS]),
-    lambda inner: st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | jobs
+    | st.sampled_from([*PART_WORDS]),
+    lambda inner: (
+        st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=30,
 )
 
 
-@given(st.one_of(st.tuples(st.just("over"), st.lists(bad, max_size=40)), st.tuples(st.just("live"), st.lists(asked_for, max_size=40))))
-def test_rows_come_through_a_word_as_they_went_in_and_fit_a_datagram(told: tuple[str, list[dict[str, Any]]]) -> None:
+@given(
+    st.one_of(
+        st.tuples(st.just("over"), st.lists(bad, max_size=40)),
+        st.tuples(st.just("live"), st.lists(asked_for, max_size=40)),
+    )
+)
+def test_rows_come_through_a_word_as_they_went_in_and_fit_a_datagram(
+    told: tuple[str, list[dict[str, Any]]],
+) -> None:
     name, rows = told
-    word = {"from": 4095, "to": 4095, "i": "f" * 16, "you": "f" * 16, "n": 10**12, "idle": 123456789.123}
+    word = {
+        "from": 4095,
+        "to": 4095,
+        "i": "f" * 16,
+        "you": "f" * 16,
+        "n": 10**12,
+        "idle": 123456789.123,
+    }
     body = fitted(word, name, rows)
     assert len(body) + 32 <= GANG_BYTES
     found = [{"job": job, **row} for job, row in rows_of(json.loads(body), name)]
@@ -340,14 +438,20 @@ def test_rows_come_through_a_word_as_they_went_in_and_fit_a_datagram(told: tuple
     assert len(found) >= min(4, len(sound)) or len(sound) < len(rows)
 
 
-@given(st.sampled_from(["over", "live"]), anything | st.lists(st.lists(anything, max_size=5), max_size=40))
+@given(
+    st.sampled_from(["over", "live"]),
+    anything | st.lists(st.lists(anything, max_size=5), max_size=40),
+)
 def test_garbage_in_a_word_is_left_out(name: str, rows: Any) -> None:
     found = rows_of({name: rows}, name)
     assert len(found) <= GANG_ROWS
     for job, row in found:
         assert len(job) == 16
         if name == "over":
-            assert (row["node"] in range(4096), row["status"] in ("ok", *PART_WORDS)) == (True, True)
+            assert (row["node"] in range(4096), row["status"] in ("ok", *PART_WORDS)) == (
+                True,
+                True,
+            )
             assert (row["status"], row["code"]) != ("failed", 0)
         else:
             assert 0 <= row["age"] < 10**10

@@ -36,10 +36,14 @@ class Net:
         """As a transport has it."""
 
 
-def gang(net: Net, rank: int, size: int = 2, secret: str = SECRET, own: float | None = None) -> Gang:
+def gang(
+    net: Net, rank: int, size: int = 2, secret: str = SECRET, own: float | None = None
+) -> Gang:
     folder = Path(tempfile.mkdtemp(prefix="nbp-"))
     made = Gang(folder, nbprov_agent.boottime() - 1000.0 if own is None else own)
-    made.set({"rank": rank, "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(size)], "secret": secret})
+    made.set(
+        {"rank": rank, "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(size)], "secret": secret}
+    )
     made.transport = net  # type: ignore[assignment]
     net.members[made.here] = made
     return made
@@ -139,7 +143,10 @@ def test_a_word_to_another_node_is_not_ours() -> None:
 @given(
     st.one_of(
         st.binary(max_size=600),
-        st.recursive(st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda x: st.lists(x, max_size=3))
+        st.recursive(
+            st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+            lambda x: st.lists(x, max_size=3),
+        )
         .map(json.dumps)
         .map(str.encode),
         st.fixed_dictionaries(
@@ -159,7 +166,13 @@ def test_no_word_does_harm_even_under_the_secret(word: Any) -> None:
     net = Net()
     first = gang(net, 0)
     first.transport = net  # type: ignore[assignment]
-    body = word if isinstance(word, bytes) else json.dumps({**word, **({"you": first.nonce} if word.get("you") == "me" else {})}).encode()
+    body = (
+        word
+        if isinstance(word, bytes)
+        else json.dumps(
+            {**word, **({"you": first.nonce} if word.get("you") == "me" else {})}
+        ).encode()
+    )
     for data in (body, first.sign(body) + body):
         first.datagram_received(data, None)
     assert first.last_active() <= nbprov_agent.boottime()

@@ -15,7 +15,13 @@ import pytest
 from index_double import Index, serving
 from shell_machine import shell_node
 
-from nbprov.machines.python.environment import job_script, make_as_the_head, read_made, see_python, start_python
+from nbprov.machines.python.environment import (
+    job_script,
+    make_as_the_head,
+    read_made,
+    see_python,
+    start_python,
+)
 from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.setup.setup_jobs import Steps
 from nbprov.model.python_env import PythonEnvironment
@@ -38,10 +44,27 @@ class Computer:
         self.home, self.bin = folder, folder / "bin"
         self.bin.mkdir(parents=True)
         (self.bin / "uv").symlink_to(UV)
-        (self.bin / "python3").symlink_to(os.path.realpath(getattr(sys, "_base_executable", sys.executable)))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV"))}
-        uv = {"UV_DEFAULT_INDEX": index.url, "UV_CACHE_DIR": str(cache), "UV_PYTHON_DOWNLOADS": "never", "UV_NO_CONFIG": "1"}
-        self.env = {**kept, **uv, "HOME": str(folder), "PATH": f"{self.bin}:/usr/bin:/bin", "PIP_CONFIG_FILE": os.devnull}
+        (self.bin / "python3").symlink_to(
+            os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+        )
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV"))
+        }
+        uv = {
+            "UV_DEFAULT_INDEX": index.url,
+            "UV_CACHE_DIR": str(cache),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_NO_CONFIG": "1",
+        }
+        self.env = {
+            **kept,
+            **uv,
+            "HOME": str(folder),
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+            "PIP_CONFIG_FILE": os.devnull,
+        }
 
     def run(self, *command: str, folder: Path | None = None) -> tuple[int, list[str]]:
         done = subprocess.run(
@@ -57,7 +80,9 @@ class Computer:
         )
         return done.returncode, done.stdout.splitlines()
 
-    def make(self, source: PythonSource, *, lock: str = "", python: str = "") -> tuple[int, list[str]]:
+    def make(
+        self, source: PythonSource, *, lock: str = "", python: str = ""
+    ) -> tuple[int, list[str]]:
         """What the job of a bring-up does."""
         return self.run("bash", "-c", job_script(source.request(lock=lock, python=python)))
 
@@ -67,7 +92,9 @@ class Computer:
 
     def says(self, code: str) -> str:
         """What its interpreter says."""
-        exit_code, lines = self.run(str(self.home / ".nbprov" / "python" / "bin" / "python"), "-c", code)
+        exit_code, lines = self.run(
+            str(self.home / ".nbprov" / "python" / "bin" / "python"), "-c", code
+        )
         assert exit_code == 0, lines
         return "\n".join(lines)
 
@@ -75,7 +102,13 @@ class Computer:
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     with serving(tmp_path_factory.mktemp("wheels")) as served:
-        for name, version in (("letters", "1.0"), ("letters", "1.1"), ("ipykernel", "7.0"), ("pip", "26.0"), ("extra", "2.0")):
+        for name, version in (
+            ("letters", "1.0"),
+            ("letters", "1.1"),
+            ("ipykernel", "7.0"),
+            ("pip", "26.0"),
+            ("extra", "2.0"),
+        ):
             served.add(name, version)
         served.add("words", "3.0", requires=["letters>=1"])
         yield served
@@ -102,7 +135,12 @@ def test_requirements_with_a_version_are_made_once(computer: Computer, index: In
     code, lines = computer.make(source)
     assert code == 0, lines
     assert lines[-1].startswith("python: made in ")
-    assert computer.packages() == {"words": "3.0", "letters": "1.0", "ipykernel": "7.0", "pip": "26.0"}
+    assert computer.packages() == {
+        "words": "3.0",
+        "letters": "1.0",
+        "ipykernel": "7.0",
+        "pip": "26.0",
+    }
     said = "import sys, words, letters; print(letters.__version__, '.'.join(map(str, sys.version_info[:2])))"
     assert computer.says(said) == f"1.0 {VERSION}"
     # The second time nothing is asked of anybody.
@@ -121,14 +159,26 @@ class Books:
     def jobs(self, run_id: str) -> list[dict[str, Any]]:
         return self.rows
 
-    def set_job(self, run_id: str, id: str, kind: str, command: str, state: str, exit_code: int | None = None) -> None:
+    def set_job(
+        self,
+        run_id: str,
+        id: str,
+        kind: str,
+        command: str,
+        state: str,
+        exit_code: int | None = None,
+    ) -> None:
         self.rows = [{"kind": kind, "command": command, "exit_code": exit_code}]
 
 
-def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(index: Index, cache: Path, tmp_path: Path) -> None:
+def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
+    index: Index, cache: Path, tmp_path: Path
+) -> None:
     offer = SimpleNamespace(accelerator_count=0, vcpus=2, cloud="local", region="r", zone="z")
     computers = [Computer(tmp_path / f"node{number}", index, cache) for number in range(3)]
-    nodes = [shell_node(computer.home, number, computer.env) for number, computer in enumerate(computers)]
+    nodes = [
+        shell_node(computer.home, number, computer.env) for number, computer in enumerate(computers)
+    ]
     live = LiveCluster("run", "dev", SimpleNamespace(offer=offer), None, nodes[:2])  # type: ignore[arg-type]
     told: list[str] = []
     steps = Steps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
@@ -154,7 +204,9 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(index: Inde
     assert len({computer.says("import sys; print(sys.version)") for computer in computers}) == 1
 
 
-def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(computer: Computer, tmp_path: Path) -> None:
+def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(
+    computer: Computer, tmp_path: Path
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     text = f'[project]\nname = "My.App"\nversion = "0"\nrequires-python = ">={VERSION}"\ndependencies = ["letters (<1.1)"]\n'
@@ -168,9 +220,15 @@ def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(computer: Co
     code, lines = computer.make(source)
     assert code == 0, lines
     packages = computer.packages()
-    assert {name: packages.get(name) for name in ("letters", "extra", "my-app")} == {"letters": "1.0", "extra": None, "my-app": None}
+    assert {name: packages.get(name) for name in ("letters", "extra", "my-app")} == {
+        "letters": "1.0",
+        "extra": None,
+        "my-app": None,
+    }
     assert {"words", "ipykernel", "pip"} <= packages.keys()
-    (project / "pyproject.toml").write_text(text.replace('"letters (<1.1)"', '"letters (<1.1)", "extra"'))
+    (project / "pyproject.toml").write_text(
+        text.replace('"letters (<1.1)"', '"letters (<1.1)", "extra"')
+    )
     assert "extra" in (project / "pyproject.toml").read_text()
     with pytest.raises(PythonFiles, match="extra") as caught:
         read_source(PythonEnvironment(lock="uv.lock"), project)
@@ -189,7 +247,10 @@ def test_what_cannot_be_had_ends_with_uvs_last_lines_and_leaves_nothing(computer
 
 
 def test_an_index_that_does_not_answer_is_not_waited_for_without_end(
-    computer: Computer, index: Index, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    computer: Computer,
+    index: Index,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     for name in list(os.environ):
         monkeypatch.delenv(name)

@@ -70,7 +70,9 @@ class World:
         self.folder = folder
         (folder / "bin").mkdir()
         (folder / "version").write_text("uv 0.9.1 (x 2025)")
-        (folder / "bin" / "uv").write_text(UV.format(python=sys.executable, here=str(folder), base=BASE, lib=LIB))
+        (folder / "bin" / "uv").write_text(
+            UV.format(python=sys.executable, here=str(folder), base=BASE, lib=LIB)
+        )
         (folder / "bin" / "uv").chmod(0o755)
         (folder / "root").mkdir()
         self.machine = Machine(str(folder / "root"))
@@ -79,12 +81,23 @@ class World:
     def commands(self) -> list[str]:
         """What uv was asked for, but for its version."""
         log = self.folder / "uv.log"
-        return [line for line in log.read_text().splitlines() if line != "--version"] if log.exists() else []
+        return (
+            [line for line in log.read_text().splitlines() if line != "--version"]
+            if log.exists()
+            else []
+        )
 
     def make(self, *requirements: str, **fields: Any) -> dict[str, Any]:
         """Make an environment; its record."""
         files = {"requirements.in": "".join(f"{one}\n" for one in requirements)}
-        request = {"key": "-".join(requirements), "kind": "requirements", "version": "", "files": files, "lock": "", "python": ""}
+        request = {
+            "key": "-".join(requirements),
+            "kind": "requirements",
+            "version": "",
+            "files": files,
+            "lock": "",
+            "python": "",
+        }
         (self.folder / "uv.log").unlink(missing_ok=True)
         make({**request, **fields}, self.machine)
         return read_record(self.place)
@@ -106,7 +119,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def test_an_environment_is_made_and_found_again(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_environment_is_made_and_found_again(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     record = world.make("six==1.16.0", "tomli")
     assert record["packages"] == {"six": "1.16.0", "tomli": "1", "ipykernel": "1", "pip": "1"}
     assert record["lock"].split() == ["six==1.16.0", "tomli==1", "ipykernel==1", "pip==1"]
@@ -136,11 +151,18 @@ def test_another_node_gets_the_exact_version_and_list(world: World) -> None:
     assert "python find --no-project 3.12.4" in world.commands
     # The head has resolved anew since then: what is there is another list, and is replaced.
     (world.folder / "has-3.12.5").touch()
-    assert world.make("six", version="3.12", python="3.12.5", lock="six==8\n")["packages"] == {"six": "8"}
+    assert world.make("six", version="3.12", python="3.12.5", lock="six==8\n")["packages"] == {
+        "six": "8"
+    }
 
 
 def test_what_was_asked_for_is_kept_beside_it(world: World) -> None:
-    request = {"key": "six", "kind": "requirements", "version": "", "files": {"requirements.in": "six\n"}}
+    request = {
+        "key": "six",
+        "kind": "requirements",
+        "version": "",
+        "files": {"requirements.in": "six\n"},
+    }
     world.make("six", lock="six==7\n")
     kept = Path(world.place, python_side.REQUEST)
     assert json.loads(kept.read_text()) == request
@@ -157,12 +179,18 @@ def test_what_was_changed_is_put_back_and_what_was_added_stays(world: World) -> 
     world.make("six==1.16.0")
     packages = next(Path(world.place, "lib").glob("python*")) / "site-packages"
     (packages / "six-1.16.0.dist-info").rename(packages / "six-1.17.0.dist-info")
-    (packages / "six-1.17.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: six\nVersion: 1.17.0\n")
+    (packages / "six-1.17.0.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: six\nVersion: 1.17.0\n"
+    )
     (packages / "added-1.dist-info").mkdir()
-    (packages / "added-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: added\nVersion: 1\n")
+    (packages / "added-1.dist-info" / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: added\nVersion: 1\n"
+    )
     world.make("six==1.16.0")
     assert ["--reinstall-package six" in command for command in world.commands] == [True]
-    assert {"six-1.16.0.dist-info", "added-1.dist-info"} <= {path.name for path in packages.iterdir()}
+    assert {"six-1.16.0.dist-info", "added-1.dist-info"} <= {
+        path.name for path in packages.iterdir()
+    }
 
 
 def test_a_half_made_one_is_made_anew(world: World) -> None:
@@ -172,7 +200,9 @@ def test_a_half_made_one_is_made_anew(world: World) -> None:
     assert world.commands[0].startswith("venv")
 
 
-def test_a_failure_leaves_the_old_one_in_use_and_nothing_half_made(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_leaves_the_old_one_in_use_and_nothing_half_made(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.make("six")
     before = world.place
     with pytest.raises(Trouble, match="uv pip compile ended with code 1"):
@@ -186,7 +216,11 @@ def test_a_failure_leaves_the_old_one_in_use_and_nothing_half_made(world: World,
 
 def test_requirements_are_private_and_gone_afterwards(world: World) -> None:
     world.make("--index-url https://me:canary@index/simple", "six")
-    left = [path for path in Path(world.machine.root).rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    left = [
+        path
+        for path in Path(world.machine.root).rglob("*")
+        if path.is_file() and b"canary" in path.read_bytes()
+    ]
     assert {path.name for path in left} == {python_side.RECORD, python_side.REQUEST}
     assert not any(path.stat().st_mode & 0o077 for path in left)
 
@@ -209,7 +243,10 @@ def test_old_ones_go_and_those_in_use_stay(world: World, monkeypatch: pytest.Mon
     finally:
         child.kill()
         child.wait()
-    left = {os.path.join(world.machine.environments, name) for name in os.listdir(world.machine.environments)}
+    left = {
+        os.path.join(world.machine.environments, name)
+        for name in os.listdir(world.machine.environments)
+    }
     runs_there = {places[0]} if os.path.isdir("/proc/self") else set()
     assert left - {places[0]} == {places[5], places[3], places[2]}
     assert runs_there <= left
@@ -217,7 +254,9 @@ def test_old_ones_go_and_those_in_use_stay(world: World, monkeypatch: pytest.Mon
 
 def subprocess_in(place: str) -> Any:
     env = {**os.environ, "PATH": f"{place}/bin:{os.environ['PATH']}"}
-    child = subprocess.Popen([sys.executable, "-c", "print('up', flush=True); input()"], env=env, stdin=-1, stdout=-1)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "print('up', flush=True); input()"], env=env, stdin=-1, stdout=-1
+    )
     assert child.stdout is not None
     child.stdout.readline()
     return child
@@ -250,16 +289,24 @@ def test_pips_settings_are_passed_on() -> None:
         "UV_INDEX": "https://a/s https://b/s",
         "SSL_CERT_FILE": "/ca.pem",
     }
-    assert index_settings({"PIP_INDEX_URL": "https://env/simple"}, said)["UV_DEFAULT_INDEX"] == "https://env/simple"
+    assert (
+        index_settings({"PIP_INDEX_URL": "https://env/simple"}, said)["UV_DEFAULT_INDEX"]
+        == "https://env/simple"
+    )
     assert index_settings({"PIP_FIND_LINKS": "/w /x"}, "") == {"UV_FIND_LINKS": "/w,/x"}
 
 
 @pytest.mark.parametrize("name", ["UV_DEFAULT_INDEX", "UV_INDEX_URL"])
 def test_what_is_set_for_uv_stays(name: str) -> None:
-    assert "UV_DEFAULT_INDEX" not in index_settings({name: "https://own/simple"}, "global.index-url='https://mirror/simple'")
+    assert "UV_DEFAULT_INDEX" not in index_settings(
+        {name: "https://own/simple"}, "global.index-url='https://mirror/simple'"
+    )
 
 
-@pytest.mark.parametrize("said", ["", "nonsense", "global.index-url=unquoted", "global.index-url='half", "=''", "x\n\n='"])
+@pytest.mark.parametrize(
+    "said",
+    ["", "nonsense", "global.index-url=unquoted", "global.index-url='half", "=''", "x\n\n='"],
+)
 def test_what_pip_says_may_be_anything(said: str) -> None:
     assert index_settings({}, said) == {}
 
@@ -275,7 +322,9 @@ def test_a_uv_that_is_too_old_is_passed_over(world: World) -> None:
     assert find_uv(world.machine) == str(newer)
 
 
-def test_uv_comes_by_the_first_way_that_works(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uv_comes_by_the_first_way_that_works(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (world.folder / "bin" / "uv").unlink()
 
     def fails(machine: Machine, place: str) -> bool:
@@ -299,7 +348,9 @@ def test_uv_comes_by_the_first_way_that_works(world: World, monkeypatch: pytest.
         get_uv(world.machine)
 
 
-def test_the_throw_away_environment_is_thrown_away(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_throw_away_environment_is_thrown_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
     monkeypatch.setattr(uv_side, "pip_install", lambda python, machine, place: asked.append(python))
     world.machine.python = str(world.folder / "python3")
@@ -322,8 +373,17 @@ def test_an_active_environment_is_left_aside(world: World, monkeypatch: pytest.M
     assert not machine.python.startswith(world.machine.environments)
 
 
-def test_the_request_is_all_that_main_needs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    request = {"key": "k", "kind": "requirements", "version": "", "files": {"requirements.in": "missing\n"}, "lock": "", "python": ""}
+def test_the_request_is_all_that_main_needs(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {
+        "key": "k",
+        "kind": "requirements",
+        "version": "",
+        "files": {"requirements.in": "missing\n"},
+        "lock": "",
+        "python": "",
+    }
     assert python_side.main(json.loads(json.dumps(request))) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "nbprov: uv pip compile ended with code 1"
     assert python_side.main({**request, "files": {"requirements.in": "six\n"}}) == 0

@@ -6,7 +6,18 @@ import pytest
 
 from nbprov.model.money import usd
 from nbprov.model.places import Market
-from nbprov.model.spec import Autostop, Compare, Guards, Image, Level, PlaceGlob, PlaceRule, Quantity, Request, Spec
+from nbprov.model.spec import (
+    Autostop,
+    Compare,
+    Guards,
+    Image,
+    Level,
+    PlaceGlob,
+    PlaceRule,
+    Quantity,
+    Request,
+    Spec,
+)
 from nbprov.spec import SpecError, parse
 
 
@@ -44,11 +55,18 @@ def test_fractional_counts(text: str, count: float) -> None:
 
 
 def test_a_set_is_one_tier_as_written() -> None:
-    assert wants("{accelerators: {L4:1, A10G: 2, T4: null}}") == [(0, "L4:1"), (0, "A10G:2"), (0, "T4:1")]
+    assert wants("{accelerators: {L4:1, A10G: 2, T4: null}}") == [
+        (0, "L4:1"),
+        (0, "A10G:2"),
+        (0, "T4:1"),
+    ]
 
 
 def test_a_list_is_a_preference_and_duplicates_go() -> None:
-    assert wants("{accelerators: [H100:8, a100:8, H100:8, A100:8]}") == [(0, "H100:8"), (1, "a100:8")]
+    assert wants("{accelerators: [H100:8, a100:8, H100:8, A100:8]}") == [
+        (0, "H100:8"),
+        (1, "a100:8"),
+    ]
 
 
 def test_device_memory_is_one_predicate() -> None:
@@ -95,25 +113,36 @@ def test_a_list_above_any_of_keeps_its_order_over_all_items() -> None:
 
 
 def test_two_orders_are_refused_with_both_rewrites() -> None:
-    error = refusal("resources: {accelerators: [L4:1, T4:1], ordered: [{infra: gcp}, {infra: aws}]}")
+    error = refusal(
+        "resources: {accelerators: [L4:1, T4:1], ordered: [{infra: gcp}, {infra: aws}]}"
+    )
     assert [p.code for p in error.problems] == ["spec.two-orders"]
     assert "accelerators: {L4:1, T4:1} beside `ordered`" in error.problems[0].hint
     assert "accelerators: [L4:1, T4:1] with any_of" in error.problems[0].hint
 
 
 def test_any_of_beside_ordered() -> None:
-    assert codes("resources: {any_of: [{infra: aws}], ordered: [{infra: gcp}]}") == ["spec.two-lists"]
+    assert codes("resources: {any_of: [{infra: aws}], ordered: [{infra: gcp}]}") == [
+        "spec.two-lists"
+    ]
     assert wants("{any_of: [], ordered: [{infra: gcp}]}") == [(0, "@gcp")]
 
 
 def test_null_drops_the_outer_image() -> None:
-    spec = parse('resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra: aws}]}')
-    assert [(str(r), r.image) for r in spec.requests] == [("@lambda", None), ("@aws", Image(docker="a:1"))]
+    spec = parse(
+        'resources: {image_id: "docker:a:1", any_of: [{infra: lambda, image_id: null}, {infra: aws}]}'
+    )
+    assert [(str(r), r.image) for r in spec.requests] == [
+        ("@lambda", None),
+        ("@aws", Image(docker="a:1")),
+    ]
     assert spec.remarks == ()
 
 
 def test_labels_merge_and_do_not_leak() -> None:
-    spec = parse("resources: {labels: {t: x}, any_of: [{infra: aws, labels: {u: y}}, {infra: gcp}]}")
+    spec = parse(
+        "resources: {labels: {t: x}, any_of: [{infra: aws, labels: {u: y}}, {infra: gcp}]}"
+    )
     assert [r.labels for r in spec.requests] == [(("t", "x"), ("u", "y")), (("t", "x"),)]
 
 
@@ -124,20 +153,34 @@ def test_infra_beside_region() -> None:
 
 
 def test_items_narrow_the_outer_cloud() -> None:
-    assert wants("{infra: aws, any_of: [{region: us-east-1}, {infra: gcp}]}") == [(0, "@aws/us-east-1"), (0, "@gcp")]
+    assert wants("{infra: aws, any_of: [{region: us-east-1}, {infra: gcp}]}") == [
+        (0, "@aws/us-east-1"),
+        (0, "@gcp"),
+    ]
 
 
 def test_place_lists_are_one_tier_and_NO_is_text() -> None:  # noqa: N802
     text = "{cloud: runpod, region: [CZ, NO, SE], accelerators: L40S}"
-    assert wants(text) == [(0, "L40S:1 @runpod/CZ"), (0, "L40S:1 @runpod/NO"), (0, "L40S:1 @runpod/SE")]
+    assert wants(text) == [
+        (0, "L40S:1 @runpod/CZ"),
+        (0, "L40S:1 @runpod/NO"),
+        (0, "L40S:1 @runpod/SE"),
+    ]
     assert [r.code for r in parse(f"resources: {text}").remarks] == ["spec.places"]
 
 
 def test_preferred_and_denied_regions() -> None:
-    first, rest = parse("resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}").requests
+    first, rest = parse(
+        "resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}"
+    ).requests
     assert (first.tier, first.cloud, first.region, first.places) == (0, "aws", "us-east-2", ())
     assert (rest.tier, rest.cloud, rest.region) == (1, "aws", "")
-    assert rest.places == (PlaceRule((PlaceGlob(region="us-*"),), (PlaceGlob(region="us-east-2"), PlaceGlob(region="us-west-1"))),)
+    assert rest.places == (
+        PlaceRule(
+            (PlaceGlob(region="us-*"),),
+            (PlaceGlob(region="us-east-2"), PlaceGlob(region="us-west-1")),
+        ),
+    )
 
 
 def test_a_list_of_maps_is_ordered() -> None:
@@ -165,33 +208,53 @@ def test_autostop_and_preferred_spot() -> None:
     spec = parse("resources: {autostop: 2h, use_spot: prefer, spot_recovery: failover}")
     assert [(r.tier, r.market) for r in spec.requests] == [(0, Market.SPOT), (1, Market.ON_DEMAND)]
     assert spec.guards == Guards(Autostop(7200.0), is_default=False)
-    assert [(r.level, r.origin.path) for r in spec.remarks] == [(Level.NOTE, "resources.spot_recovery")]
+    assert [(r.level, r.origin.path) for r in spec.remarks] == [
+        (Level.NOTE, "resources.spot_recovery")
+    ]
     assert spec.recovery == "failover"
 
 
 def test_the_lower_cap_holds() -> None:
-    (request,) = parse("resources: {accelerators: L4, max_hourly_cost: 2, max_price: $0.90}").requests
+    (request,) = parse(
+        "resources: {accelerators: L4, max_hourly_cost: 2, max_price: $0.90}"
+    ).requests
     assert request.max_hourly == usd("0.90")
 
 
 def test_notebook_variables() -> None:
     text = "resources: {accelerators: $gpus, infra: aws/$r}"
     spec = parse(text, variables={"gpus": ["L4:1", "T4:1"], "r": "us-east-1"})
-    assert [(r.tier, str(r)) for r in spec.requests] == [(0, "L4:1 @aws/us-east-1"), (1, "T4:1 @aws/us-east-1")]
+    assert [(r.tier, str(r)) for r in spec.requests] == [
+        (0, "L4:1 @aws/us-east-1"),
+        (1, "T4:1 @aws/us-east-1"),
+    ]
     with pytest.raises(SpecError) as caught:
         parse("resources: {accelerators: $gpu}", variables={"gpus": ["L4:1"]})
     (problem,) = caught.value.problems
-    assert (problem.code, problem.closest, problem.path) == ("spec.variable", "gpus", "resources.accelerators")
+    assert (problem.code, problem.closest, problem.path) == (
+        "spec.variable",
+        "gpus",
+        "resources.accelerators",
+    )
     (request,) = parse("resources: {instance_type: VM.Standard.E4.Flex$_2_16}").requests
     assert request.instance_type == "VM.Standard.E4.Flex$_2_16"
 
 
 def test_all_errors_at_once_each_with_its_line() -> None:
     error = refusal("num_nodes: 0\nenvs: {HF: null}\nbudget: -1\nengine: spark\n")
-    assert [(p.line, p.path) for p in error.problems] == [(1, "num_nodes"), (3, "budget"), (4, "engine")]
+    assert [(p.line, p.path) for p in error.problems] == [
+        (1, "num_nodes"),
+        (3, "budget"),
+        (4, "engine"),
+    ]
     with pytest.raises(SpecError) as caught:
         parse("num_nodes: 0\nenvs: {HF: null}\nbudget: -1\nengine: spark\n", given=())
-    assert [(p.line, p.path) for p in caught.value.problems] == [(1, "num_nodes"), (2, "envs.HF"), (3, "budget"), (4, "engine")]
+    assert [(p.line, p.path) for p in caught.value.problems] == [
+        (1, "num_nodes"),
+        (2, "envs.HF"),
+        (3, "budget"),
+        (4, "engine"),
+    ]
     assert "--env HF=" in caught.value.problems[1].hint
     with pytest.raises(SpecError) as caught:
         parse("num_nodes: 0\nenvs: {HF: null}\n", given={"HF"})
@@ -202,12 +265,21 @@ def test_an_open_value_alone_is_the_callers_to_find() -> None:
     assert parse("envs: {HF: null}", given=()).envs == {"HF": None}
     with pytest.raises(SpecError) as caught:
         parse("num_nodes: 0\nmanaged_secrets: [A]\nsecrets:\n  B: null\n", given=())
-    assert [(p.line, p.path) for p in caught.value.problems] == [(1, "num_nodes"), (2, "secrets.A"), (4, "secrets.B")]
+    assert [(p.line, p.path) for p in caught.value.problems] == [
+        (1, "num_nodes"),
+        (2, "secrets.A"),
+        (4, "secrets.B"),
+    ]
 
 
 def test_services_and_kubernetes_are_carried_on() -> None:
-    spec = parse("service: {readiness_probe: /ok, replicas: 2}\nresources: {infra: k8s, any_of: [{}, {infra: aws}], ports: 8080}")
-    assert [(r.cloud, r.ports) for r in spec.requests] == [("kubernetes", ((8080, 8080),)), ("aws", ((8080, 8080),))]
+    spec = parse(
+        "service: {readiness_probe: /ok, replicas: 2}\nresources: {infra: k8s, any_of: [{}, {infra: aws}], ports: 8080}"
+    )
+    assert [(r.cloud, r.ports) for r in spec.requests] == [
+        ("kubernetes", ((8080, 8080),)),
+        ("aws", ((8080, 8080),)),
+    ]
     assert [(r.level, r.origin.path) for r in spec.remarks] == [(Level.NOTE, "service")]
 
 
@@ -239,8 +311,14 @@ def test_spellings_of_one_wish_are_equal_requests() -> None:
 
 
 def test_equal_requests_merge_into_the_first() -> None:
-    assert wants("{any_of: [{infra: aws}, {infra: AWS}, {infra: gcp}]}") == [(0, "@aws"), (0, "@gcp")]
-    assert wants("{any_of: [{accelerators: [T4, L4]}, {accelerators: l4}]}") == [(0, "T4:1"), (0, "L4:1")]
+    assert wants("{any_of: [{infra: aws}, {infra: AWS}, {infra: gcp}]}") == [
+        (0, "@aws"),
+        (0, "@gcp"),
+    ]
+    assert wants("{any_of: [{accelerators: [T4, L4]}, {accelerators: l4}]}") == [
+        (0, "T4:1"),
+        (0, "L4:1"),
+    ]
 
 
 def test_tiers_of_nested_orders() -> None:
@@ -289,12 +367,22 @@ def test_how_an_item_lies_over_the_outer_place(outer: str, item: str, places: li
 
 def test_null_drops_any_outer_field() -> None:
     text = "resources: {accelerators: A100, cpus: 8+, ports: 80, labels: {a: b}, max_price: 3, any_of: [%s]}"
-    (request,) = parse(text % "{accelerators: null, cpus: null, ports: null, labels: null, max_price: null}").requests
-    assert (request.accelerator, request.cpus, request.ports, request.labels, request.max_hourly) == (None, None, (), (), None)
+    (request,) = parse(
+        text % "{accelerators: null, cpus: null, ports: null, labels: null, max_price: null}"
+    ).requests
+    assert (
+        request.accelerator,
+        request.cpus,
+        request.ports,
+        request.labels,
+        request.max_hourly,
+    ) == (None, None, (), (), None)
 
 
 def test_alternatives_must_agree_on_autostop() -> None:
-    assert codes("resources: {any_of: [{infra: aws, autostop: 10}, {infra: gcp}]}") == ["spec.autostop-differs"]
+    assert codes("resources: {any_of: [{infra: aws, autostop: 10}, {infra: gcp}]}") == [
+        "spec.autostop-differs"
+    ]
     agreed = parse("resources: {any_of: [{infra: aws, autostop: 10}, {infra: gcp, autostop: 10m}]}")
     assert agreed.guards.autostop == Autostop(600.0)
 
@@ -313,5 +401,8 @@ def test_too_many_alternatives() -> None:
 
 def test_origins_name_the_item() -> None:
     text = "resources:\n  accelerators: L4\n  any_of:\n  - infra: aws\n  - infra: gcp\n"
-    assert [(r.origin.path, r.origin.line) for r in parse(text).requests] == [("resources.any_of[0]", 4), ("resources.any_of[1]", 5)]
+    assert [(r.origin.path, r.origin.line) for r in parse(text).requests] == [
+        ("resources.any_of[0]", 4),
+        ("resources.any_of[1]", 5),
+    ]
     assert [r.origin.line for r in parse(text, first_line=2).requests] == [5, 6]

@@ -12,7 +12,9 @@ from nbprov.spec import KeyContext, keys_at
 def at(marked: str) -> KeyContext:
     offset = marked.index("¦")
     before = marked[:offset]
-    return keys_at(before + marked[offset + 1 :], before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
+    return keys_at(
+        before + marked[offset + 1 :], before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+    )
 
 
 def offered(marked: str) -> list[str]:
@@ -31,11 +33,23 @@ def offered(marked: str) -> list[str]:
         ("resources: {infra: aws, ¦", ("resources",), ["accelerators", "cpus"]),
         ("resources: {\n  gpus: L4,\n  ¦", ("resources",), ["infra", "cpus"]),
         ("resources:\n  any_of:\n  - ¦", ("resources", "any_of", "[]"), ["accelerators", "infra"]),
-        ("resources:\n  any_of:\n    - infra: aws\n      ¦", ("resources", "any_of", "[]"), ["accelerators", "cpus"]),
-        ("resources: {any_of: [{infra: aws}, {¦", ("resources", "any_of", "[]"), ["accelerators", "infra"]),
+        (
+            "resources:\n  any_of:\n    - infra: aws\n      ¦",
+            ("resources", "any_of", "[]"),
+            ["accelerators", "cpus"],
+        ),
+        (
+            "resources: {any_of: [{infra: aws}, {¦",
+            ("resources", "any_of", "[]"),
+            ["accelerators", "infra"],
+        ),
         ("resources:\n- infra: aws\n  ¦", ("resources", "[]"), ["accelerators", "cpus"]),
         ("resources:\n  autostop:\n    ¦", ("resources", "autostop"), ["idle_minutes", "down"]),
-        ("resources:\n  autostop: {idle_minutes: 5, ¦", ("resources", "autostop"), ["down", "wait_for"]),
+        (
+            "resources:\n  autostop: {idle_minutes: 5, ¦",
+            ("resources", "autostop"),
+            ["down", "wait_for"],
+        ),
         ("budget: {¦", ("budget",), ["total", "warn"]),
         ("nbprov:\n  ¦", ("nbprov",), ["max_lifetime", "budget"]),
         ("race:\n  ¦", ("race",), ["width", "hedge"]),
@@ -102,7 +116,11 @@ def test_nothing_in_comments() -> None:
     assert at("resources:\n  cpus: 4 # res¦").keys == ()
 
 
-@given(st.text(alphabet="resources:any_of{}[]-,#'\"|> \n\tA1", max_size=80), st.integers(-2, 12), st.integers(-2, 40))
+@given(
+    st.text(alphabet="resources:any_of{}[]-,#'\"|> \n\tA1", max_size=80),
+    st.integers(-2, 12),
+    st.integers(-2, 40),
+)
 @settings(max_examples=200, deadline=None)
 def test_it_never_fails(text: str, line: int, column: int) -> None:
     assert isinstance(keys_at(text, line, column), KeyContext)

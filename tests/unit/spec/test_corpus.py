@@ -79,7 +79,10 @@ budget: {total: 25}
     "local": "resources:\n  infra: local\n  accelerators: A100\n",
 }
 
-JUSTIFIED = {"spec.not-yet": "the program would miss it", "spec.infra-beside": "the place is given twice"}
+JUSTIFIED = {
+    "spec.not-yet": "the program would miss it",
+    "spec.infra-beside": "the place is given twice",
+}
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -17,7 +17,10 @@ from nbprov.spec.schema.registry import Where
 from nbprov.spec.yaml.diagnostics import MOST_SHOWN
 from nbprov.spec.yaml.reader import MAX_BYTES
 
-CORPUS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "corpus").glob("*.yaml"))}
+CORPUS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in sorted((Path(__file__).parent / "corpus").glob("*.yaml"))
+}
 CANARY = "c4n4ry-value"
 VARIABLES: dict[str, object] = {
     "gpus": ["L4:1", "T4:1"],
@@ -41,11 +44,68 @@ CALLS_PER_LETTER = 100
 IS_FUZZ = settings().max_examples == settings.get_profile("fuzz").max_examples
 EXAMPLES = int(os.environ.get("NBPROV_TEST_FUZZ", 100_000 if IS_FUZZ else 1_000))
 SHARES = {"corpus": 0.5, "tree": 0.25, "names": 0.15, "text": 0.1}
-_SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+_SETTINGS = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 
-PIECES = [":", ": ", "- ", "{", "}", "[", "]", ",", "#", " # ", "'", '"', "|", ">", "&a ", "*a", "*common", "<<: ", "!x ", "!!str "]
-PIECES += ["\t", "\n", "\n  ", "\n- ", "? ", "~", "---\n", "\r\n", "\u2028", "\ufeff", "%YAML 1.1\n", "\\", "$$", "$", "${"]
-VALUES = ["null", "true", "NO", "-1", "0", "1e999", ".nan", "4+", "A100:x", "22:22", "s3://b", "é", "\x00", "\x07", "9" * 60, "*", "/"]
+PIECES = [
+    ":",
+    ": ",
+    "- ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "#",
+    " # ",
+    "'",
+    '"',
+    "|",
+    ">",
+    "&a ",
+    "*a",
+    "*common",
+    "<<: ",
+    "!x ",
+    "!!str ",
+]
+PIECES += [
+    "\t",
+    "\n",
+    "\n  ",
+    "\n- ",
+    "? ",
+    "~",
+    "---\n",
+    "\r\n",
+    "\u2028",
+    "\ufeff",
+    "%YAML 1.1\n",
+    "\\",
+    "$$",
+    "$",
+    "${",
+]
+VALUES = [
+    "null",
+    "true",
+    "NO",
+    "-1",
+    "0",
+    "1e999",
+    ".nan",
+    "4+",
+    "A100:x",
+    "22:22",
+    "s3://b",
+    "é",
+    "\x00",
+    "\x07",
+    "9" * 60,
+    "*",
+    "/",
+]
 VALUES += [
     "{}",
     "[]",
@@ -63,8 +123,29 @@ VALUES += [
     "{for: 1h}",
     "''",
 ]
-VALUES += ["$gpus", "$region", "$nodes", "$token", "$nothing", "$yes", "$evil", "$odd", "$loop", "$unknown", "aws/$region", "$cfg"]
-VALUES += ["\"${cfg['a'][1]['b']}\"", '"${gpus[9]}"', '"${region.upper()}"', '"${}"', "Flex$_2_16", "{allow: [us-*]}", "{8080: public}"]
+VALUES += [
+    "$gpus",
+    "$region",
+    "$nodes",
+    "$token",
+    "$nothing",
+    "$yes",
+    "$evil",
+    "$odd",
+    "$loop",
+    "$unknown",
+    "aws/$region",
+    "$cfg",
+]
+VALUES += [
+    "\"${cfg['a'][1]['b']}\"",
+    '"${gpus[9]}"',
+    '"${region.upper()}"',
+    '"${}"',
+    "Flex$_2_16",
+    "{allow: [us-*]}",
+    "{8080: public}",
+]
 
 
 class Meter:
@@ -101,19 +182,48 @@ def measured(text: str, variables: dict[str, object] | None) -> Spec | SpecError
 def asked(spec: Spec) -> object:
     """What a spec asks for, wherever it was written: values of several lines are stored on one."""
     nowhere = Origin("")
-    return [replace(r, origin=nowhere) for r in spec.requests], spec.envs, spec.guards, spec.num_nodes, spec.name, spec.race, spec.health
+    return (
+        [replace(r, origin=nowhere) for r in spec.requests],
+        spec.envs,
+        spec.guards,
+        spec.num_nodes,
+        spec.name,
+        spec.race,
+        spec.health,
+    )
 
 
 def check(text: str, variables: dict[str, object] | None = None) -> None:
     spec = measured(text, variables)
     if isinstance(spec, SpecError):
-        lines = text.count("\n") + text.count("\r") + text.count("\x85") + text.count("\u2028") + text.count("\u2029") + 2
+        lines = (
+            text.count("\n")
+            + text.count("\r")
+            + text.count("\x85")
+            + text.count("\u2028")
+            + text.count("\u2029")
+            + 2
+        )
         assert spec.problems
-        assert all(1 <= p.line <= lines and p.column >= 1 and p.message and p.code.startswith("spec.") for p in spec.problems)
+        assert all(
+            1 <= p.line <= lines and p.column >= 1 and p.message and p.code.startswith("spec.")
+            for p in spec.problems
+        )
         assert len(spec.render()) <= 2 + 4 * MOST_SHOWN
         return
     assert spec.requests
-    in_clear = repr((spec.envs, spec.run, spec.setup, spec.name, spec.requests, spec.file_mounts, spec.workdir, spec.variables))
+    in_clear = repr(
+        (
+            spec.envs,
+            spec.run,
+            spec.setup,
+            spec.name,
+            spec.requests,
+            spec.file_mounts,
+            spec.workdir,
+            spec.variables,
+        )
+    )
     if CANARY not in in_clear and variables is not None and "secrets" in text:
         assert CANARY not in spec.source
     again = parse(spec.source)
@@ -141,7 +251,9 @@ def _mutated(draw: st.DrawFn) -> str:
             other = CORPUS[draw(st.sampled_from(sorted(CORPUS)))].split("\n")
             lines.insert(number, draw(st.sampled_from(other)))
         elif how == 2:
-            lines[number] = lines[number].replace(draw(st.sampled_from(" :-{}[],")), draw(st.sampled_from(PIECES)), 1)
+            lines[number] = lines[number].replace(
+                draw(st.sampled_from(" :-{}[],")), draw(st.sampled_from(PIECES)), 1
+            )
         elif colon:
             lines[number] = f"{head}: {draw(st.sampled_from(VALUES))}"
         text = "\n".join(lines)
@@ -152,11 +264,18 @@ def _mutated(draw: st.DrawFn) -> str:
     return text
 
 
-_names = st.sampled_from([f.name for where in Where for f in fields(where)] + ["<<", "gpus", "accelerator", "x", "_y", "$region"])
-_scalars = st.one_of(st.sampled_from(VALUES), st.text(max_size=8), st.integers().map(str), st.floats().map(str))
+_names = st.sampled_from(
+    [f.name for where in Where for f in fields(where)]
+    + ["<<", "gpus", "accelerator", "x", "_y", "$region"]
+)
+_scalars = st.one_of(
+    st.sampled_from(VALUES), st.text(max_size=8), st.integers().map(str), st.floats().map(str)
+)
 _trees = st.recursive(
     _scalars,
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_names, inner, max_size=4)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(_names, inner, max_size=4)
+    ),
     max_leaves=12,
 )
 _variables = st.sampled_from([None, {}, VARIABLES, VARIABLES])
@@ -174,8 +293,14 @@ def _flow(tree: object) -> str:
 def _fitting(draw: st.DrawFn) -> str:
     """Fields where they belong, with any value."""
     where = draw(st.sampled_from([w for w in Where if w is not Where.NBPROV]))
-    names = draw(st.lists(st.sampled_from([f.name for f in fields(where)]), max_size=4, unique=True))
-    body = "{" + ", ".join(f"{name}: {_flow(draw(st.one_of(_scalars, _trees)))}" for name in names) + "}"
+    names = draw(
+        st.lists(st.sampled_from([f.name for f in fields(where)]), max_size=4, unique=True)
+    )
+    body = (
+        "{"
+        + ", ".join(f"{name}: {_flow(draw(st.one_of(_scalars, _trees)))}" for name in names)
+        + "}"
+    )
     for part in reversed(where.value.split(".") if where.value else []):
         name = part.removesuffix("[]")
         body = f"{{{name}: [{body}]}}" if part.endswith("[]") else f"{{{name}: {body}}}"
@@ -194,14 +319,24 @@ def test_any_value_of_any_field(text: str, variables: dict[str, object] | None) 
     check(text, variables)
 
 
-@given(st.dictionaries(_names, _trees, max_size=4), st.sampled_from(["{}", "resources: {}", "resources: {{any_of: [{}]}}"]), _variables)
+@given(
+    st.dictionaries(_names, _trees, max_size=4),
+    st.sampled_from(["{}", "resources: {}", "resources: {{any_of: [{}]}}"]),
+    _variables,
+)
 @share("names")
-def test_any_tree_of_known_names(tree: dict[str, object], frame: str, variables: dict[str, object] | None) -> None:
+def test_any_tree_of_known_names(
+    tree: dict[str, object], frame: str, variables: dict[str, object] | None
+) -> None:
     check(frame.format(_flow(tree)), variables)
 
 
 @given(
-    st.one_of(st.text(max_size=60), st.lists(st.sampled_from([*PIECES, *VALUES, "resources", "run"]), max_size=25).map("".join)), _variables
+    st.one_of(
+        st.text(max_size=60),
+        st.lists(st.sampled_from([*PIECES, *VALUES, "resources", "run"]), max_size=25).map("".join),
+    ),
+    _variables,
 )
 @example("secrets: {a: &b $token, c: *b}", VARIABLES)
 @share("text")
@@ -222,7 +357,8 @@ def _many(line: str, size: int = 6_000) -> str:
 BIG = {
     "nested anchors": _bomb(10, 9),
     "wide anchors": "_b: &b [" + "x, " * 90 + "x]\n_c: [" + "*b, " * 3000 + "*b]",
-    "merged anchors": "_a: &a0 {k0: 1}\n" + "\n".join(f"_a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, 400)),
+    "merged anchors": "_a: &a0 {k0: 1}\n"
+    + "\n".join(f"_a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}], k{n}: 1}}" for n in range(1, 400)),
     "long anchored text with a variable": f'_a: &a "{"y" * 5_000}$region"\nresources: {{labels: {{{", ".join(f"l{n}: *a" for n in range(2000))}}}}}',
     "unknown keys": _many("zz{n}: 1\n"),
     "unknown nested keys": "resources:\n" + _many("  zz{n}: 1\n"),
@@ -232,12 +368,19 @@ BIG = {
     "one long key": "? " + "k" * 15_000 + "\n: x\n",
     "one long line": "run: " + "a" * 15_000,
     "secrets and comments": "secrets:\n" + _many("  S{n}: value-{n} # value-{n}\n"),
-    "secrets and envs": "secrets:\n" + _many("  S{n}: value-{n}\n", 5_000) + "envs:\n" + _many("  E{n}: text-{n}\n", 5_000),
+    "secrets and envs": "secrets:\n"
+    + _many("  S{n}: value-{n}\n", 5_000)
+    + "envs:\n"
+    + _many("  E{n}: text-{n}\n", 5_000),
     "unknown variables": "envs:\n" + _many("  E{n}: $gone{n}\n"),
     "variables": "envs:\n" + _many("  E{n}: $region$nodes\n", 10_000),
     "alternatives": "resources: {any_of: [" + "{infra: [aws, gcp]}, " * 350 + "]}",
-    "accelerators": "resources: {accelerators: {" + ", ".join(f"G{n}: 1" for n in range(1000)) + "}}",
-    "ports": "resources: {ports: [" + ", ".join(str(n % 60_000 + 1) for n in range(0, 4_000, 2)) + "]}",
+    "accelerators": "resources: {accelerators: {"
+    + ", ".join(f"G{n}: 1" for n in range(1000))
+    + "}}",
+    "ports": "resources: {ports: ["
+    + ", ".join(str(n % 60_000 + 1) for n in range(0, 4_000, 2))
+    + "]}",
     "brackets": "[" * 8_000,
     "dashes": "- " * 8_000,
     "braces in pairs": "{}" * 8_000,
@@ -255,7 +398,9 @@ BIG = {
     "hooks": "config: {hooks: [" + "{run: x}, " * 600 + "]}",
     "docker options": "config: {docker: {run_options: [" + "'--a=b', " * 800 + "]}}",
     "outputs": "outputs: [" + ", ".join(f"o{n}" for n in range(1200)) + "]",
-    "exposed ports": "resources: {ports: 1-65535}\nexpose: {" + ", ".join(f"{n}: public" for n in range(1, 600)) + "}",
+    "exposed ports": "resources: {ports: 1-65535}\nexpose: {"
+    + ", ".join(f"{n}: public" for n in range(1, 600))
+    + "}",
     "as large as it may be": "# " + "x" * (MAX_BYTES - 10) + "\nrun: a",
     "larger": "x" * (MAX_BYTES + 1),
 }

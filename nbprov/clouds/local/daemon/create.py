@@ -35,7 +35,9 @@ FORGET_SECONDS: Seconds = 3600.0
 class Creates:
     """Takes note of creates and decides them. All methods belong to the daemon's loop."""
 
-    def __init__(self, root: Path, store: Store, market: MarketFile, machines: Lifecycle, faults: Faults) -> None:
+    def __init__(
+        self, root: Path, store: Store, market: MarketFile, machines: Lifecycle, faults: Faults
+    ) -> None:
         self.root = root
         self.store = store
         self.market = market
@@ -60,7 +62,11 @@ class Creates:
         now = time.time()
         alive = {_key_of(m) for m in self.store.all("machine")}
         for operation in self.store.all("operation"):
-            if operation["state"] != "pending" and operation["id"] not in alive and now - operation["submitted_at"] > FORGET_SECONDS:
+            if (
+                operation["state"] != "pending"
+                and operation["id"] not in alive
+                and now - operation["submitted_at"] > FORGET_SECONDS
+            ):
                 self.store.drop("operation", operation["id"])
 
     async def refuse_all(self, why: Refusal) -> None:
@@ -75,14 +81,20 @@ class Creates:
         # From here to the note nothing is awaited: two requests with one token must not both be new.
         token, mark = str(arguments.get("key") or arguments["token"]), _fingerprint(arguments)
         earlier = self.store.get("operation", token)
-        if earlier is not None and not (earlier["state"] == "refused" and earlier["code"] in PASSING):
+        if earlier is not None and not (
+            earlier["state"] == "refused" and earlier["code"] in PASSING
+        ):
             if earlier["fingerprint"] != mark:
-                raise Refusal("IdempotentParameterMismatch", "the token was used with other parameters")
+                raise Refusal(
+                    "IdempotentParameterMismatch", "the token was used with other parameters"
+                )
             if earlier["state"] == "accepted" and not _is_late(arguments):
                 await self._fill(earlier, str(arguments["user_data"]))
             return {"id": earlier["operation"]}
         if _is_late(arguments):
-            raise Refusal("TooLate", "the request was read after the instant until which it was wanted")
+            raise Refusal(
+                "TooLate", "the request was read after the instant until which it was wanted"
+            )
         market = self.market.read()
         self._limit_rate(market)
         row = self.market.row_of(arguments)
@@ -92,9 +104,14 @@ class Creates:
         if row is None:
             raise self._not_offered(arguments, market)
         if arguments["count"] < 1 or arguments["disk_gb"] < 0:
-            raise Refusal("InvalidParameter", "a create asks for at least one machine and a disk of at least 0 GB")
+            raise Refusal(
+                "InvalidParameter",
+                "a create asks for at least one machine and a disk of at least 0 GB",
+            )
         if server is None:
-            raise Refusal("NoMachines", "there is no ssh server on this computer: install openssh-server")
+            raise Refusal(
+                "NoMachines", "there is no ssh server on this computer: install openssh-server"
+            )
         operation = self._note(arguments, token, mark, market.timing.accept)
         if market.timing.accept:
             self._decide_later(operation)
@@ -109,7 +126,12 @@ class Creates:
             ids = [m["id"] for m in self.store.all("machine") if _key_of(m) == token]
             if ids:
                 return {"state": "accepted", "ids": ids}
-            return {"state": "refused", "code": "OperationForgotten", "message": "no such create and no machine of it", "details": {}}
+            return {
+                "state": "refused",
+                "code": "OperationForgotten",
+                "message": "no such create and no machine of it",
+                "details": {},
+            }
         return {name: operation[name] for name in ("state", "ids", "code", "message", "details")}
 
     def _limit_rate(self, market: Market) -> None:
@@ -117,17 +139,39 @@ class Creates:
         while self._recent and now - self._recent[0] >= 1.0:
             self._recent.popleft()
         if most and len(self._recent) >= most:
-            raise Refusal("RateExceeded", f"more than {most} creates in a second", {"retry_after": 1.0 - (now - self._recent[0])})
+            raise Refusal(
+                "RateExceeded",
+                f"more than {most} creates in a second",
+                {"retry_after": 1.0 - (now - self._recent[0])},
+            )
         self._recent.append(now)
 
     def _not_offered(self, arguments: Mapping[str, Any], market: Market) -> Refusal:
         region = next((r for r in market.regions if r.name == arguments["region"]), None)
         place = arguments["zone"] or arguments["region"]
-        details = {} if region is not None and arguments["zone"] in region.zones else {"scope": "region"}
-        return Refusal("NotOffered", f"{arguments['type']} is not sold {arguments['market']} in {place}", details)
+        details = (
+            {} if region is not None and arguments["zone"] in region.zones else {"scope": "region"}
+        )
+        return Refusal(
+            "NotOffered",
+            f"{arguments['type']} is not sold {arguments['market']} in {place}",
+            details,
+        )
 
     def _note(self, arguments: Mapping[str, Any], token: str, mark: str, accept: Seconds) -> Record:
-        kept = ("owner", "name", "count", "region", "zone", "type", "market", "on_shutdown", "terminate_after", "public_key", "tags")
+        kept = (
+            "owner",
+            "name",
+            "count",
+            "region",
+            "zone",
+            "type",
+            "market",
+            "on_shutdown",
+            "terminate_after",
+            "public_key",
+            "tags",
+        )
         now = time.time()
         operation: Record = {
             "id": token,
@@ -147,7 +191,13 @@ class Creates:
         rpc.private_dir(self.root / "pending")
         rpc.write_private(self._script(operation), str(arguments["user_data"]).encode())
         self.store.put(("operation", operation))
-        log.info("create %s: %s x %s in %s", operation["operation"], arguments["count"], arguments["type"], arguments["zone"])
+        log.info(
+            "create %s: %s x %s in %s",
+            operation["operation"],
+            arguments["count"],
+            arguments["type"],
+            arguments["zone"],
+        )
         return operation
 
     def _script(self, operation: Record) -> Path:
@@ -174,7 +224,9 @@ class Creates:
             except MarketError as error:
                 self._refuse(operation, Refusal("InvalidMarket", str(error)))
             except OSError as error:
-                self._refuse(operation, Refusal("InternalError", f"no machine could be laid out: {error}"))
+                self._refuse(
+                    operation, Refusal("InternalError", f"no machine could be laid out: {error}")
+                )
 
     def _refuse(self, operation: Record, why: Refusal) -> None:
         operation.update(state="refused", code=why.code, message=why.message, details=why.details)
@@ -191,17 +243,33 @@ class Creates:
         if later is not None:
             raise refusal(later)
         count = request["count"]
-        if self._most(row, count) in range(1, count) and self.faults.strike("submit", "partial", row) is not None:
+        if (
+            self._most(row, count) in range(1, count)
+            and self.faults.strike("submit", "partial", row) is not None
+        ):
             count = self._most(row, count)
         self.require(self.market.read(), row, count)
-        await self._make(operation, row, _nodes_of(operation)[:count], self._script(operation).read_text())
+        await self._make(
+            operation, row, _nodes_of(operation)[:count], self._script(operation).read_text()
+        )
         self._script(operation).unlink(missing_ok=True)
 
     async def _make(self, operation: Record, row: Row, nodes: Iterable[int], script: str) -> None:
         records = [self._record(operation, row, node) for node in nodes]
         for record in records:
-            shape = Shape(record["id"], record["name"], record["node"], record["gpus"], record["gpu_memory_mib"])
-            await asyncio.to_thread(Machine(self.root, record["id"]).create, shape, script, operation["request"]["public_key"])
+            shape = Shape(
+                record["id"],
+                record["name"],
+                record["node"],
+                record["gpus"],
+                record["gpu_memory_mib"],
+            )
+            await asyncio.to_thread(
+                Machine(self.root, record["id"]).create,
+                shape,
+                script,
+                operation["request"]["public_key"],
+            )
         operation.update(state="accepted", ids=[*operation["ids"], *(r["id"] for r in records)])
         self.store.put(*(("machine", r) for r in records), ("operation", operation))
         log.info("create %s is accepted: %s", operation["operation"], ", ".join(operation["ids"]))
@@ -235,23 +303,34 @@ class Creates:
     def require(self, market: Market, row: Row, count: int) -> None:
         """Refuse what stock or quota do not allow."""
         running = [m for m in self.store.all("machine") if m["state"] in ACTIVE]
-        same = [m for m in running if (m["zone"], m["type"], m["market"]) == (row.zone, row.type.name, row.side.value)]
+        same = [
+            m
+            for m in running
+            if (m["zone"], m["type"], m["market"]) == (row.zone, row.type.name, row.side.value)
+        ]
         left = market.left(row)
         if left is not None and left - len(same) < count:
             code = "SpotCapacity" if row.side.value == "spot" else "InsufficientCapacity"
-            raise Refusal(code, f"{row.zone} has {max(0, left - len(same))} {row.type.name} left ({row.side.value}), {count} asked")
+            raise Refusal(
+                code,
+                f"{row.zone} has {max(0, left - len(same))} {row.type.name} left ({row.side.value}), {count} asked",
+            )
         for quota in market.quotas(row):
             used = sum(
                 m["units"]
                 for m in running
-                if m["family"] == quota.family and quota.region in ("", m["region"]) and quota.market in ("", m["market"])
+                if m["family"] == quota.family
+                and quota.region in ("", m["region"])
+                and quota.market in ("", m["market"])
             )
             asked = row.type.units * count
             if used + asked > quota.limit:
                 place = quota.region or "all regions"
                 words = f"quota of {quota.family} in {place}: limit {quota.limit:g}, in use {used:g}, asked {asked:g}"
                 details = {} if quota.region else {"scope": "account"}
-                raise Refusal("QuotaIsZero" if quota.limit == 0 else "QuotaExceeded", words, details)
+                raise Refusal(
+                    "QuotaIsZero" if quota.limit == 0 else "QuotaExceeded", words, details
+                )
 
     def _record(self, operation: Record, row: Row, node: int) -> Record:
         request, kind, now = operation["request"], row.type, time.time()
@@ -283,7 +362,9 @@ class Creates:
             "launched_at": now,
             "changed_at": now,
             "preempt_at": None,
-            "end_at": now + request["terminate_after"] if request["terminate_after"] is not None else None,
+            "end_at": now + request["terminate_after"]
+            if request["terminate_after"] is not None
+            else None,
             "fault": {"do": fault.do, "seconds": fault.seconds} if fault is not None else {},
         }
 

@@ -83,13 +83,17 @@ class Daemon:
             rpc.private_dir(path.parent)
             path.unlink(missing_ok=True)
             # Published before it is served: a caller who reaches this daemon with the secret of the last one finds a new one when it looks again.
-            rpc.write_endpoint(self.root, rpc.Endpoint("unix", path=str(path), cookie=self.cookie, pid=os.getpid()))
+            rpc.write_endpoint(
+                self.root, rpc.Endpoint("unix", path=str(path), cookie=self.cookie, pid=os.getpid())
+            )
             server = await platform_calls.serve_unix(self._serve, path, rpc.LINE_BYTES)
             path.chmod(0o600)
             return server
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=rpc.LINE_BYTES)
         port = int(server.sockets[0].getsockname()[1])
-        rpc.write_endpoint(self.root, rpc.Endpoint("tcp", port=port, cookie=self.cookie, pid=os.getpid()))
+        rpc.write_endpoint(
+            self.root, rpc.Endpoint("tcp", port=port, cookie=self.cookie, pid=os.getpid())
+        )
         return server
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -116,19 +120,35 @@ class Daemon:
                 raise rpc.Refusal(rpc.STRANGER, "the caller does not know this daemon's secret")
             if request["protocol"] != rpc.PROTOCOL:
                 raise rpc.Refusal(
-                    "UnknownCall", "the daemon that runs is of another release; end it with python -m nbprov.clouds.local stop"
+                    "UnknownCall",
+                    "the daemon that runs is of another release; end it with python -m nbprov.clouds.local stop",
                 )
             if request["call"] == "shutdown":
-                ended = await self.service.call_end_all({}) if request["arguments"].get("end_machines") else 0
+                ended = (
+                    await self.service.call_end_all({})
+                    if request["arguments"].get("end_machines")
+                    else 0
+                )
                 self.ending.set()
                 return {"result": ended}
             return {"result": await self.service.handle(request["call"], request["arguments"])}
         except rpc.Refusal as refusal:
-            return {"error": {"code": refusal.code, "message": refusal.message, "details": refusal.details}}
+            return {
+                "error": {
+                    "code": refusal.code,
+                    "message": refusal.message,
+                    "details": refusal.details,
+                }
+            }
         except (KeyError, TypeError, ValueError) as error:
             # The request itself is not logged: it may hold keys.
             log.warning("a request could not be read: %s", type(error).__name__)
-            return {"error": {"code": "InvalidParameter", "message": f"the request could not be read: {type(error).__name__}"}}
+            return {
+                "error": {
+                    "code": "InvalidParameter",
+                    "message": f"the request could not be read: {type(error).__name__}",
+                }
+            }
         except OSError as error:
             log.exception("a call failed")
             return {"error": {"code": "InternalError", "message": str(error)}}
@@ -145,9 +165,13 @@ def lock(root: Path) -> IO[bytes] | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon of a state directory; at once done where one runs already."""
-    parser = argparse.ArgumentParser(prog="python -m nbprov.clouds.local.daemon.daemon", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m nbprov.clouds.local.daemon.daemon", description=__doc__
+    )
     parser.add_argument("--dir", type=Path, help="the state directory")
-    parser.add_argument("--foreground", action="store_true", help="stay the child of whoever started it")
+    parser.add_argument(
+        "--foreground", action="store_true", help="stay the child of whoever started it"
+    )
     options = parser.parse_args(arguments)
     root: Path = (options.dir or rpc.state_dir()).absolute()
     rpc.private_dir(root)
@@ -178,7 +202,9 @@ def _run(root: Path, ready: Any) -> int:
         ready()
         return 0
     with held:
-        handler = logging.handlers.RotatingFileHandler(root / "daemon.log", maxBytes=LOG_BYTES, backupCount=1)
+        handler = logging.handlers.RotatingFileHandler(
+            root / "daemon.log", maxBytes=LOG_BYTES, backupCount=1
+        )
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
         log.addHandler(handler)
         log.setLevel(logging.INFO)

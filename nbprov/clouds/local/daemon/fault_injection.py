@@ -42,4 +42,6 @@ class Faults:
 def refusal(fault: Fault) -> Refusal:
     """The refusal that a fault wants."""
     details = {} if fault.retry_after is None else {"retry_after": fault.retry_after}
-    return Refusal(fault.code, fault.message or f"{fault.code} (the market file wants it so)", details)
+    return Refusal(
+        fault.code, fault.message or f"{fault.code} (the market file wants it so)", details
+    )

@@ -213,7 +213,12 @@ done
 
 def scripts(gpus: str) -> dict[str, str]:
     """What is in a machine's `bin`, by name."""
-    found = {"nbprov-poweroff": POWEROFF, "sudo": SUDO, "ssh": SSH, **dict.fromkeys(POWER_NAMES, POWER)}
+    found = {
+        "nbprov-poweroff": POWEROFF,
+        "sudo": SUDO,
+        "ssh": SSH,
+        **dict.fromkeys(POWER_NAMES, POWER),
+    }
     return found | {"nvidia-smi": NVIDIA_SMI} if gpus else found
 
 
@@ -221,12 +226,21 @@ def server_command(server: Server, boot: Path, host: str, port: int) -> str:
     """The shell command that serves ssh, in the foreground."""
     if server.binary:
         return "exec " + shlex.join([server.binary, "-D", "-e", "-f", str(boot / "sshd_config")])
-    stand_in = [sys.executable, str(Path(__file__).with_name("asyncssh_server.py")), "serve", str(boot / "sshd_config"), host, str(port)]
+    stand_in = [
+        sys.executable,
+        str(Path(__file__).with_name("asyncssh_server.py")),
+        "serve",
+        str(boot / "sshd_config"),
+        host,
+        str(port),
+    ]
     return "exec " + shlex.join(stand_in)
 
 
 def keygen_command(key: Path) -> str:
     """The shell command that makes a host key where the start script left none."""
-    stand_in = shlex.join([sys.executable, str(Path(__file__).with_name("asyncssh_server.py")), "keygen", str(key)])
+    stand_in = shlex.join(
+        [sys.executable, str(Path(__file__).with_name("asyncssh_server.py")), "keygen", str(key)]
+    )
     ours = shlex.join(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)])
     return f"if command -v ssh-keygen >/dev/null; then {ours}; else {stand_in}; fi"

@@ -64,7 +64,9 @@ class Box:
     shown: tuple[Path, ...] = ()
 
 
-def spawn(rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: Path) -> dict[str, Any]:
+def spawn(
+    rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], log: Path
+) -> dict[str, Any]:
     """Start a machine's first process, detached from the daemon; returns a handle in a form that can be stored.
 
     Raises
@@ -77,9 +79,20 @@ def spawn(rung: Rung, box: Box, command: Sequence[str], env: Mapping[str, str], 
     group = _new_cgroup(box.instance) if rung is Rung.CGROUP else None
     if group is not None:
         # The shell joins the group before anything of the machine runs.
-        command = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group), *command]
+        command = [
+            "/bin/sh",
+            "-c",
+            'echo $$ > "$0/cgroup.procs" && exec "$@"',
+            str(group),
+            *command,
+        ]
     process = _popen(command, env, log, box.folder)
-    return {"rung": rung.value, "pid": process.pid, "start": processes.started(process.pid), "cgroup": str(group or "")}
+    return {
+        "rung": rung.value,
+        "pid": process.pid,
+        "start": processes.started(process.pid),
+        "cgroup": str(group or ""),
+    }
 
 
 def alive(handle: Mapping[str, Any]) -> bool:
@@ -143,7 +156,13 @@ def _works(rung: Rung, folder: Path) -> bool:
         return False
     (trial.folder / "tmp").mkdir(parents=True, mode=0o700)
     try:
-        command = [*_bwrap_arguments(trial), "--", "/bin/sh", "-c", "test -r /proc/1/stat && ! touch /etc/nbprov-probe 2>/dev/null"]
+        command = [
+            *_bwrap_arguments(trial),
+            "--",
+            "/bin/sh",
+            "-c",
+            "test -r /proc/1/stat && ! touch /etc/nbprov-probe 2>/dev/null",
+        ]
         done = subprocess.run(command, capture_output=True, timeout=PROBE_SECONDS, check=False)
         return done.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
@@ -154,13 +173,22 @@ def _works(rung: Rung, folder: Path) -> bool:
 
 def _can_join(group: Path) -> bool:
     joined = subprocess.run(
-        ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"', str(group)], capture_output=True, timeout=PROBE_SECONDS, check=False
+        ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"', str(group)],
+        capture_output=True,
+        timeout=PROBE_SECONDS,
+        check=False,
     )
     _wait_empty(group)
     return joined.returncode == 0
 
 
-def _popen(command: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path, pass_fds: tuple[int, ...] = ()) -> subprocess.Popen[bytes]:
+def _popen(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    cwd: Path,
+    pass_fds: tuple[int, ...] = (),
+) -> subprocess.Popen[bytes]:
     with log.open("ab") as out:
         process = subprocess.Popen(
             list(command),
@@ -178,10 +206,20 @@ def _popen(command: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path,
     return process
 
 
-def _spawn_bwrap(box: Box, command: Sequence[str], env: Mapping[str, str], log: Path) -> dict[str, Any]:
+def _spawn_bwrap(
+    box: Box, command: Sequence[str], env: Mapping[str, str], log: Path
+) -> dict[str, Any]:
     reading, writing = os.pipe()
     try:
-        arguments = [*_bwrap_arguments(box), "--info-fd", str(writing), "--chdir", str(box.folder / "home"), "--", *command]
+        arguments = [
+            *_bwrap_arguments(box),
+            "--info-fd",
+            str(writing),
+            "--chdir",
+            str(box.folder / "home"),
+            "--",
+            *command,
+        ]
         _popen(arguments, env, log, box.folder, (writing,))
     except OSError:
         os.close(reading)
@@ -198,7 +236,14 @@ def _spawn_bwrap(box: Box, command: Sequence[str], env: Mapping[str, str], log: 
 
 
 def _bwrap_arguments(box: Box) -> list[str]:
-    arguments = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--hostname", box.hostname]
+    arguments = [
+        "bwrap",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--hostname",
+        box.hostname,
+    ]
     arguments += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     if platform_calls.user_id() == 0:
         # As root, sshd wants /run/sshd, which containers lack; names must still resolve.
@@ -228,7 +273,14 @@ def _new_cgroup(instance: str) -> Path:
 
 def _cgroup_home() -> Path:
     """The control group (version 2) of this process: children may be made there where it was delegated to us."""
-    mount = next((p for p in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified") if Path(p, "cgroup.procs").exists()), None)
+    mount = next(
+        (
+            p
+            for p in ("/sys/fs/cgroup", "/sys/fs/cgroup/unified")
+            if Path(p, "cgroup.procs").exists()
+        ),
+        None,
+    )
     if mount is None:
         raise OSError("no control groups of version 2")
     for line in Path("/proc/self/cgroup").read_text().splitlines():

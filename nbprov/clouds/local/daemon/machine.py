@@ -86,7 +86,9 @@ class Machine:
         rpc.write_private(boot / "public_key", public_key.strip().encode() + b"\n")
         rpc.write_private(boot / "authorized_keys", public_key.strip().encode() + b"\n")
         rpc.write_private(boot / "boot.sh", guest_scripts.BOOT.encode(), 0o700)
-        rpc.write_private(boot / "passwd", platform_calls.accounts(self.folder / "home", _shell()).encode(), 0o644)
+        rpc.write_private(
+            boot / "passwd", platform_calls.accounts(self.folder / "home", _shell()).encode(), 0o644
+        )
         rpc.write_private(boot / "session.sh", sshd.session_script(_shell()).encode(), 0o700)
         for name, script in guest_scripts.scripts(shape.gpus).items():
             rpc.write_private(self.folder / "bin" / name, script.encode(), 0o700)
@@ -97,7 +99,9 @@ class Machine:
             text = user_data if user_data.startswith("#!") else f"#!/bin/sh\n{user_data}"
             rpc.write_private(boot / "user-data", text.encode())
 
-    def start(self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False) -> Started:
+    def start(
+        self, rung: Rung, server: sshd.Server, shape: Shape, *, broken: bool = False
+    ) -> Started:
         """Start it and wait a moment until sshd answers. `broken`: its processes run, sshd never comes up.
 
         Raises
@@ -109,7 +113,9 @@ class Machine:
         boot = self.folder / "boot"
         env = self._environment(shape)
         forced = None if rung is Rung.BWRAP else boot / "session.sh"
-        rpc.write_private(boot / "sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode())
+        rpc.write_private(
+            boot / "sshd_config", sshd.configuration(server, boot, host, port, env, forced).encode()
+        )
         serve = guest_scripts.server_command(server, boot, host, port)
         env |= {"NBPROV_SERVE": "while :; do sleep 3600; done" if broken else serve}
         env |= {"NBPROV_KEYGEN": guest_scripts.keygen_command(boot / "host_key")}
@@ -117,7 +123,9 @@ class Machine:
             sshd.make_privilege_dir()
         hidden, shown = self._curtains()
         box = Box(self.instance, shape.name[:60] or self.instance, self.folder, hidden, shown)
-        handle = isolation.spawn(rung, box, ["/bin/sh", str(boot / "boot.sh")], env, self.console_log)
+        handle = isolation.spawn(
+            rung, box, ["/bin/sh", str(boot / "boot.sh")], env, self.console_log
+        )
         if not broken:
             _await_port(host, port, handle)
         return Started(host, port, handle)
@@ -142,7 +150,9 @@ class Machine:
             return None
         request.unlink(missing_ok=True)
         mode = mode.strip()
-        return (mode if mode in ("stop", "terminate") else self._on_shutdown()), " ".join(reason.split())
+        return (mode if mode in ("stop", "terminate") else self._on_shutdown()), " ".join(
+            reason.split()
+        )
 
     def console(self) -> str:
         """The newest part of what it said on its console."""
@@ -158,7 +168,9 @@ class Machine:
         """What its create asked for, from the daemon's record of it; `terminate` where there is no record."""
         ask = "SELECT body FROM rows WHERE kind = 'machine' AND id = ?"
         try:
-            with closing(sqlite3.connect(f"{(self.root / 'state.db').as_uri()}?mode=ro", uri=True)) as records:
+            with closing(
+                sqlite3.connect(f"{(self.root / 'state.db').as_uri()}?mode=ro", uri=True)
+            ) as records:
                 row = records.execute(ask, (self.instance,)).fetchone()
         except sqlite3.Error:
             return "terminate"
@@ -183,16 +195,27 @@ class Machine:
 
     def _path(self) -> str:
         own = [self.folder / "bin", self.folder / "venv" / "bin", Path(sys.executable).parent]
-        return ":".join([*map(str, own), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"])
+        return ":".join(
+            [*map(str, own), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+        )
 
     def _create_python(self) -> None:
         """Give the machine a Python of its own that sees the packages of ours, so that `pip install` there changes nothing here."""
         base = str(getattr(sys, "_base_executable", "") or sys.executable)
         venv = self.folder / "venv"
-        packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        packages = (
+            venv
+            / "lib"
+            / f"python{sys.version_info.major}.{sys.version_info.minor}"
+            / "site-packages"
+        )
         packages.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (venv / "pyvenv.cfg").write_text(f"home = {Path(base).parent}\ninclude-system-site-packages = false\n")
-        (packages / "_nbprov_host.pth").write_text("".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages()))
+        (venv / "pyvenv.cfg").write_text(
+            f"home = {Path(base).parent}\ninclude-system-site-packages = false\n"
+        )
+        (packages / "_nbprov_host.pth").write_text(
+            "".join(f"import site; site.addsitedir({p!r})\n" for p in _host_packages())
+        )
         for name in ("python", "python3", f"python3.{sys.version_info.minor}"):
             link = venv / "bin" / name
             if not link.is_symlink():
@@ -204,7 +227,13 @@ class Machine:
         """What the inside must not see (other machines, our keys and ledger, the computer's init), and what of it it needs (its Python)."""
         hidden = {p.resolve() for p in (self.root, *_private_places(), *INIT_PLACES) if p.is_dir()}
         veiled = {*hidden, Path("/tmp"), Path("/var/tmp")}
-        named = [sys.prefix, sys.base_prefix, str(Path(sys.executable).parent), str(Path(__file__).parent), *_host_packages()]
+        named = [
+            sys.prefix,
+            sys.base_prefix,
+            str(Path(sys.executable).parent),
+            str(Path(__file__).parent),
+            *_host_packages(),
+        ]
         needed = {Path(p).resolve() for p in named} | {Path(p) for p in named}
         needed |= {p for p in (Path("/etc/resolv.conf").resolve(),) if p.is_file()}
         shown = {p for p in needed if any(p.is_relative_to(v) for v in veiled)}
@@ -214,7 +243,11 @@ class Machine:
 
 def free_address() -> tuple[str, int]:
     """An address and port on loopback that nothing uses: an address of its own on Linux, 127.0.0.1 elsewhere."""
-    host = f"127.0.{random.randint(1, 254)}.{random.randint(2, 254)}" if platform_calls.IS_LINUX else "127.0.0.1"
+    host = (
+        f"127.0.{random.randint(1, 254)}.{random.randint(2, 254)}"
+        if platform_calls.IS_LINUX
+        else "127.0.0.1"
+    )
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial:
         trial.bind((host, 0))
         return host, int(trial.getsockname()[1])

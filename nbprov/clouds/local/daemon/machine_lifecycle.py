@@ -48,7 +48,9 @@ class Lifecycle:
         """The isolation and the ssh server that machines get here, found once."""
         async with self._equipment_lock:
             if self._equipment is None:
-                self._equipment = await asyncio.to_thread(lambda: (isolation.probe(self.root), sshd.find()))
+                self._equipment = await asyncio.to_thread(
+                    lambda: (isolation.probe(self.root), sshd.find())
+                )
             return self._equipment
 
     @property
@@ -116,7 +118,9 @@ class Lifecycle:
     async def abandon(self) -> None:
         """End what runs in all machines and write nothing down: the state directory is gone."""
         for record in self.active:
-            await asyncio.to_thread(isolation.end, record["handle"], record["id"], self.root / "i" / record["id"])
+            await asyncio.to_thread(
+                isolation.end, record["handle"], record["id"], self.root / "i" / record["id"]
+            )
 
     async def settle(self) -> None:
         """Wait until no machine is on its way from one state to another."""
@@ -150,7 +154,12 @@ class Lifecycle:
         if reason is not None:
             record["reason"] = reason
         self.store.put(("machine", record))
-        log.info("%s is %s%s", record["id"], state.value, f": {record['reason']}" if record["reason"] else "")
+        log.info(
+            "%s is %s%s",
+            record["id"],
+            state.value,
+            f": {record['reason']}" if record["reason"] else "",
+        )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -174,12 +183,20 @@ class Lifecycle:
             if record["state"] != State.PENDING or fault.get("do") == "stuck":
                 return
             if again:
-                await asyncio.to_thread(isolation.end, record["handle"], record["id"], machine.folder)
+                await asyncio.to_thread(
+                    isolation.end, record["handle"], record["id"], machine.folder
+                )
             rung, server = await self.equipment()
             try:
                 if server is None:
                     raise OSError("there is no ssh server")
-                shape = Shape(record["id"], record["name"], record["node"], record["gpus"], record["gpu_memory_mib"])
+                shape = Shape(
+                    record["id"],
+                    record["name"],
+                    record["node"],
+                    record["gpus"],
+                    record["gpu_memory_mib"],
+                )
                 broken = fault.get("do") in ("no_ssh", "die")
                 started = await asyncio.to_thread(machine.start, rung, server, shape, broken=broken)
             except OSError as error:
@@ -203,7 +220,9 @@ class Lifecycle:
         async with self._locks[record["id"]]:
             if FINAL.get(record["state"]) is not final:
                 return
-            left = await asyncio.to_thread(machine.end, record["handle"], keep_disk=final is State.STOPPED)
+            left = await asyncio.to_thread(
+                machine.end, record["handle"], keep_disk=final is State.STOPPED
+            )
             if left:
                 log.error("%s: processes %s would not end", record["id"], [p.pid for p in left])
                 record["retry_at"] = time.time() + SLOW_LOOK

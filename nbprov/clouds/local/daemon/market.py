@@ -195,7 +195,14 @@ class Market:
         if zone:
             found = self.rows.get((zone, type_name, side))
             return found if found is not None and found.region == region else None
-        return next((r for r in self.rows.values() if (r.region, r.type.name, r.side.value) == (region, type_name, side)), None)
+        return next(
+            (
+                r
+                for r in self.rows.values()
+                if (r.region, r.type.name, r.side.value) == (region, type_name, side)
+            ),
+            None,
+        )
 
     def left(self, row: Row) -> int | None:
         """How many machines of a row can run at once; None where the market sets no number."""
@@ -203,7 +210,13 @@ class Market:
 
     def quotas(self, row: Row) -> list[Quota]:
         """The limits that count for a row."""
-        return [q for q in self.quota if q.family == row.type.family and q.region in ("", row.region) and q.market in ("", row.side.value)]
+        return [
+            q
+            for q in self.quota
+            if q.family == row.type.family
+            and q.region in ("", row.region)
+            and q.market in ("", row.side.value)
+        ]
 
 
 T = TypeVar("T")
@@ -221,7 +234,9 @@ def _build(cls: type[T], table: str, body: object) -> T:
     try:
         return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in body.items()})
     except TypeError as error:
-        raise MarketError(f"[{table}] {str(error).replace('__init__()', 'an entry').removeprefix(cls.__name__ + '.')}") from None
+        raise MarketError(
+            f"[{table}] {str(error).replace('__init__()', 'an entry').removeprefix(cls.__name__ + '.')}"
+        ) from None
 
 
 def _build_all(cls: type[T], table: str, bodies: object) -> tuple[T, ...]:
@@ -230,7 +245,9 @@ def _build_all(cls: type[T], table: str, bodies: object) -> tuple[T, ...]:
     return tuple(_build(cls, table, body) for body in bodies)
 
 
-def _rows(regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price, ...]) -> dict[tuple[str, str, str], Row]:
+def _rows(
+    regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price, ...]
+) -> dict[tuple[str, str, str], Row]:
     found: dict[tuple[str, str, str], Row] = {}
     for region in regions:
         for kind in types:
@@ -240,7 +257,13 @@ def _rows(regions: Iterable[Region], types: Iterable[Type], prices: tuple[Price,
                 for side, dollars in ((Side.ON_DEMAND, kind.hourly), (Side.SPOT, kind.spot)):
                     if dollars is None:
                         continue
-                    row = Row(region.name, zone, kind, side, usd(Decimal(str(dollars)) * Decimal(str(region.price))))
+                    row = Row(
+                        region.name,
+                        zone,
+                        kind,
+                        side,
+                        usd(Decimal(str(dollars)) * Decimal(str(region.price))),
+                    )
                     other = next((p for p in prices if p.matches(row)), None)
                     if other is not None:
                         row = Row(region.name, zone, kind, side, usd(other.hourly))
@@ -275,16 +298,30 @@ def parse(text: str, as_of: str = "") -> Market:
         body: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MarketError(f"not TOML: {error}") from None
-    tables = {"account", "as_of", "timing", "regions", "types", "prices", "stock", "quota", "faults"}
+    tables = {
+        "account",
+        "as_of",
+        "timing",
+        "regions",
+        "types",
+        "prices",
+        "stock",
+        "quota",
+        "faults",
+    }
     if strange := sorted(set(body) - tables):
-        raise MarketError(f"there is no table {strange[0]!r}; there are {', '.join(sorted(tables))}")
+        raise MarketError(
+            f"there is no table {strange[0]!r}; there are {', '.join(sorted(tables))}"
+        )
     regions = _build_all(Region, "regions", body.get("regions", []))
     types = _build_all(Type, "types", body.get("types", []))
     prices = _build_all(Price, "prices", body.get("prices", []))
     faults = _build_all(Fault, "faults", body.get("faults", []))
     for fault in faults:
         if fault.do not in FAULT_PHASES:
-            raise MarketError(f"[[faults]] do = {fault.do!r}; it is one of {', '.join(FAULT_PHASES)}")
+            raise MarketError(
+                f"[[faults]] do = {fault.do!r}; it is one of {', '.join(FAULT_PHASES)}"
+            )
     return Market(
         account=str(body.get("account", "local")),
         as_of=str(body.get("as_of", as_of)),
@@ -328,7 +365,9 @@ class MarketFile:
             from nbprov.model.clock import iso
 
             try:
-                self._market = parse(self.path.read_text(encoding="utf-8"), iso(found.st_mtime)[:10])
+                self._market = parse(
+                    self.path.read_text(encoding="utf-8"), iso(found.st_mtime)[:10]
+                )
             except UnicodeDecodeError as error:
                 raise MarketError(f"{self.path.name} is not UTF-8: {error}") from None
             self._stamp = stamp
@@ -342,4 +381,6 @@ class MarketFile:
         MarketError
             If the file cannot be used.
         """
-        return self.read().row(arguments["region"], arguments["zone"], arguments["type"], arguments["market"])
+        return self.read().row(
+            arguments["region"], arguments["zone"], arguments["type"], arguments["market"]
+        )

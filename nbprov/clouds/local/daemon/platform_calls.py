@@ -48,10 +48,22 @@ def accounts(home: Path, shell: str) -> str:
     if sys.platform != "win32":
         import pwd
 
-        names = dict.fromkeys(n for n in (login_name(), os.environ.get("USER", ""), os.environ.get("LOGNAME", ""), "nbprov") if n)
+        names = dict.fromkeys(
+            n
+            for n in (
+                login_name(),
+                os.environ.get("USER", ""),
+                os.environ.get("LOGNAME", ""),
+                "nbprov",
+            )
+            if n
+        )
         mine = [f"{name}:x:{os.getuid()}:{os.getgid()}:nbprov:{home}:{shell}" for name in names]
         others = [p for p in pwd.getpwall() if p.pw_uid != os.getuid() and p.pw_name not in names]
-        lines = [f"{p.pw_name}:x:{p.pw_uid}:{p.pw_gid}:{p.pw_gecos}:{p.pw_dir}:{p.pw_shell}" for p in others]
+        lines = [
+            f"{p.pw_name}:x:{p.pw_uid}:{p.pw_gid}:{p.pw_gecos}:{p.pw_dir}:{p.pw_shell}"
+            for p in others
+        ]
         if all(p.pw_name != "sshd" for p in others):
             lines.append("sshd:x:65533:65533:sshd:/run/sshd:/usr/sbin/nologin")
         return "\n".join([*mine, *lines]) + "\n"

@@ -49,7 +49,9 @@ def started(pid: int) -> str:
 
 
 def _started_ps(pid: int) -> str:
-    shown = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout.strip()
+    shown = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout.strip()
     return "" if not shown or shown.startswith("Z") else " ".join(shown.split()[1:])
 
 
@@ -74,7 +76,9 @@ def kill_pid(pid: int, start: str) -> None:
         platform_calls.kill(pid)
 
 
-def of_machine(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None) -> list[Process]:
+def of_machine(
+    instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
+) -> list[Process]:
     """All living processes of a machine.
 
     Parameters
@@ -99,13 +103,19 @@ def of_machine(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Pat
     heads = {p.session for p in table.values() if p.pid in mine and p.session in mine}
     grown = True
     while grown:
-        more = {p.pid for p in table.values() if p.pid not in mine and (p.parent in mine or p.session in heads)} - spared
+        more = {
+            p.pid
+            for p in table.values()
+            if p.pid not in mine and (p.parent in mine or p.session in heads)
+        } - spared
         mine |= more
         grown = bool(more)
     return [p for p in table.values() if p.pid in mine and not p.zombie]
 
 
-def end_all(instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None) -> list[Process]:
+def end_all(
+    instance: str, roots: Iterable[tuple[int, str]] = (), folder: Path | None = None
+) -> list[Process]:
     """Kill all processes of a machine, again and again until a look finds none; returns what is left when time is up."""
     known = list(roots)
     deadline = time.monotonic() + SWEEP_SECONDS
@@ -128,7 +138,15 @@ def _read_stat(pid: int) -> tuple[str, int, int, int, str, str, str] | None:
         return None
     opened, closed = text.index("("), text.rindex(")")
     rest = text[closed + 2 :].split()
-    return rest[0], int(rest[1]), int(rest[2]), int(rest[3]), rest[19], text[opened + 1 : closed], rest[4]
+    return (
+        rest[0],
+        int(rest[1]),
+        int(rest[2]),
+        int(rest[3]),
+        rest[19],
+        text[opened + 1 : closed],
+        rest[4],
+    )
 
 
 def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
@@ -148,14 +166,18 @@ def _table_linux(mark: str, folder: Path | None) -> dict[int, Process]:
                 marked = Path(os.readlink(f"/proc/{entry}/cwd")).is_relative_to(folder)
         except OSError:
             marked = False  # Another user's, or gone: not one of ours.
-        table[int(entry)] = Process(int(entry), stat[1], stat[2], stat[3], stat[4], stat[0] in "ZX", title, marked)
+        table[int(entry)] = Process(
+            int(entry), stat[1], stat[2], stat[3], stat[4], stat[0] in "ZX", title, marked
+        )
     return table
 
 
 def _table_ps(mark: str) -> dict[int, Process]:
     flags = "axEww" if sys.platform == "darwin" else "axeww"
     fields = "pid=,ppid=,pgid=,sess=,stat=,lstart=,command="
-    shown = subprocess.run(["ps", flags, "-o", fields], capture_output=True, text=True, errors="replace", check=True).stdout
+    shown = subprocess.run(
+        ["ps", flags, "-o", fields], capture_output=True, text=True, errors="replace", check=True
+    ).stdout
     return parse_ps(shown, mark)
 
 
@@ -177,6 +199,13 @@ def parse_ps(shown: str, mark: str) -> dict[int, Process]:
         session = int(parts[3]) if parts[3].isdigit() and parts[3] != "0" else group
         command = parts[10]
         table[pid] = Process(
-            pid, parent, group, session, " ".join(parts[5:10]), parts[4].startswith("Z"), command, mark in command.split()[1:]
+            pid,
+            parent,
+            group,
+            session,
+            " ".join(parts[5:10]),
+            parts[4].startswith("Z"),
+            command,
+            mark in command.split()[1:],
         )
     return table

@@ -22,7 +22,12 @@ ASK_SECONDS: Seconds = 5.0
 """How long sshd may take to say whether it knows an option; it needs 10 ms."""
 
 EXTRA_PATH = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/opt/homebrew/sbin", "/opt/homebrew/bin")
-SFTP_PLACES = ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/lib/ssh/sftp-server")
+SFTP_PLACES = (
+    "/usr/lib/openssh/sftp-server",
+    "/usr/libexec/sftp-server",
+    "/usr/libexec/openssh/sftp-server",
+    "/usr/lib/ssh/sftp-server",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,11 @@ class Server:
     @property
     def words(self) -> str:
         """What it is, for people."""
-        return f"ssh server: {self.binary}" if self.binary else "ssh server: a stand-in in Python, as no sshd is installed"
+        return (
+            f"ssh server: {self.binary}"
+            if self.binary
+            else "ssh server: a stand-in in Python, as no sshd is installed"
+        )
 
 
 @cache
@@ -65,7 +74,11 @@ def _can_run(binary: str) -> bool:
 
 
 def _known(binary: str, options: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(o for o in options if "Bad configuration option" not in _ask(binary, "-o", o.replace(" ", "=", 1)))
+    return tuple(
+        o
+        for o in options
+        if "Bad configuration option" not in _ask(binary, "-o", o.replace(" ", "=", 1))
+    )
 
 
 def _ask(binary: str, *arguments: str) -> str:
@@ -88,7 +101,9 @@ def make_privilege_dir() -> None:
         place.mkdir(mode=0o755, exist_ok=True)
 
 
-def configuration(server: Server, boot: Path, host: str, port: int, env: Mapping[str, str], forced: Path | None) -> str:
+def configuration(
+    server: Server, boot: Path, host: str, port: int, env: Mapping[str, str], forced: Path | None
+) -> str:
     """The sshd_config of one machine; `forced` is a script that every session runs through."""
     lines = [
         f"ListenAddress {host}:{port}",

@@ -21,7 +21,9 @@ class Store:
         path.chmod(0o600)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=OFF")
-        self._db.execute("CREATE TABLE IF NOT EXISTS rows (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS rows (kind TEXT, id TEXT, body TEXT NOT NULL, PRIMARY KEY (kind, id))"
+        )
         self._rows: dict[str, dict[str, Record]] = {}
         for kind, name, body in self._db.execute("SELECT kind, id, body FROM rows ORDER BY rowid"):
             self._rows.setdefault(kind, {})[name] = json.loads(body)
@@ -40,7 +42,8 @@ class Store:
         with self._db:
             for kind, row in entries:
                 self._db.execute(
-                    "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body", (kind, row["id"], json.dumps(row))
+                    "INSERT INTO rows VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET body = excluded.body",
+                    (kind, row["id"], json.dumps(row)),
                 )
         for kind, row in entries:
             self._rows.setdefault(kind, {})[row["id"]] = row

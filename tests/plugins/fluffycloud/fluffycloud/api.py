@@ -46,7 +46,9 @@ class _Deadline(threading.Event):
         return time.monotonic() >= self._end
 
 
-def call(method: str, path: str, body: Any = None, *, seconds: Seconds, creates: bool = False) -> Any:
+def call(
+    method: str, path: str, body: Any = None, *, seconds: Seconds, creates: bool = False
+) -> Any:
     """Send one request and return its JSON. What goes wrong is a `CloudError` with its cause.
 
     Parameters
@@ -57,7 +59,9 @@ def call(method: str, path: str, body: Any = None, *, seconds: Seconds, creates:
     import requests
 
     access = find_access()
-    ask = Ask(method, f"{access.base}/v1{path}", {"Authorization": f"Bearer {access.key}"}, body=body)
+    ask = Ask(
+        method, f"{access.base}/v1{path}", {"Authorization": f"Bearer {access.key}"}, body=body
+    )
     lost = Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
     try:
         with requests.Session() as session, Answer(_Deadline(seconds), ask, session) as answer:
@@ -67,13 +71,19 @@ def call(method: str, path: str, body: Any = None, *, seconds: Seconds, creates:
     except Broken as broke:
         failure = broke.error.failure
         unsent = failure.code in NOBODY
-        raise CloudError(Failure(Cause.TRANSIENT if unsent else lost, failure.message, failure.code)) from None
+        raise CloudError(
+            Failure(Cause.TRANSIENT if unsent else lost, failure.message, failure.code)
+        ) from None
     except Stopped:
-        raise CloudError(Failure(lost, f"FluffyCloud did not answer within {seconds:g} s", "no-answer")) from None
+        raise CloudError(
+            Failure(lost, f"FluffyCloud did not answer within {seconds:g} s", "no-answer")
+        ) from None
     text = raw.decode("utf-8", "replace").replace(access.key, "•••")
     if status >= 400:
         raise CloudError(errors.failure_of(status, text, pause, creates=creates))
     try:
         return json.loads(raw)
     except ValueError:
-        raise CloudError(Failure(lost, "FluffyCloud answered something that is not JSON", "odd-answer")) from None
+        raise CloudError(
+            Failure(lost, "FluffyCloud answered something that is not JSON", "odd-answer")
+        ) from None

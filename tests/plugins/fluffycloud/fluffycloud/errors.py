@@ -25,7 +25,9 @@ SCOPES = {Cause.QUOTA: Scope.ACCOUNT}
 """FluffyCloud's basket is one an account, so no other burrow helps."""
 
 
-def failure_of(status: int, body: str, pause: Seconds | None = None, *, creates: bool = False) -> Failure:
+def failure_of(
+    status: int, body: str, pause: Seconds | None = None, *, creates: bool = False
+) -> Failure:
     """The failure that an answer means.
 
     Examples
@@ -41,5 +43,7 @@ def failure_of(status: int, body: str, pause: Seconds | None = None, *, creates:
     cause = CAUSES.get(code)
     if cause is None:
         # A gateway's page in the place of an answer says nothing of what became of a create.
-        cause = Cause.UNKNOWN if status < 500 else Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+        cause = (
+            Cause.UNKNOWN if status < 500 else Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+        )
     return Failure(cause, words, code or str(status), SCOPES.get(cause), pause)

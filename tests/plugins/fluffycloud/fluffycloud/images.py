@@ -11,4 +11,6 @@ LOGIN = ""
 def checked(image: str) -> None:
     """Refuse a choice of image before anything is sent."""
     if image:
-        raise CloudError(Failure(Cause.BAD_REQUEST, "FluffyCloud has one image: leave image_id out", "image"))
+        raise CloudError(
+            Failure(Cause.BAD_REQUEST, "FluffyCloud has one image: leave image_id out", "image")
+        )

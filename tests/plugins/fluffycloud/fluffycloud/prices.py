@@ -51,10 +51,17 @@ class FluffyPrices(Fetcher):
         return "" if find_key(context, "FLUFFYCLOUD_KEY") else NO_KEY
 
     def fetch(self, context: FetchContext) -> PriceList:
-        key, base = find_key(context, "FLUFFYCLOUD_KEY"), endpoint(context, "api", os.environ.get("FLUFFYCLOUD_URL", ""))
+        key, base = (
+            find_key(context, "FLUFFYCLOUD_KEY"),
+            endpoint(context, "api", os.environ.get("FLUFFYCLOUD_URL", "")),
+        )
         if not key:
             raise CloudError(Failure(Cause.CREDENTIALS, NO_KEY))
-        sizes = expect(context.http.json(f"{base}/v1/sizes", headers={"Authorization": f"Bearer {key}"}), list, "FluffyCloud's sizes")
+        sizes = expect(
+            context.http.json(f"{base}/v1/sizes", headers={"Authorization": f"Bearer {key}"}),
+            list,
+            "FluffyCloud's sizes",
+        )
         rows = tuple(
             PriceRow(
                 size["burrow"],

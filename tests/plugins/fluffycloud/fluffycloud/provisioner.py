@@ -7,9 +7,28 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, LOGIN_LABEL, STOCK_SECONDS, Capabilities, Cloud
+from nbprov.clouds.base import (
+    CALL_SECONDS,
+    CHECK_SECONDS,
+    LIST_SECONDS,
+    LOGIN_LABEL,
+    STOCK_SECONDS,
+    Capabilities,
+    Cloud,
+)
 from nbprov.model.failures import Cause, CloudError, Failure
-from nbprov.model.launches import Accepted, CheckResult, Instance, InstanceState, Launch, Operation, Pending, PollResult, Quote, Refused
+from nbprov.model.launches import (
+    Accepted,
+    CheckResult,
+    Instance,
+    InstanceState,
+    Launch,
+    Operation,
+    Pending,
+    PollResult,
+    Quote,
+    Refused,
+)
 from nbprov.model.money import usd
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.paths import home
@@ -60,19 +79,30 @@ class FluffyCloud(Cloud):
         except CloudError as error:
             return CheckResult(self.name, enabled=False, problem=error.failure)
         credential = f"FLUFFYCLOUD_KEY (…{find_access().key[-4:]})"
-        return CheckResult(self.name, True, told["name"], credential, None, (f"carrots left: {told['carrots']}",))
+        return CheckResult(
+            self.name, True, told["name"], credential, None, (f"carrots left: {told['carrots']}",)
+        )
 
     def offers(self) -> Sequence[Offer] | None:
         # Once `%nbprov catalog refresh fluffycloud` wrote a list, that list stands.
         return None if (home() / "catalogs" / NAME).exists() else prices.shipped()
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        return counting.levels(call("GET", "/sizes", seconds=STOCK_SECONDS), offers, count, time.time())
+        return counting.levels(
+            call("GET", "/sizes", seconds=STOCK_SECONDS), offers, count, time.time()
+        )
 
     def quote(self, candidate: Candidate) -> Quote | None:
         place = (candidate.offer.region, candidate.offer.instance_type)
-        sizes = {(size["burrow"], size["size"]): size for size in call("GET", "/sizes", seconds=CHECK_SECONDS)}
-        return Quote(usd(sizes[place]["usd_per_hour"]), "FluffyCloud API, sizes", time.time()) if place in sizes else None
+        sizes = {
+            (size["burrow"], size["size"]): size
+            for size in call("GET", "/sizes", seconds=CHECK_SECONDS)
+        }
+        return (
+            Quote(usd(sizes[place]["usd_per_hour"]), "FluffyCloud API, sizes", time.time())
+            if place in sizes
+            else None
+        )
 
     def submit(self, launch: Launch) -> Operation:
         images.checked(launch.image)
@@ -99,7 +129,9 @@ class FluffyCloud(Cloud):
         return Operation(self.name, launch.token, str(answer["order"]), {"order": launch.key})
 
     def poll(self, operation: Operation) -> PollResult:
-        answer = call("GET", f"/orders/{operation.data.get('order', operation.token)}", seconds=LIST_SECONDS)
+        answer = call(
+            "GET", f"/orders/{operation.data.get('order', operation.token)}", seconds=LIST_SECONDS
+        )
         if answer["state"] == "done":
             return Accepted(tuple(answer["ids"]))
         if answer["state"] == "denied":
@@ -107,7 +139,10 @@ class FluffyCloud(Cloud):
         return Pending()
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        return [self._instance(row) for row in call("GET", f"/machines?owner={owner}", seconds=LIST_SECONDS)]
+        return [
+            self._instance(row)
+            for row in call("GET", f"/machines?owner={owner}", seconds=LIST_SECONDS)
+        ]
 
     def terminate(self, ids: Sequence[str]) -> None:
         call("POST", "/machines/end", {"ids": [*ids]}, seconds=CALL_SECONDS)

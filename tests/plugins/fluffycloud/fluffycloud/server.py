@@ -89,9 +89,16 @@ class Burrows:
         ]
 
     def sizes(self) -> list[dict[str, Any]]:
-        stock = tomllib.loads((self.folder / "market.toml").read_text(encoding="utf-8")).get("stock", [])
+        stock = tomllib.loads((self.folder / "market.toml").read_text(encoding="utf-8")).get(
+            "stock", []
+        )
         room = stock[-1].get("left", PLENTY) if stock else PLENTY
-        alive = [m for owner in self.owners for m in self.machines(owner) if m["mood"] in ("baking", "hopping", "dozing-off")]
+        alive = [
+            m
+            for owner in self.owners
+            for m in self.machines(owner)
+            if m["mood"] in ("baking", "hopping", "dozing-off")
+        ]
         return [
             {
                 "size": row["instance_type"],
@@ -101,7 +108,10 @@ class Burrows:
                 "vcpus": row["vcpus"],
                 "memory_gb": row["memory_gib"],
                 "usd_per_hour": row["hourly"] / MICROS_PER_USD,
-                "left": room - sum((m["burrow"], m["size"]) == (row["region"], row["instance_type"]) for m in alive),
+                "left": room
+                - sum(
+                    (m["burrow"], m["size"]) == (row["region"], row["instance_type"]) for m in alive
+                ),
             }
             for row in self.ask("offers")
             if row["market"] == "on-demand"
@@ -125,7 +135,10 @@ class Burrows:
             terminate_after=wish["end_after"],
             key=wish["order"],
             nodes=wish["nodes"],
-            **{name: wish[name] for name in ("token", "owner", "name", "count", "tags", "answer_by")},
+            **{
+                name: wish[name]
+                for name in ("token", "owner", "name", "count", "tags", "answer_by")
+            },
         )
         return {"order": answer["id"]}
 
@@ -133,8 +146,17 @@ class Burrows:
         answer = self.ask("poll", token=token)
         if answer["state"] == "refused":
             status, document, pause = refusal(answer["code"], answer["message"], answer["details"])
-            return {"state": "denied", "status": status, "body": json.dumps(document), "pause": pause}
-        return {"state": "done", "ids": answer["ids"]} if answer["state"] == "accepted" else {"state": "waiting"}
+            return {
+                "state": "denied",
+                "status": status,
+                "body": json.dumps(document),
+                "pause": pause,
+            }
+        return (
+            {"state": "done", "ids": answer["ids"]}
+            if answer["state"] == "accepted"
+            else {"state": "waiting"}
+        )
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> Any:
         """What is answered to a request; None where there is no such call."""
@@ -150,7 +172,9 @@ class Burrows:
             case "GET", ["orders", token]:
                 return self.order_state(token)
             case "POST", ["machines", ("end" | "doze" | "wake") as verb]:
-                self.ask({"end": "terminate", "doze": "stop", "wake": "start"}[verb], ids=body["ids"])
+                self.ask(
+                    {"end": "terminate", "doze": "stop", "wake": "start"}[verb], ids=body["ids"]
+                )
                 return {}
             case "GET", ["machines", machine, "console"]:
                 return {"text": self.ask("console", id=machine)}
@@ -179,7 +203,9 @@ class Handler(BaseHTTPRequestHandler):
         try:
             if self.headers.get("Authorization") != f"Bearer {KEY}":
                 raise Refusal("Unauthorized", "who are you?")
-            told = burrows.answer(self.command, path, parse_qs(parts.query), json.loads(raw) if raw else None)
+            told = burrows.answer(
+                self.command, path, parse_qs(parts.query), json.loads(raw) if raw else None
+            )
         except Refusal as refused:
             status, document, pause = refusal(refused.code, refused.message, refused.details)
             self.say(status, document, {} if pause is None else {"Retry-After": f"{pause:g}"})
@@ -190,14 +216,24 @@ class Handler(BaseHTTPRequestHandler):
         except Unreachable as error:
             self.say(503, {"code": "napping", "words": str(error)})
             return
-        self.say(*((200, told) if told is not None else (404, {"code": "nonsense", "words": f"no call {path}"})))
+        self.say(
+            *(
+                (200, told)
+                if told is not None
+                else (404, {"code": "nonsense", "words": f"no call {path}"})
+            )
+        )
 
     do_POST = do_GET  # noqa: N815
 
     def say(self, status: int, document: Any, headers: dict[str, str] | None = None) -> None:
         body = json.dumps(document).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}.items():
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
@@ -216,7 +252,9 @@ class Server(ThreadingHTTPServer):
         self.burrows = burrows
 
 
-def refusal(code: str, message: str, details: dict[str, Any]) -> tuple[int, dict[str, str], float | None]:
+def refusal(
+    code: str, message: str, details: dict[str, Any]
+) -> tuple[int, dict[str, str], float | None]:
     """Status, document and pause of a refusal in FluffyCloud's words."""
     status, word = WORDS.get(code, (418, code))
     pause = details.get("retry_after") if word == "too-eager" else None

@@ -28,7 +28,9 @@ from nbprov.model.stock import Level
 
 pytestmark = pytest.mark.machine
 HERE = Path(__file__).parent
-CORPUS = [json.loads(line) for line in (HERE / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]
+CORPUS = [
+    json.loads(line) for line in (HERE / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+]
 
 
 @pytest.fixture
@@ -68,12 +70,16 @@ def test_package_knows_the_model_and_the_clouds_and_nothing_else_of_nbprov() -> 
                 else []
             )
             for name in names:
-                assert not name.startswith("nbprov") or name.startswith(("nbprov.model", "nbprov.clouds")), f"{file.name}: {name}"
+                assert not name.startswith("nbprov") or name.startswith(
+                    ("nbprov.model", "nbprov.clouds")
+                ), f"{file.name}: {name}"
 
 
 @pytest.mark.parametrize("entry", CORPUS, ids=lambda e: f"{e['status']}-{e['call']}-{e['cause']}")
 def test_answer_means_what_its_label_says(entry: dict[str, Any], fluffy_errors: Any) -> None:
-    said = fluffy_errors.failure_of(entry["status"], entry["body"], creates=entry["call"] == "submit")
+    said = fluffy_errors.failure_of(
+        entry["status"], entry["body"], creates=entry["call"] == "submit"
+    )
     assert (said.cause.value, said.scope and said.scope.value) == (entry["cause"], entry["scope"])
     assert said.message
 
@@ -91,7 +97,9 @@ def fluffy_errors() -> Iterator[Any]:
             del sys.modules[name]
 
 
-def test_without_a_key_it_is_disabled_and_says_what_to_do(fluffy: FluffyUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_key_it_is_disabled_and_says_what_to_do(
+    fluffy: FluffyUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FLUFFYCLOUD_KEY")
     told = fluffy.cloud.check()
     assert told.problem is not None
@@ -99,7 +107,9 @@ def test_without_a_key_it_is_disabled_and_says_what_to_do(fluffy: FluffyUnderTes
     assert "FLUFFYCLOUD_KEY" in told.problem.message
 
 
-def test_shipped_prices_stand_until_a_list_was_fetched(fluffy: FluffyUnderTest, nbprov_home: Path) -> None:
+def test_shipped_prices_stand_until_a_list_was_fetched(
+    fluffy: FluffyUnderTest, nbprov_home: Path
+) -> None:
     shipped = fluffy.cloud.offers()
     assert shipped is not None
     assert {(o.region, o.instance_type, o.market, o.hourly) for o in shipped} == {
@@ -117,7 +127,13 @@ def test_prices_are_fetched_from_the_cloud_itself(fluffy: FluffyUnderTest) -> No
     assert fetcher.ready(fetching.context) == ""
     fluffy.change_price(1.5)
     (row,) = fetcher.fetch(fetching.context).rows
-    assert (row.region, row.instance_type, row.accelerator, row.count, row.on_demand) == ("meadow", "gpu", "A100", 1, usd(3))
+    assert (row.region, row.instance_type, row.accelerator, row.count, row.on_demand) == (
+        "meadow",
+        "gpu",
+        "A100",
+        1,
+        usd(3),
+    )
 
 
 def test_stock_is_counted(fluffy: FluffyUnderTest) -> None:
@@ -136,7 +152,10 @@ def test_stock_is_counted(fluffy: FluffyUnderTest) -> None:
 
 
 def test_what_it_does_not_sell_is_refused_before_anything_is_sent(fluffy: FluffyUnderTest) -> None:
-    for launch, cause in ((fluffy.launch(market=Market.SPOT), Cause.SPOT), (fluffy.launch(image="mine"), Cause.BAD_REQUEST)):
+    for launch, cause in (
+        (fluffy.launch(market=Market.SPOT), Cause.SPOT),
+        (fluffy.launch(image="mine"), Cause.BAD_REQUEST),
+    ):
         with pytest.raises(CloudError) as raised:
             fluffy.cloud.submit(launch)
         assert raised.value.failure.cause is cause
@@ -163,11 +182,18 @@ print("done")
 """
 
 
-def test_a_spec_that_names_it_is_launched_used_stopped_started_and_ended(fluffy: FluffyUnderTest, nbprov_home: Path) -> None:
+def test_a_spec_that_names_it_is_launched_used_stopped_started_and_ended(
+    fluffy: FluffyUnderTest, nbprov_home: Path
+) -> None:
     spec = "resources: {cloud: fluffycloud, accelerators: A100}\n"
     env = {**os.environ, "PYTHONPATH": str(fluffy.site)}
     said = subprocess.run(
-        [sys.executable, "-c", f"SPEC = {spec!r}\n{STORY}"], env=env, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", f"SPEC = {spec!r}\n{STORY}"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert said.returncode == 0, said.stderr
     assert said.stdout.endswith("done\n")

@@ -31,7 +31,9 @@ from nbprov.provisioning.supervision.guard_enforcement import needs_kernel
 from nbprov.runtime.waiting import wait_for
 
 PLACES = ("IS", "NL", "CZ", "SE", "RO", "NO")
-L40S = "resources:\n  cloud: runpod\n  accelerators: L40S:1\n  ordered:\n" + "".join(f"    - region: {r}\n" for r in PLACES)
+L40S = "resources:\n  cloud: runpod\n  accelerators: L40S:1\n  ordered:\n" + "".join(
+    f"    - region: {r}\n" for r in PLACES
+)
 LAST = "EUR-NO-2"
 
 
@@ -41,7 +43,10 @@ def only_in_the_last(pool: Pool) -> bool:
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
-    made = Shelf(there=only_in_the_last, level=lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE)
+    made = Shelf(
+        there=only_in_the_last,
+        level=lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE,
+    )
     monkeypatch.setattr(registry, "_points", lambda: only(made))
     monkeypatch.setattr(registry, "_made", {})
     yield made
@@ -86,7 +91,9 @@ def until(session: api.Session, run: api.Run, holds: Callable[[], bool]) -> None
 # ---------------------------------------------------------------- the hole that the reference names
 
 
-def test_without_a_word_on_stock_the_written_order_takes_many_creates(session: api.Session, shelf: Shelf) -> None:
+def test_without_a_word_on_stock_the_written_order_takes_many_creates(
+    session: api.Session, shelf: Shelf
+) -> None:
     shelf.level = lambda pool: None
     run = made_run(session).launch()
     assert shelf.accepted.wait(LONG)
@@ -95,7 +102,9 @@ def test_without_a_word_on_stock_the_written_order_takes_many_creates(session: a
     seen_out(run)
 
 
-def test_the_place_that_has_stock_is_asked_first_and_once(session: api.Session, shelf: Shelf) -> None:
+def test_the_place_that_has_stock_is_asked_first_and_once(
+    session: api.Session, shelf: Shelf
+) -> None:
     run = made_run(session)
     session.stock.order(run)
     assert run.plan.chosen is not None
@@ -128,11 +137,15 @@ def test_a_plan_is_there_at_once_and_the_next_one_knows(session: api.Session, sh
     made = session.plan(L40S, wait=LONG)  # joins the question that is under way
     assert made.chosen is not None
     assert made.chosen.offer.zone == LAST
-    assert sorted(c.offer.key for c in made.candidates) == sorted(c.offer.key for c in first.candidates)
+    assert sorted(c.offer.key for c in made.candidates) == sorted(
+        c.offer.key for c in first.candidates
+    )
     assert made.dearest == first.dearest or made.dearest.offer.hourly == first.dearest.offer.hourly  # type: ignore[union-attr]
 
 
-def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(session: api.Session, shelf: Shelf) -> None:
+def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(
+    session: api.Session, shelf: Shelf
+) -> None:
     warm_up(session, shelf)
     begun = time.monotonic()
     made = session.plan(L40S, wait=0.3)
@@ -142,7 +155,9 @@ def test_what_a_person_waits_for_is_there_after_the_deadline_all_the_same(sessio
     assert answers.late == ("runpod",)
 
 
-def test_a_run_that_waits_for_launch_is_put_in_order_when_the_answer_comes(session: api.Session, shelf: Shelf) -> None:
+def test_a_run_that_waits_for_launch_is_put_in_order_when_the_answer_comes(
+    session: api.Session, shelf: Shelf
+) -> None:
     shelf.telling.clear()
     run = made_run(session)
     before = run.plan
@@ -154,23 +169,31 @@ def test_a_run_that_waits_for_launch_is_put_in_order_when_the_answer_comes(sessi
     assert run.plan.chosen is not None
     assert run.plan.chosen.offer.zone == LAST
     assert run.view().plan.made_at > before.made_at, "the panel is told by this"
-    assert (run.driver.consent, run.plan.dearest) == (consent, before.dearest), "what Launch agrees to is what was shown"
+    assert (run.driver.consent, run.plan.dearest) == (consent, before.dearest), (
+        "what Launch agrees to is what was shown"
+    )
     assert run.driver.machine.places.candidates is run.plan.candidates
     run.cancel()
 
 
-def test_a_place_that_comes_first_brings_what_should_be_known_of_it(session: api.Session, shelf: Shelf) -> None:
+def test_a_place_that_comes_first_brings_what_should_be_known_of_it(
+    session: api.Session, shelf: Shelf
+) -> None:
     run = made_run(session)
     said = needs_kernel("runpod", replace(shelf.capabilities, poweroff_ends_bill=False))
     assert said
     assert said not in run.driver.notes
     shelf.capabilities = replace(shelf.capabilities, poweroff_ends_bill=False)
     for _ in range(2):
-        wait_for(session.engine.thread.call(_reorder(run.driver, session.planned(run.driver.spec))), LONG)
+        wait_for(
+            session.engine.thread.call(_reorder(run.driver, session.planned(run.driver.spec))), LONG
+        )
     assert run.driver.notes.count(said) == 1
 
 
-def test_an_answer_between_the_plan_and_its_run_is_not_lost(session: api.Session, shelf: Shelf) -> None:
+def test_an_answer_between_the_plan_and_its_run_is_not_lost(
+    session: api.Session, shelf: Shelf
+) -> None:
     shelf.telling.clear()
     run = made_run(session)
     before = run.plan
@@ -214,7 +237,9 @@ def test_a_launch_goes_with_what_is_known_and_late_news_still_helps(
     assert shelf.was_asked.wait(LONG)
     run.launch()
     assert shelf.accepted.wait(LONG)
-    assert [pool.region for pool in shelf.creates] == ["IS", "NO"], "the create that was sent at once, and then the one with stock"
+    assert [pool.region for pool in shelf.creates] == ["IS", "NO"], (
+        "the create that was sent at once, and then the one with stock"
+    )
     seen_out(run)
 
 
@@ -232,7 +257,9 @@ def test_stock_that_cannot_be_told_changes_nothing(session: api.Session, shelf: 
     run.cancel()
 
 
-def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(session: api.Session, shelf: Shelf) -> None:
+def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
+    session: api.Session, shelf: Shelf
+) -> None:
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session)
     session.stock.order(run)
@@ -244,7 +271,9 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
     assert len(shelf.creates) == 1, "the word may be out of date, but hardly in every place"
 
 
-def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_waits_is_woken_by_stock_that_came(
+    session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
     often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
     for place in (
         "nbprov.api.services.stock.ASKED_AGAIN",
@@ -257,8 +286,13 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shel
     shelf.there, shelf.level = (lambda pool: False), (lambda pool: Level.NONE)
     run = made_run(session, L40S + "wait: 1h\n").launch()
     until(session, run, lambda: run.state is RunState.WAITING)
-    shelf.there, shelf.level = only_in_the_last, lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE
-    assert shelf.accepted.wait(LONG), "nothing but the clouds' word tells of it within the hour's first minutes"
+    shelf.there, shelf.level = (
+        only_in_the_last,
+        lambda pool: Level.HIGH if only_in_the_last(pool) else Level.NONE,
+    )
+    assert shelf.accepted.wait(LONG), (
+        "nothing but the clouds' word tells of it within the hour's first minutes"
+    )
     assert shelf.creates[-1].zone == LAST
     seen_out(run)
 
@@ -267,7 +301,10 @@ def test_a_run_that_waits_is_woken_by_stock_that_came(session: api.Session, shel
 
 
 def test_a_wait_goes_on_being_asked_for_after_a_fault(
-    session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    session: api.Session,
+    shelf: Shelf,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("nbprov.api.services.stock.ASKED_AGAIN", 0.1)
     session.plan(L40S, wait=LONG)
@@ -296,7 +333,10 @@ def test_each_answer_is_an_observation_in_the_ledger(session: api.Session, shelf
     session.stock._workers.submit(lambda: None).result(LONG)
     wait_for(session.engine.thread.call(later()))
     kept = {stock.pool: stock.level for stock in session.engine.ledger.probes(0.0)}
-    assert kept == {Pool.of(c.offer): Level.HIGH if c.offer.zone == LAST else Level.NONE for c in made.candidates}
+    assert kept == {
+        Pool.of(c.offer): Level.HIGH if c.offer.zone == LAST else Level.NONE
+        for c in made.candidates
+    }
     assert session.engine.ledger.observations(0.0) == [], "a probe is no attempt"
 
 
@@ -306,7 +346,9 @@ def test_a_pool_is_asked_about_once_a_minute(session: api.Session, shelf: Shelf)
     assert len(shelf.asked) == 1
 
 
-def test_nobody_is_asked_for_clouds_that_are_only_assumed(session: api.Session, shelf: Shelf) -> None:
+def test_nobody_is_asked_for_clouds_that_are_only_assumed(
+    session: api.Session, shelf: Shelf
+) -> None:
     shelf.usable = lambda: Failure(Cause.CREDENTIALS, "no key")
     assert session.plan(L40S, assume=["runpod"], wait=LONG).candidates
     assert shelf.asked == []

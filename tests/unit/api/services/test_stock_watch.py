@@ -46,7 +46,9 @@ def run(line: str) -> None:
     watch_command.run(None, parser.parse_line(line), None)
 
 
-def test_a_watch_ends_with_what_is_in_stock_cheapest_first(session: api.Session, shelf: Shelf) -> None:
+def test_a_watch_ends_with_what_is_in_stock_cheapest_first(
+    session: api.Session, shelf: Shelf
+) -> None:
     looked = threading.Event()
     watch = session.watch_stock("L40S:1")
     watch.on_look = looked.set
@@ -55,7 +57,9 @@ def test_a_watch_ends_with_what_is_in_stock_cheapest_first(session: api.Session,
     shelf.level = lambda pool: Level.LOW if pool.market == "on-demand" else None
     found = watch.wait(LONG)
     assert found
-    assert all(one.stock.level is Level.LOW and one.offer.market.value == "on-demand" for one in found)
+    assert all(
+        one.stock.level is Level.LOW and one.offer.market.value == "on-demand" for one in found
+    )
     assert [one.offer.hourly for one in found] == sorted(one.offer.hourly for one in found)
     assert watch.looks >= 2
     assert shelf.creates == [], "nothing is launched"
@@ -65,7 +69,10 @@ def test_a_price_that_is_asked_for_holds(session: api.Session, shelf: Shelf) -> 
     shelf.level = lambda pool: Level.HIGH
     dear = session.watch_stock("L40S:1", market="on-demand").wait(LONG)
     cap = dear[0].offer.hourly
-    assert all(one.offer.hourly <= cap for one in session.watch_stock("L40S:1", market="on-demand", max_hourly=cap).wait(LONG))
+    assert all(
+        one.offer.hourly <= cap
+        for one in session.watch_stock("L40S:1", market="on-demand", max_hourly=cap).wait(LONG)
+    )
     with pytest.raises(UsageError):
         session.watch_stock("L40S:1", max_hourly=1)
 
@@ -79,7 +86,9 @@ def test_what_nobody_tells_cannot_be_watched(session: api.Session, shelf: Shelf)
         session.watch_stock("T4:1")
 
 
-def test_the_command_lists_and_ends_watches(session: api.Session, shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_and_ends_watches(
+    session: api.Session, shelf: Shelf, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("L40S:1 --for 1h")
     assert "watching L40S:1: " in capsys.readouterr().out
     run("")

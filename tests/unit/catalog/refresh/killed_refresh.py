@@ -23,7 +23,15 @@ from nbprov.catalog.refresh.refresh_state import State
 from nbprov.catalog.sources import fetch_merge, locations
 from nbprov.catalog.store import builder
 
-CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.utime", "shutil.rmtree", "os.truncate"}
+CHANGES = {
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.rmdir",
+    "os.utime",
+    "shutil.rmtree",
+    "os.truncate",
+}
 NOW = 1_800_000_000.0
 
 
@@ -34,7 +42,9 @@ def stage(folder: Folder, form: str, factor: float) -> None:
     if form == "three":
         rows = locations.read_prices(place, "lambda")
         (place / "vms.csv").unlink()
-        fetch_merge.write(place, [row._replace(as_of="2027-01-15", spot_as_of="2027-01-15") for row in rows])
+        fetch_merge.write(
+            place, [row._replace(as_of="2027-01-15", spot_as_of="2027-01-15") for row in rows]
+        )
 
 
 def publish(root: Path, form: str, factor: float) -> None:
@@ -72,9 +82,18 @@ ROUNDS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
     "first one": (lambda root: None, lambda root: publish(root, "one", 1.1)),
     "first three": (lambda root: None, lambda root: publish(root, "three", 1.1)),
     "one to one": (lambda root: publish(root, "one", 1.0), lambda root: publish(root, "one", 1.1)),
-    "three to three": (lambda root: publish(root, "three", 1.0), lambda root: publish(root, "three", 1.1)),
-    "one to three": (lambda root: publish(root, "one", 1.0), lambda root: publish(root, "three", 1.1)),
-    "three to one": (lambda root: publish(root, "three", 1.0), lambda root: publish(root, "one", 1.1)),
+    "three to three": (
+        lambda root: publish(root, "three", 1.0),
+        lambda root: publish(root, "three", 1.1),
+    ),
+    "one to three": (
+        lambda root: publish(root, "one", 1.0),
+        lambda root: publish(root, "three", 1.1),
+    ),
+    "three to one": (
+        lambda root: publish(root, "three", 1.0),
+        lambda root: publish(root, "one", 1.1),
+    ),
     "restore three": (lambda root: (publish(root, "three", 1.0), edit(root)), restore),
     "restore one": (lambda root: (publish(root, "one", 1.0), edit(root)), restore),
     "clear three": (lambda root: publish(root, "three", 1.0), clear),
@@ -85,7 +104,9 @@ ROUNDS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
 def prices(root: Path, shipped: Path) -> list[int]:
     """What a reader sees, which turns to the last good copy, and then to the shipped prices, where files cannot be read."""
     found = locations.find(locations.Layout.of([shipped, root]))
-    return sorted(entry.on_demand or 0 for entry in builder.read_all(found.files)["lambda"].reading.entries)
+    return sorted(
+        entry.on_demand or 0 for entry in builder.read_all(found.files)["lambda"].reading.entries
+    )
 
 
 def killed_at(step: int, root: Path, change: Callable[[Path], object]) -> bool:
@@ -96,7 +117,11 @@ def killed_at(step: int, root: Path, change: Callable[[Path], object]) -> bool:
 
         def audit(event: str, arguments: tuple[Any, ...]) -> None:
             nonlocal left
-            writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            writes = (
+                event == "open"
+                and isinstance(arguments[2], int)
+                and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+            )
             if event in CHANGES or writes:
                 left -= 1
                 if left == 0:
@@ -119,7 +144,9 @@ def main(base: Path, name: str, first: int, stride: int) -> None:
     before, change = ROUNDS[name]
     shipped = base / "shipped"
     (shipped / "lambda").mkdir(parents=True)
-    (shipped / "lambda" / "vms.csv").write_text(world.v8_text(factor=0.9, regions=world.REGIONS[:1]))
+    (shipped / "lambda" / "vms.csv").write_text(
+        world.v8_text(factor=0.9, regions=world.REGIONS[:1])
+    )
     step, goes_on, old = first - stride, True, None
     while goes_on:
         step += stride

@@ -24,7 +24,18 @@ from nbprov.model.places import Market
 
 CATALOGS = Path(__file__).parents[4] / "catalogs"
 AWS_LIST = "/offers/v1.0/aws/AmazonEC2/current/{}/index.csv"
-SIGNS = ("AWS_", "AZURE_", "GOOGLE_", "CLOUDSDK_", "GCLOUD_", "NBPROV_GCP", "RUNPOD_", "LAMBDA_", "CUDO_", "VAST_")
+SIGNS = (
+    "AWS_",
+    "AZURE_",
+    "GOOGLE_",
+    "CLOUDSDK_",
+    "GCLOUD_",
+    "NBPROV_GCP",
+    "RUNPOD_",
+    "LAMBDA_",
+    "CUDO_",
+    "VAST_",
+)
 
 
 @pytest.fixture
@@ -60,7 +71,10 @@ class World:
     def at(self, endpoints: Mapping[str, str], regions: Sequence[str] = ()) -> World:
         """Read the list there, of these regions."""
         names = ", ".join(f'"{region}"' for region in regions)
-        lines = [f"[regions]\n{self.cloud} = [{names}]\n" if regions else "", f"[endpoints.{self.cloud}]\n"]
+        lines = [
+            f"[regions]\n{self.cloud} = [{names}]\n" if regions else "",
+            f"[endpoints.{self.cloud}]\n",
+        ]
         lines += [f'{name} = "{address}"\n' for name, address in endpoints.items()]
         world.settings(self.home, "http://127.0.0.1:9/{cloud}", more="".join(lines))
         return self
@@ -71,7 +85,9 @@ class World:
 
     def entries(self, region: str | None = None) -> list[Entry]:
         """The rows as they hold now."""
-        return [entry for entry in self.upkeep.present(self.cloud) if region in (None, entry.region)]
+        return [
+            entry for entry in self.upkeep.present(self.cloud) if region in (None, entry.region)
+        ]
 
     def catalog(self) -> Catalog:
         """What answers questions."""
@@ -85,7 +101,10 @@ def world_of(nbprov_home: Path, tmp_path: Path) -> Callable[[str], World]:
 
 
 def _of(entries: Sequence[Entry], kind: str) -> list[Entry]:
-    return sorted((entry for entry in entries if entry.instance_type == kind), key=lambda entry: (entry.region, entry.zone))
+    return sorted(
+        (entry for entry in entries if entry.instance_type == kind),
+        key=lambda entry: (entry.region, entry.zone),
+    )
 
 
 def _current(here: World) -> None:
@@ -93,18 +112,28 @@ def _current(here: World) -> None:
     before = {path: path.read_bytes() for path in (here.upkeep.root / here.cloud).glob("*.csv")}
     again = here.refresh()
     assert (again.outcome, again.message) == (Outcome.CURRENT, "")
-    assert {path: path.read_bytes() for path in (here.upkeep.root / here.cloud).glob("*.csv")} == before
+    assert {
+        path: path.read_bytes() for path in (here.upkeep.root / here.cloud).glob("*.csv")
+    } == before
 
 
-AWS_MACHINES = (("p4d.24xlarge", 20.5, 96, "1,152 GiB", "8"), ("p4de.24xlarge", 26.5, 96, "1,152 GiB", "8"))
+AWS_MACHINES = (
+    ("p4d.24xlarge", 20.5, 96, "1,152 GiB", "8"),
+    ("p4de.24xlarge", 26.5, 96, "1,152 GiB", "8"),
+)
 
 
 def _aws_list(web: WebDouble, region: str, *more: dict[str, str]) -> None:
-    rows = [machine(name, f"{price:.6f}", vcpus, memory, gpus, region=region) for name, price, vcpus, memory, gpus in AWS_MACHINES]
+    rows = [
+        machine(name, f"{price:.6f}", vcpus, memory, gpus, region=region)
+        for name, price, vcpus, memory, gpus in AWS_MACHINES
+    ]
     web.on(AWS_LIST.format(region), text_answer(price_list([*rows, *more])))
 
 
-def test_aws_without_keys_changes_on_demand_prices_alone(web: WebDouble, world_of: Callable[[str], World]) -> None:
+def test_aws_without_keys_changes_on_demand_prices_alone(
+    web: WebDouble, world_of: Callable[[str], World]
+) -> None:
     _aws_list(web, "us-east-1")
     here = world_of("aws").at({"pricing": web.url()}, ["us-east-1"])
     old, elsewhere = _of(here.entries("us-east-1"), "p4d.24xlarge"), here.entries("us-west-2")
@@ -114,13 +143,21 @@ def test_aws_without_keys_changes_on_demand_prices_alone(web: WebDouble, world_o
     assert done.outcome is Outcome.UPDATED
     assert any("no spot prices and no zones were read" in note for note in done.notes)
     now = _of(here.entries("us-east-1"), "p4d.24xlarge")
-    assert [(e.zone, e.spot, e.spot_source, e.spot_as_of) for e in now] == [(e.zone, e.spot, e.spot_source, e.spot_as_of) for e in old]
+    assert [(e.zone, e.spot, e.spot_source, e.spot_as_of) for e in now] == [
+        (e.zone, e.spot, e.spot_source, e.spot_as_of) for e in old
+    ]
     assert {e.on_demand for e in now} == {20_500_000}
     assert {e.source for e in now} == {"Amazon EC2 price list"}
     assert here.entries("us-west-2") == elsewhere
-    changed = {(c.key.instance_type, c.kind.value, c.key.market) for c in done.differences if c.before and c.after}
+    changed = {
+        (c.key.instance_type, c.kind.value, c.key.market)
+        for c in done.differences
+        if c.before and c.after
+    }
     assert changed == {(name, "down", "on-demand") for name, *_ in AWS_MACHINES}
-    offers = here.catalog().offers(Query(cloud="aws", region="us-east-1", instance_type="p4d.24xlarge"))
+    offers = here.catalog().offers(
+        Query(cloud="aws", region="us-east-1", instance_type="p4d.24xlarge")
+    )
     assert {offer.hourly for offer in offers} >= {20_500_000, *(e.spot for e in old if e.spot)}
     _current(here)
 
@@ -136,36 +173,65 @@ def test_aws_with_keys_has_the_accounts_zones_and_keeps_p4de(
     double.regions["us-east-1"] = Ec2Region(
         {"us-east-1a": "use1-az4"},
         {"p4d.24xlarge": ["use1-az4"]},
-        [{"name": "p4d.24xlarge", "vcpus": 96, "mib": 1179648, "gpu": ("A100", "NVIDIA", 8, 40960)}],
+        [
+            {
+                "name": "p4d.24xlarge",
+                "vcpus": 96,
+                "mib": 1179648,
+                "gpu": ("A100", "NVIDIA", 8, 40960),
+            }
+        ],
         [spot("p4d.24xlarge", "us-east-1a", "9.5")],
     )
     forbidden = ("UnauthorizedOperation", "You are not authorized", 403)
-    double.regions["us-west-2"] = Ec2Region({"us-west-2a": "usw2-az1"}, broken={"DescribeInstanceTypeOfferings": [forbidden] * 9})
+    double.regions["us-west-2"] = Ec2Region(
+        {"us-west-2a": "usw2-az1"}, broken={"DescribeInstanceTypeOfferings": [forbidden] * 9}
+    )
     here = world_of("aws").at({"pricing": web.url(), "ec2": web.url()}, ["us-east-1", "us-west-2"])
     old_west, old_p4de = here.entries("us-west-2"), _of(here.entries("us-east-1"), "p4de.24xlarge")
     done = here.refresh()
     assert done.outcome is Outcome.UPDATED
     assert list(done.failed) == ["us-west-2"]
     assert here.entries("us-west-2") == old_west
-    assert any("us-west-2 could not be read" in note and "its old rows stay" in note for note in here.upkeep.status(["aws"])[0].notes)
+    assert any(
+        "us-west-2 could not be read" in note and "its old rows stay" in note
+        for note in here.upkeep.status(["aws"])[0].notes
+    )
     rows = [(e.instance_type, e.zone, e.on_demand, e.spot) for e in here.entries("us-east-1")]
     assert ("p4d.24xlarge", "use1-az4", 20_500_000, 9_500_000) in rows
-    assert [row[:3] for row in rows if row[0].startswith("p4de")] == [("p4de.24xlarge", e.zone, 26_500_000) for e in old_p4de]
+    assert [row[:3] for row in rows if row[0].startswith("p4de")] == [
+        ("p4de.24xlarge", e.zone, 26_500_000) for e in old_p4de
+    ]
 
 
-def test_azure_names_spot_above_on_demand_and_does_not_offer_it(web: WebDouble, world_of: Callable[[str], World]) -> None:
+def test_azure_names_spot_above_on_demand_and_does_not_offer_it(
+    web: WebDouble, world_of: Callable[[str], World]
+) -> None:
     meter = azure_prices.meter
-    meters = [meter("Standard_NC24ads_A100_v4", 3.5), meter("Standard_NC24ads_A100_v4", 1.2, spot=True), meter("Standard_D4s_v5", 0.19)]
-    meters += [meter("Standard_ND96isr_H100_v5", 98.0), meter("Standard_ND96isr_H100_v5", 99.0, spot=True)]
+    meters = [
+        meter("Standard_NC24ads_A100_v4", 3.5),
+        meter("Standard_NC24ads_A100_v4", 1.2, spot=True),
+        meter("Standard_D4s_v5", 0.19),
+    ]
+    meters += [
+        meter("Standard_ND96isr_H100_v5", 98.0),
+        meter("Standard_ND96isr_H100_v5", 99.0, spot=True),
+    ]
     azure_prices.AzureDouble(web, meters, page=2)
     here = world_of("azure").at({"prices": web.url()}, ["eastus", "westeurope"])
     elsewhere, westeurope = here.entries("uksouth"), here.entries("westeurope")
     done = here.refresh()
     assert done.outcome is Outcome.UPDATED
-    assert done.failed == {"westeurope": "not sold there: Azure lists no machine in westeurope that nbprov knows"}
+    assert done.failed == {
+        "westeurope": "not sold there: Azure lists no machine in westeurope that nbprov knows"
+    }
     assert "1 hidden: spot price above on-demand" in done.notes
     assert (here.entries("uksouth"), here.entries("westeurope")) == (elsewhere, westeurope)
-    asked = Query(cloud="azure", region="eastus", instance_type=("Standard_NC24ads_A100_v4", "Standard_ND96isr_H100_v5"))
+    asked = Query(
+        cloud="azure",
+        region="eastus",
+        instance_type=("Standard_NC24ads_A100_v4", "Standard_ND96isr_H100_v5"),
+    )
     assert [(o.instance_type, o.market.value, o.hourly) for o in here.catalog().offers(asked)] == [
         ("Standard_NC24ads_A100_v4", "spot", 1_200_000),
         ("Standard_NC24ads_A100_v4", "on-demand", 3_500_000),
@@ -174,10 +240,16 @@ def test_azure_names_spot_above_on_demand_and_does_not_offer_it(web: WebDouble, 
     _current(here)
 
 
-def test_azure_that_is_down_is_given_up_before_its_sixty_regions_were_asked(web: WebDouble, world_of: Callable[[str], World]) -> None:
+def test_azure_that_is_down_is_given_up_before_its_sixty_regions_were_asked(
+    web: WebDouble, world_of: Callable[[str], World]
+) -> None:
     web.on(azure_prices.PATH, busy(503, words="out of service"))
     done = world_of("azure").at({"prices": web.url()}).refresh()
-    assert (done.outcome, done.code, done.hint) == (Outcome.FAILED, "cloud.transient", "try again later; the prices in place stay")
+    assert (done.outcome, done.code, done.hint) == (
+        Outcome.FAILED,
+        "cloud.transient",
+        "try again later; the prices in place stay",
+    )
     assert "out of service" in done.message
     assert len({asked.query["$filter"] for asked in web.asked}) < 12
 
@@ -194,13 +266,26 @@ def test_gcp_sells_parts_of_a_machine_with_eight_h100_as_spot_alone(
     now = here.entries("us-central1")
     for kind in ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"):
         rows = _of(now, kind)
-        assert [entry.zone for entry in rows] == [entry.zone for entry in _of(old, kind)], "the zones known before"
+        assert [entry.zone for entry in rows] == [entry.zone for entry in _of(old, kind)], (
+            "the zones known before"
+        )
         assert all(entry.on_demand is None and entry.spot for entry in rows)
-    assert all(entry.on_demand and entry.spot and entry.spot < entry.on_demand for entry in _of(now, "a3-highgpu-8g"))
-    gone = {(c.key.instance_type, c.key.market) for c in done.differences if c.after is None and c.key.instance_type.startswith("a3-high")}
+    assert all(
+        entry.on_demand and entry.spot and entry.spot < entry.on_demand
+        for entry in _of(now, "a3-highgpu-8g")
+    )
+    gone = {
+        (c.key.instance_type, c.key.market)
+        for c in done.differences
+        if c.after is None and c.key.instance_type.startswith("a3-high")
+    }
     assert gone == {(f"a3-highgpu-{n}g", "on-demand") for n in (1, 2, 4)}
-    whole = here.catalog().offers(Query(cloud="gcp", region="us-central1", accelerator="T4", count=1))
-    assert any(offer.instance_type == "n1-standard-4+1xT4" for offer in whole), "parts are joined to their hosts"
+    whole = here.catalog().offers(
+        Query(cloud="gcp", region="us-central1", accelerator="T4", count=1)
+    )
+    assert any(offer.instance_type == "n1-standard-4+1xT4" for offer in whole), (
+        "parts are joined to their hosts"
+    )
     _current(here)
 
 
@@ -220,10 +305,15 @@ def test_runpod_keeps_its_spot_prices_where_only_rest_answers(
     rows = _of(here.entries(), "1x_L40S_SECURE")
     assert {(e.zone, e.on_demand, e.spot) for e in rows} == {("EU-CZ-1", 990_000, 490_000)}
     offers = here.catalog().offers(Query(cloud="runpod", accelerator="L40S", count=1))
-    assert {(o.market.value, o.hourly) for o in offers} == {("on-demand", 990_000), ("spot", 490_000)}
+    assert {(o.market.value, o.hourly) for o in offers} == {
+        ("on-demand", 990_000),
+        ("spot", 490_000),
+    }
 
 
-def test_lambda_with_a_key(web: WebDouble, world_of: Callable[[str], World], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lambda_with_a_key(
+    web: WebDouble, world_of: Callable[[str], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = world_of("lambda").at(lambda_types.LambdaDouble(web).endpoints)
     assert "needs an API key" in here.refresh().message
     monkeypatch.setenv("LAMBDA_API_KEY", "wrong-key-0000")
@@ -232,22 +322,38 @@ def test_lambda_with_a_key(web: WebDouble, world_of: Callable[[str], World], mon
     monkeypatch.setenv("LAMBDA_API_KEY", lambda_types.KEY)
     assert here.refresh(force=True).outcome is Outcome.UPDATED
     assert {e.on_demand for e in _of(here.entries(), "gpu_8x_h100_sxm5")} == {31_920_000}
-    assert here.catalog().offers(Query(cloud="lambda", accelerator="B200", count=8, region="us-mars-9"))[0].hourly == 53_520_000
+    assert (
+        here.catalog()
+        .offers(Query(cloud="lambda", accelerator="B200", count=8, region="us-mars-9"))[0]
+        .hourly
+        == 53_520_000
+    )
     _current(here)
 
 
-def test_vast_takes_the_market_of_the_moment(web: WebDouble, world_of: Callable[[str], World]) -> None:
+def test_vast_takes_the_market_of_the_moment(
+    web: WebDouble, world_of: Callable[[str], World]
+) -> None:
     offers = [vast_bundles.offer(i, "RTX 4090", 0.41 - i / 1000) for i in range(40)]
     offers += [vast_bundles.offer(100, "H100 SXM", 2.0, gpu_ram=81920, geolocation="Sweden, SE")]
     here = world_of("vast").at(vast_bundles.VastDouble(web, offers).endpoints)
     assert here.refresh(force=True).outcome is Outcome.UPDATED
-    assert {(e.region, e.on_demand) for e in here.entries() if e.accelerator == "RTX4090"} == {("Texas, US, NA", 371_000)}
-    assert [o.region for o in here.catalog().offers(Query(cloud="vast", region="se", market=Market.ON_DEMAND))] == ["Sweden, SE, EU"]
+    assert {(e.region, e.on_demand) for e in here.entries() if e.accelerator == "RTX4090"} == {
+        ("Texas, US, NA", 371_000)
+    }
+    assert [
+        o.region
+        for o in here.catalog().offers(Query(cloud="vast", region="se", market=Market.ON_DEMAND))
+    ] == ["Sweden, SE, EU"]
     _current(here)
 
 
-def test_cudo_adds_its_parts_up(web: WebDouble, world_of: Callable[[str], World], monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = [cudo_machines.machine("sapphire-rapids-h100", "H100 PCIe", "no-kristiansand-1", "1.79")]
+def test_cudo_adds_its_parts_up(
+    web: WebDouble, world_of: Callable[[str], World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = [
+        cudo_machines.machine("sapphire-rapids-h100", "H100 PCIe", "no-kristiansand-1", "1.79")
+    ]
     double = cudo_machines.CudoDouble(web, kinds)
     here = world_of("cudo").at({"api": web.url()}, ["no-kristiansand-1", "us-newyork-1"])
     monkeypatch.setenv("CUDO_API_KEY", double.key)
@@ -256,16 +362,24 @@ def test_cudo_adds_its_parts_up(web: WebDouble, world_of: Callable[[str], World]
     assert done.outcome is Outcome.UPDATED
     assert done.failed == {"us-newyork-1": "CUDO lists no such data centre"}
     assert here.entries("ca-montreal-3") == other
-    assert [e.on_demand for e in _of(here.entries("no-kristiansand-1"), "sapphire-rapids-h100_1x2v4gb")] == [
-        1_790_000 + 2 * 3_700 + 4 * 6_200
-    ]
+    assert [
+        e.on_demand for e in _of(here.entries("no-kristiansand-1"), "sapphire-rapids-h100_1x2v4gb")
+    ] == [1_790_000 + 2 * 3_700 + 4 * 6_200]
     _current(here)
 
 
-def test_a_login_page_in_the_place_of_a_list_is_offline(web: WebDouble, world_of: Callable[[str], World]) -> None:
-    web.on(lambda asked: True, Answer(200, b"<html><title>Airport</title></html>", {"Content-Type": "text/html"}))
+def test_a_login_page_in_the_place_of_a_list_is_offline(
+    web: WebDouble, world_of: Callable[[str], World]
+) -> None:
+    web.on(
+        lambda asked: True,
+        Answer(200, b"<html><title>Airport</title></html>", {"Content-Type": "text/html"}),
+    )
     here = world_of("azure").at({"prices": web.url()})
     done = here.upkeep.refresh(["azure"])
-    assert (done["azure"].outcome, done["azure"].code) == (Outcome.OFFLINE, "catalog.offline.web-page")
+    assert (done["azure"].outcome, done["azure"].code) == (
+        Outcome.OFFLINE,
+        "catalog.offline.web-page",
+    )
     assert done.sentence().startswith("offline: a web page of this network came instead of prices")
     assert len(web.asked) < 12

@@ -17,7 +17,14 @@ from hypothesis import settings
 HERE = Path(__file__).resolve().parent
 DOUBLES = HERE.parents[2] / "doubles"
 
-ROUNDS = ("first one", "first three", "one to one", "three to three", "one to three", "three to one")
+ROUNDS = (
+    "first one",
+    "first three",
+    "one to one",
+    "three to three",
+    "one to three",
+    "three to one",
+)
 BACK = ("restore one", "restore three", "clear one", "clear three")
 
 

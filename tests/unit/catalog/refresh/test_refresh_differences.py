@@ -14,14 +14,34 @@ from nbprov.catalog.sources.price_entry import Entry
 
 
 def _entry(kind: str, on_demand: int | None, spot: int | None = None) -> Entry:
-    return Entry("acme", "r", "", kind, "A10", 1.0, 24.0, "NVIDIA", 8.0, 64.0, "", on_demand, spot, "s", "2026-11-20", "s", "2026-11-20")
+    return Entry(
+        "acme",
+        "r",
+        "",
+        kind,
+        "A10",
+        1.0,
+        24.0,
+        "NVIDIA",
+        8.0,
+        64.0,
+        "",
+        on_demand,
+        spot,
+        "s",
+        "2026-11-20",
+        "s",
+        "2026-11-20",
+    )
 
 
 def test_each_market_changes_for_itself() -> None:
     before = [_entry("a", 100, 50), _entry("b", 100), _entry("c", 100)]
     after = [_entry("a", 150, 40), _entry("b", 100), _entry("d", 70)]
     found = compare(before, after)
-    assert [(c.key.instance_type, c.key.market, c.kind.value, c.before, c.after) for c in found] == [
+    assert [
+        (c.key.instance_type, c.key.market, c.kind.value, c.before, c.after) for c in found
+    ] == [
         ("a", "on-demand", "up", 100, 150),
         ("a", "spot", "down", 50, 40),
         ("d", "on-demand", "new", None, 70),
@@ -35,11 +55,20 @@ def test_each_market_changes_for_itself() -> None:
     assert frame["after"][0] == pytest.approx(0.00015)
 
 
-_lists = st.lists(st.builds(_entry, st.sampled_from("abcde"), st.none() | st.integers(1, 9), st.none() | st.integers(1, 9)))
+_lists = st.lists(
+    st.builds(
+        _entry,
+        st.sampled_from("abcde"),
+        st.none() | st.integers(1, 9),
+        st.none() | st.integers(1, 9),
+    )
+)
 
 
 @given(_lists, _lists)
-def test_the_changes_lead_from_one_list_to_the_other(before: list[Entry], after: list[Entry]) -> None:
+def test_the_changes_lead_from_one_list_to_the_other(
+    before: list[Entry], after: list[Entry]
+) -> None:
     prices = prices_of(before)
     for change in compare(before, after):
         assert prices.get(change.key) == change.before

@@ -42,7 +42,11 @@ def test_an_edited_file_is_never_overwritten(fetched: Upkeep, mirror: doubles.Mi
     assert _file(fetched).read_text() == text
     assert len(mirror.asked) == asked, "nothing is fetched that would not be used"
     (status,) = fetched.status(["lambda"])
-    assert (status.owner, status.edited, status.source) == (Owner.PERSON, ("vms.csv",), "hosted, edited")
+    assert (status.owner, status.edited, status.source) == (
+        Owner.PERSON,
+        ("vms.csv",),
+        "hosted, edited",
+    )
 
 
 def test_force_fetches_over_edits_and_keeps_them_aside(fetched: Upkeep) -> None:
@@ -96,10 +100,14 @@ def test_overrides_in_the_folder_stay(fetched: Upkeep) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\0" * 4096, b"InstanceType,Accel", b"\xff\xfe\xff"])
-def test_a_damaged_file_is_recovered_from_the_last_good_one(fetched: Upkeep, mirror: doubles.Mirror, damage: bytes) -> None:
+def test_a_damaged_file_is_recovered_from_the_last_good_one(
+    fetched: Upkeep, mirror: doubles.Mirror, damage: bytes
+) -> None:
     _file(fetched).write_bytes(damage)
     catalog = Catalog.open(fetched.root, cache=fetched.home / "cache")
-    assert catalog.offers(Query(accelerator="A10"))[0].hourly == 750_000, "readers turn to the last good one by themselves"
+    assert catalog.offers(Query(accelerator="A10"))[0].hourly == 750_000, (
+        "readers turn to the last good one by themselves"
+    )
     assert fetched.status(["lambda"])[0].owner is Owner.DAMAGED
     mirror.files.clear()
     done = fetched.refresh(["lambda"])["lambda"]
@@ -124,14 +132,21 @@ def test_a_torn_state_makes_the_files_the_persons_own(fetched: Upkeep, state: by
     assert _file(fetched).read_text() == world.v8_text()
 
 
-def test_differences_of_the_last_refresh_and_against_shipped(fetched: Upkeep, tmp_path: Path) -> None:
+def test_differences_of_the_last_refresh_and_against_shipped(
+    fetched: Upkeep, tmp_path: Path
+) -> None:
     place = tmp_path / "shipped" / "lambda"
     place.mkdir(parents=True)
     (place / "vms.csv").write_text(world.v8_text(regions=world.REGIONS[:2]))
     fetched.refresh(["lambda"])
     assert fetched.diff("lambda").counts() == {"up": 20, "down": 0, "new": 0, "gone": 0}
     assert fetched.diff().counts() == {"up": 20, "down": 0, "new": 0, "gone": 0}
-    assert fetched.diff("lambda", against="shipped").counts() == {"up": 10, "down": 0, "new": 10, "gone": 0}
+    assert fetched.diff("lambda", against="shipped").counts() == {
+        "up": 10,
+        "down": 0,
+        "new": 10,
+        "gone": 0,
+    }
     with pytest.raises(UsageError, match="not 'yesterday'"):
         fetched.diff(against="yesterday")
     with pytest.raises(UsageError, match="not to 'yesterday'"):

@@ -18,10 +18,16 @@ REFUSES = "http://127.0.0.1:9/{cloud}/vms.csv"
 
 
 def _price(upkeep: Upkeep) -> int:
-    return Catalog.open(upkeep.root, cache=upkeep.home / "cache").offers(Query(accelerator="A10"))[0].hourly
+    return (
+        Catalog.open(upkeep.root, cache=upkeep.home / "cache")
+        .offers(Query(accelerator="A10"))[0]
+        .hourly
+    )
 
 
-def test_first_refresh_puts_the_file_in_place_and_the_next_question_sees_it(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_first_refresh_puts_the_file_in_place_and_the_next_question_sees_it(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     file = mirror.host("lambda", world.v8_text())
     done = upkeep.refresh(["lambda"])
     assert done["lambda"].outcome is Outcome.UPDATED
@@ -30,7 +36,12 @@ def test_first_refresh_puts_the_file_in_place_and_the_next_question_sees_it(upke
     assert (upkeep.root / "lambda" / "vms.csv").read_bytes() == file.data
     assert _price(upkeep) == 750_000
     mirror.host("lambda", world.v8_text(factor=1.2))
-    assert upkeep.refresh(["lambda"])["lambda"].differences.counts() == {"up": 20, "down": 0, "new": 0, "gone": 0}
+    assert upkeep.refresh(["lambda"])["lambda"].differences.counts() == {
+        "up": 20,
+        "down": 0,
+        "new": 0,
+        "gone": 0,
+    }
     assert _price(upkeep) == 900_000
 
 
@@ -47,7 +58,9 @@ def test_tag_is_sent_and_304_keeps_the_file(upkeep: Upkeep, mirror: doubles.Mirr
     assert upkeep.status(["lambda"])[0].owner is Owner.NBPROV
 
 
-def test_no_tag_is_sent_with_force_or_when_the_file_is_gone(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_no_tag_is_sent_with_force_or_when_the_file_is_gone(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text())
     upkeep.refresh(["lambda"])
     upkeep.refresh(["lambda"], force=True)
@@ -65,8 +78,12 @@ def test_same_bytes_without_a_tag_change_nothing(upkeep: Upkeep, mirror: doubles
     assert (upkeep.root / "lambda" / "vms.csv").stat().st_ino == before
 
 
-@pytest.mark.parametrize("primary", [doubles.status(404), doubles.status(503), doubles.torn(300), doubles.status(403)])
-def test_fallback_is_asked_where_the_primary_fails(upkeep: Upkeep, mirror: doubles.Mirror, primary: doubles.Behaviour) -> None:
+@pytest.mark.parametrize(
+    "primary", [doubles.status(404), doubles.status(503), doubles.torn(300), doubles.status(403)]
+)
+def test_fallback_is_asked_where_the_primary_fails(
+    upkeep: Upkeep, mirror: doubles.Mirror, primary: doubles.Behaviour
+) -> None:
     mirror.host("lambda", world.v8_text(), primary)
     with doubles.mirror() as second:
         second.host("lambda", world.v8_text())
@@ -76,8 +93,12 @@ def test_fallback_is_asked_where_the_primary_fails(upkeep: Upkeep, mirror: doubl
         assert done.url.startswith(second.base)
 
 
-def test_a_busy_mirror_is_waited_for_as_long_as_it_says(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
-    mirror.host("lambda", world.v8_text(), doubles.status(429, "7"), doubles.status(502), doubles.whole)
+def test_a_busy_mirror_is_waited_for_as_long_as_it_says(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
+    mirror.host(
+        "lambda", world.v8_text(), doubles.status(429, "7"), doubles.status(502), doubles.whole
+    )
     made: list[world.QuickHttp] = []
 
     def http(stop: threading.Event) -> world.QuickHttp:
@@ -90,7 +111,9 @@ def test_a_busy_mirror_is_waited_for_as_long_as_it_says(upkeep: Upkeep, mirror: 
     assert len(mirror.requests("lambda")) == 3
 
 
-def test_every_cut_of_the_file_is_refused_and_the_old_one_stays(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_every_cut_of_the_file_is_refused_and_the_old_one_stays(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     old = world.v8_text(regions=world.REGIONS[:1])
     mirror.host("lambda", old)
     upkeep.refresh(["lambda"])
@@ -106,14 +129,20 @@ def test_every_cut_of_the_file_is_refused_and_the_old_one_stays(upkeep: Upkeep, 
     assert upkeep.refresh(["lambda"])["lambda"].outcome is Outcome.UPDATED
 
 
-def test_a_cut_in_a_line_is_refused_without_any_tag_or_length(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_cut_in_a_line_is_refused_without_any_tag_or_length(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     text = world.v8_text(regions=world.REGIONS[:1])
     ends = {at for at, character in enumerate(text, 1) if character == "\n"}
     for at in range(1, len(text), 67):
         if at in ends:
             continue
         mirror.host("lambda", text[:at], doubles.untagged)
-        assert upkeep.refresh(["lambda"])["lambda"].code in ("catalog.torn", "catalog.no-prices", "catalog.columns")
+        assert upkeep.refresh(["lambda"])["lambda"].code in (
+            "catalog.torn",
+            "catalog.no-prices",
+            "catalog.columns",
+        )
 
 
 def test_offline_is_one_line_and_changes_nothing(upkeep: Upkeep) -> None:
@@ -124,7 +153,9 @@ def test_offline_is_one_line_and_changes_nothing(upkeep: Upkeep) -> None:
     assert upkeep.status(["lambda"])[0].error
 
 
-def test_one_cloud_that_fails_leaves_the_others_alone(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_one_cloud_that_fails_leaves_the_others_alone(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text())
     mirror.host("vast", "InstanceType,Price\nx,1\n")
     done = upkeep.refresh(["vast", "lambda"])
@@ -157,7 +188,9 @@ def test_a_slip_in_a_name_is_no_new_cloud(upkeep: Upkeep) -> None:
         upkeep.refresh(["lamda"])
 
 
-def test_a_policy_of_never_is_passed_over_unless_named(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_policy_of_never_is_passed_over_unless_named(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("runpod", world.v8_text())
     world.settings(upkeep.home, mirror.address, more='[source]\ndefault = "hosted"\n')
     assert upkeep.refresh()["runpod"].outcome is Outcome.PASSED
@@ -192,7 +225,11 @@ def test_an_interrupt_says_what_was_renewed(upkeep: Upkeep, mirror: doubles.Mirr
             raise KeyboardInterrupt
 
     with pytest.raises(Interrupted, match="renewed before that: lambda"):
-        upkeep.refresh(["lambda", "vast"], watch=lambda step: over.add(step.cloud) if step.result else None, tick=interrupt)
+        upkeep.refresh(
+            ["lambda", "vast"],
+            watch=lambda step: over.add(step.cloud) if step.result else None,
+            tick=interrupt,
+        )
     assert not (upkeep.root / "vast" / "vms.csv").exists()
 
 
@@ -206,7 +243,9 @@ def test_two_at_once_fetch_once(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path
         results["first"] = upkeep.refresh(["lambda"])["lambda"]
 
     def second() -> None:
-        results["second"] = other.refresh(["lambda"], watch=lambda s: waits.set() if "waiting" in s.doing else None)["lambda"]
+        results["second"] = other.refresh(
+            ["lambda"], watch=lambda s: waits.set() if "waiting" in s.doing else None
+        )["lambda"]
 
     threads = [threading.Thread(target=first), threading.Thread(target=second)]
     threads[0].start()
@@ -222,7 +261,9 @@ def test_two_at_once_fetch_once(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path
     assert len(mirror.requests("lambda")) == 1
 
 
-def test_progress_tells_bytes_and_ends_with_the_result(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_progress_tells_bytes_and_ends_with_the_result(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text())
     steps = []
     upkeep.refresh(["lambda"], watch=steps.append)
@@ -232,7 +273,9 @@ def test_progress_tells_bytes_and_ends_with_the_result(upkeep: Upkeep, mirror: d
     assert steps[-1].result.outcome is Outcome.UPDATED
 
 
-def test_a_folder_that_cannot_be_written_is_a_typed_failure(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_folder_that_cannot_be_written_is_a_typed_failure(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", world.v8_text())
     upkeep.root.parent.mkdir(parents=True, exist_ok=True)
     upkeep.root.write_text("a file where the folder should be")
@@ -240,7 +283,9 @@ def test_a_folder_that_cannot_be_written_is_a_typed_failure(upkeep: Upkeep, mirr
     assert (done.outcome, done.code) == (Outcome.FAILED, "catalog.unwritable")
 
 
-def test_a_cloud_that_is_hosted_is_known_by_name_and_kept_from_then_on(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_cloud_that_is_hosted_is_known_by_name_and_kept_from_then_on(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     assert upkeep.refresh(["OCI"])["oci"].code == "catalog.not-hosted"
     assert "oci" not in upkeep.clouds()
     with pytest.raises(UsageError) as slip:

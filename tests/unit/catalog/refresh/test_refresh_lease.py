@@ -29,7 +29,13 @@ with lease(Path(sys.argv[1]), stop=threading.Event()):
 def test_a_lock_is_freed_when_its_holder_is_killed(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     root = Path(module.__file__).resolve().parents[3]
-    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=root,
+    )
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     waits = threading.Event()
@@ -55,7 +61,9 @@ def test_waiting_ends_with_a_stop(tmp_path: Path) -> None:
     assert not waited
 
 
-def test_waiting_has_an_end_and_the_refresh_says_so(upkeep: Upkeep, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_has_an_end_and_the_refresh_says_so(
+    upkeep: Upkeep, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.0)
     mirror.host("lambda", world.v8_text())
     with lease(upkeep.folder("lambda").lock, stop=threading.Event()):

@@ -63,29 +63,41 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Told:
 
 def test_own_list_is_written_in_three_files_and_read_back(upkeep: Upkeep, acme: Told) -> None:
     world.settings(
-        upkeep.home, "http://127.0.0.1:9/{cloud}", more='[regions]\nacme = ["north"]\n[endpoints.acme]\nprices = "http://127.0.0.1:9"\n'
+        upkeep.home,
+        "http://127.0.0.1:9/{cloud}",
+        more='[regions]\nacme = ["north"]\n[endpoints.acme]\nprices = "http://127.0.0.1:9"\n',
     )
     done = upkeep.refresh(["acme"], source=Source.PROVIDER)["acme"]
     assert (done.outcome, done.source, done.rows) == (Outcome.UPDATED, "provider", 6)
     assert done.received == 500
-    assert sorted(p.name for p in (upkeep.root / "acme").glob("*.csv")) == ["prices.csv", "sources.csv", "types.csv"]
+    assert sorted(p.name for p in (upkeep.root / "acme").glob("*.csv")) == [
+        "prices.csv",
+        "sources.csv",
+        "types.csv",
+    ]
     assert {e.on_demand for e in upkeep.present("acme")} == {1_100_000, 2_200_000}
     assert acme.context is not None
     assert tuple(acme.context.regions) == ("north",)
     assert acme.context.endpoints == {"prices": "http://127.0.0.1:9"}
 
 
-def test_auto_asks_the_cloud_where_nothing_is_hosted(upkeep: Upkeep, acme: Told, mirror: doubles.Mirror) -> None:
+def test_auto_asks_the_cloud_where_nothing_is_hosted(
+    upkeep: Upkeep, acme: Told, mirror: doubles.Mirror
+) -> None:
     assert upkeep.refresh(["acme"])["acme"].source == "provider"
     assert len(mirror.requests("acme")) == 1
     mirror.host("acme", world.v8_text())
     done = upkeep.refresh(["acme"])["acme"]
     assert (done.outcome, done.source) == (Outcome.UPDATED, "hosted")
-    assert sorted(p.name for p in (upkeep.root / "acme").glob("*.csv")) == ["vms.csv"], "the other form's files are gone"
+    assert sorted(p.name for p in (upkeep.root / "acme").glob("*.csv")) == ["vms.csv"], (
+        "the other form's files are gone"
+    )
     assert upkeep.folder("acme").owner() is Owner.NBPROV
 
 
-def test_auto_does_not_turn_to_the_cloud_where_the_mirror_is_only_down(upkeep: Upkeep, acme: Told, mirror: doubles.Mirror) -> None:
+def test_auto_does_not_turn_to_the_cloud_where_the_mirror_is_only_down(
+    upkeep: Upkeep, acme: Told, mirror: doubles.Mirror
+) -> None:
     mirror.host("acme", "", doubles.status(500))
     assert upkeep.refresh(["acme"])["acme"].outcome is Outcome.FAILED
     assert acme.context is None
@@ -93,13 +105,22 @@ def test_auto_does_not_turn_to_the_cloud_where_the_mirror_is_only_down(upkeep: U
 
 def test_a_region_that_fails_is_reported_and_keeps_its_rows(upkeep: Upkeep, acme: Told) -> None:
     upkeep.refresh(["acme"])
-    dearer = tuple(replace(row, on_demand=2 * row.on_demand) for row in ROWS if row.region != "south" and row.on_demand)
-    acme.answer = lambda context: replace(LIST, rows=dearer, failed={"south": "503 from its price service"})
+    dearer = tuple(
+        replace(row, on_demand=2 * row.on_demand)
+        for row in ROWS
+        if row.region != "south" and row.on_demand
+    )
+    acme.answer = lambda context: replace(
+        LIST, rows=dearer, failed={"south": "503 from its price service"}
+    )
     done = upkeep.refresh(["acme"])["acme"]
     assert done.failed == {"south": "503 from its price service"}
     assert "south could not be read: 503 from its price service; its old rows stay" in done.notes
     assert done.differences.counts() == {"up": 4, "down": 0, "new": 0, "gone": 0}
-    assert {e.on_demand for e in upkeep.present("acme") if e.region == "south"} == {1_100_000, 2_200_000}
+    assert {e.on_demand for e in upkeep.present("acme") if e.region == "south"} == {
+        1_100_000,
+        2_200_000,
+    }
     assert upkeep.status(["acme"])[0].notes == done.notes
 
 
@@ -131,7 +152,10 @@ def test_a_fetcher_that_fails_fails_alone(
 def test_what_is_lacking_is_said(upkeep: Upkeep, acme: Told) -> None:
     acme.lacking = "no API key: set ACME_KEY"
     done = upkeep.refresh(["acme"])["acme"]
-    assert done.message == "no price file of acme is hosted, and acme cannot be asked for its prices: no API key: set ACME_KEY"
+    assert (
+        done.message
+        == "no price file of acme is hosted, and acme cannot be asked for its prices: no API key: set ACME_KEY"
+    )
     assert acme.context is None
 
 

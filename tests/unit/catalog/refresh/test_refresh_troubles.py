@@ -15,7 +15,15 @@ import price_world as world
 import pytest
 
 from nbprov.catalog import Catalog
-from nbprov.catalog.refresh import CloudRefresh, Outcome, Owner, Upkeep, atomic_files, cloud_folder, refresh_cloud
+from nbprov.catalog.refresh import (
+    CloudRefresh,
+    Outcome,
+    Owner,
+    Upkeep,
+    atomic_files,
+    cloud_folder,
+    refresh_cloud,
+)
 from nbprov.catalog.refresh.status import Step
 
 TEXT = world.v8_text()
@@ -23,7 +31,9 @@ HEAD, *LINES = TEXT.splitlines()
 
 
 def _bytes(data: bytes, **headers: str) -> doubles.Behaviour:
-    return lambda handler, file: handler.answer(200, data, {name.replace("_", "-"): value for name, value in headers.items()})
+    return lambda handler, file: handler.answer(
+        200, data, {name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 def _one(upkeep: Upkeep) -> CloudRefresh:
@@ -44,7 +54,9 @@ def _files(upkeep: Upkeep) -> dict[str, bytes]:
     ],
     ids=["CRLF", "BOM", "more columns", "another order"],
 )
-def test_other_ways_to_write_the_same_file(upkeep: Upkeep, mirror: doubles.Mirror, data: bytes) -> None:
+def test_other_ways_to_write_the_same_file(
+    upkeep: Upkeep, mirror: doubles.Mirror, data: bytes
+) -> None:
     mirror.host("lambda", "", _bytes(data))
     done = _one(upkeep)
     assert (done.outcome, done.rows) == (Outcome.UPDATED, 20)
@@ -59,12 +71,24 @@ def test_a_compressed_answer_is_the_same_file(upkeep: Upkeep, mirror: doubles.Mi
 @pytest.mark.parametrize(
     ("data", "headers", "words"),
     [
-        (TEXT.replace("us-east-1", "us-éast-1").encode("latin-1"), {}, "the file that was sent cannot be read: 'utf-8' codec"),
+        (
+            TEXT.replace("us-east-1", "us-éast-1").encode("latin-1"),
+            {},
+            "the file that was sent cannot be read: 'utf-8' codec",
+        ),
         (f"{HEAD}\n".encode(), {}, "holds no price"),
         (b"", {}, "cut short"),
         (TEXT.encode("utf-16"), {}, "cut short"),
-        (f"{HEAD}\n{'x' * 200_000}\n".encode(), {}, "the file that was sent cannot be read: field larger"),
-        (TEXT.replace("0.7500", "-1").replace("1.1000", "1e400").encode(), {}, "8 of 20 lines that were sent cannot be read"),
+        (
+            f"{HEAD}\n{'x' * 200_000}\n".encode(),
+            {},
+            "the file that was sent cannot be read: field larger",
+        ),
+        (
+            TEXT.replace("0.7500", "-1").replace("1.1000", "1e400").encode(),
+            {},
+            "8 of 20 lines that were sent cannot be read",
+        ),
         (TEXT.encode(), {"Content_Encoding": "gzip"}, "could not be decompressed"),
         (gzip.compress(TEXT.encode())[:100], {"Content_Encoding": "gzip"}, "cut short"),
         (gzip.compress(bytes(65 << 20)), {"Content_Encoding": "gzip"}, "is larger than"),
@@ -96,19 +120,33 @@ def test_bytes_that_are_no_price_list_change_nothing(
     assert upkeep.status(["lambda"])[0].error == done.message
 
 
-@pytest.mark.parametrize("data", [b"InstanceType,Price\nx,1\n", b"<html>moved</html>", TEXT.encode()[:-3]], ids=["columns", "page", "cut"])
-def test_the_fallback_is_asked_where_the_primary_sends_no_price_list(upkeep: Upkeep, mirror: doubles.Mirror, data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [b"InstanceType,Price\nx,1\n", b"<html>moved</html>", TEXT.encode()[:-3]],
+    ids=["columns", "page", "cut"],
+)
+def test_the_fallback_is_asked_where_the_primary_sends_no_price_list(
+    upkeep: Upkeep, mirror: doubles.Mirror, data: bytes
+) -> None:
     mirror.host("lambda", "", _bytes(data))
     with doubles.mirror() as other:
         other.host("lambda", TEXT)
         world.settings(upkeep.home, mirror.address, other.address)
         done = _one(upkeep)
-        assert (done.outcome, done.url) == (Outcome.UPDATED, other.address.replace("{cloud}", "lambda"))
+        assert (done.outcome, done.url) == (
+            Outcome.UPDATED,
+            other.address.replace("{cloud}", "lambda"),
+        )
 
 
-def test_without_a_network_no_cloud_is_waited_for_long(nbprov_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_no_cloud_is_waited_for_long(
+    nbprov_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = "http://127.0.0.1:9"
-    more = "".join(f'[endpoints.{c}]\n{name} = "{nowhere}"\n' for c, name in (("azure", "prices"), ("runpod", "graphql"), ("vast", "api")))
+    more = "".join(
+        f'[endpoints.{c}]\n{name} = "{nowhere}"\n'
+        for c, name in (("azure", "prices"), ("runpod", "graphql"), ("vast", "api"))
+    )
     world.settings(nbprov_home, nowhere + "/{cloud}", nowhere + "/else/{cloud}", more=more)
     made: list[world.QuickHttp] = []
 
@@ -120,10 +158,14 @@ def test_without_a_network_no_cloud_is_waited_for_long(nbprov_home: Path, tmp_pa
     assert done.sentence() == "offline: no price source could be reached; the prices in place stay"
     assert {cloud.outcome for cloud in done if cloud.cloud != "runpod"} == {Outcome.OFFLINE}
     # Four clouds may find out at the same time; whoever comes later is told.
-    assert sum(made[0].pauses) <= 4 + 3, "seconds that would have been waited, were they one after the other"
+    assert sum(made[0].pauses) <= 4 + 3, (
+        "seconds that would have been waited, were they one after the other"
+    )
 
 
-def test_a_file_that_is_edited_while_its_prices_come_in_is_not_overwritten(upkeep: Upkeep, mirror: doubles.Mirror) -> None:
+def test_a_file_that_is_edited_while_its_prices_come_in_is_not_overwritten(
+    upkeep: Upkeep, mirror: doubles.Mirror
+) -> None:
     mirror.host("lambda", TEXT)
     _one(upkeep)
     mirror.host("lambda", world.v8_text(factor=1.1))
@@ -147,7 +189,9 @@ print(Upkeep(Path(sys.argv[1]), shipped=Path(sys.argv[2])).refresh(["lambda"])["
 """
 
 
-def test_four_kernels_at_once_of_which_the_first_is_killed(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path) -> None:
+def test_four_kernels_at_once_of_which_the_first_is_killed(
+    upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path
+) -> None:
     mirror.host("lambda", TEXT, doubles.hanging, doubles.whole)
     command = [sys.executable, "-c", REFRESH, str(upkeep.home), str(tmp_path / "shipped")]
     kernels = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True)]
@@ -173,11 +217,19 @@ def _disk_full(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     "step",
-    [(atomic_files, "sync"), (atomic_files, "copy"), (cloud_folder, "_replace"), (refresh_cloud.change_log, "write")],
+    [
+        (atomic_files, "sync"),
+        (atomic_files, "copy"),
+        (cloud_folder, "_replace"),
+        (refresh_cloud.change_log, "write"),
+    ],
     ids=lambda s: s[1],
 )
 def test_a_full_disk_is_one_line_and_the_next_refresh_works(
-    upkeep: Upkeep, mirror: doubles.Mirror, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
+    upkeep: Upkeep,
+    mirror: doubles.Mirror,
+    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[object, str],
 ) -> None:
     mirror.host("lambda", TEXT)
     _one(upkeep)
@@ -196,7 +248,13 @@ def test_a_full_disk_is_one_line_and_the_next_refresh_works(
 
 
 @pytest.mark.parametrize("link", ["catalogs", "lambda"])
-def test_folders_may_be_links(upkeep: Upkeep, mirror: doubles.Mirror, tmp_path: Path, link: str, questions: Callable[[Path], int]) -> None:
+def test_folders_may_be_links(
+    upkeep: Upkeep,
+    mirror: doubles.Mirror,
+    tmp_path: Path,
+    link: str,
+    questions: Callable[[Path], int],
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     place = upkeep.root if link == "catalogs" else upkeep.root / link

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from nbprov.catalog import Catalog, CatalogError, Query
-from nbprov.catalog.sources.aws_zone_ids import HEADER, ids_of, learn, looks_like_name, names, path_of
+from nbprov.catalog.sources.aws_zone_ids import (
+    HEADER,
+    ids_of,
+    learn,
+    looks_like_name,
+    names,
+    path_of,
+)
 from nbprov.catalog.sources.locations import user_folder
 from nbprov.catalog.vocabulary.suggestions import unknown_names
 
@@ -21,7 +28,14 @@ ACCOUNT = "arn:aws:iam::123456789012:user/ada"
 @pytest.fixture
 def catalog(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> Catalog:
     rows = [
-        {"InstanceType": "p3.2xlarge", "vCPUs": 8, "MemoryGiB": 61, "Price": "3", "Region": "us-east-1", "AvailabilityZone": zone}
+        {
+            "InstanceType": "p3.2xlarge",
+            "vCPUs": 8,
+            "MemoryGiB": 61,
+            "Price": "3",
+            "Region": "us-east-1",
+            "AvailabilityZone": zone,
+        }
         for zone in ("use1-az1", "use1-az2")
     ]
     return open_catalog(write_v8("aws", rows))
@@ -33,7 +47,10 @@ def test_learnt_names_are_kept_by_account(nbprov_home: Path) -> None:
     assert path.name.startswith("az_mappings-")
     assert len(path.stem.removeprefix("az_mappings-")) == 8
     assert "123456789012" not in path.name
-    assert path.read_text(encoding="utf-8").splitlines() == [",".join(HEADER), *(",".join(pair) for pair in PAIRS)]
+    assert path.read_text(encoding="utf-8").splitlines() == [
+        ",".join(HEADER),
+        *(",".join(pair) for pair in PAIRS),
+    ]
     assert names(ACCOUNT) == {"use1-az1": "us-east-1c", "use1-az2": "us-east-1a"}
     assert names("somebody else") == {}
     assert [p.name for p in path.parent.iterdir()] == [path.name]
@@ -60,10 +77,15 @@ def test_a_question_may_name_the_zone_as_the_account_does(catalog: Catalog) -> N
     assert catalog.offers(Query(zone="us-east-1a")) == []
     learn(ACCOUNT, PAIRS)
     assert [offer.zone for offer in catalog.offers(Query(zone="us-east-1a"))] == ["use1-az2"]
-    assert [offer.zone for offer in catalog.offers(Query(zone=("US-EAST-1C", "use1-az2")))] == ["use1-az1", "use1-az2"]
+    assert [offer.zone for offer in catalog.offers(Query(zone=("US-EAST-1C", "use1-az2")))] == [
+        "use1-az1",
+        "use1-az2",
+    ]
     assert catalog.offers(Query(zone="us-east-1b")) == []
     assert unknown_names(catalog, Query(zone="us-east-1a")) == []
-    assert [unknown.name for unknown in unknown_names(catalog, Query(zone="us-east-1b"))] == ["us-east-1b"]
+    assert [unknown.name for unknown in unknown_names(catalog, Query(zone="us-east-1b"))] == [
+        "us-east-1b"
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "x", "AvailabilityZone,Region\nuse1-az1,us-east-1\n", "\0\0"])
@@ -76,7 +98,10 @@ def test_a_damaged_mapping_is_no_mapping(catalog: Catalog, text: str) -> None:
 
 def test_the_other_header_is_read_too(nbprov_home: Path) -> None:
     path = learn(ACCOUNT, [])
-    path.write_text("AvailabilityZone id,AvailabilityZoneName,Region\nusw2-az4,us-west-2d,us-west-2\n", encoding="utf-8")
+    path.write_text(
+        "AvailabilityZone id,AvailabilityZoneName,Region\nusw2-az4,us-west-2d,us-west-2\n",
+        encoding="utf-8",
+    )
     assert names() == {"usw2-az4": "us-west-2d"}
 
 

@@ -18,7 +18,14 @@ from nbprov.model.places import Market
 from nbprov.model.price_list import PriceList, PriceRow
 
 
-def old(region: str, kind: str = "g", zone: str = "", price: int | None = 1, spot: int | None = None, accelerator: str = "L4") -> Entry:
+def old(
+    region: str,
+    kind: str = "g",
+    zone: str = "",
+    price: int | None = 1,
+    spot: int | None = None,
+    accelerator: str = "L4",
+) -> Entry:
     gpu = (accelerator, 1.0, 24.0, "NVIDIA") if accelerator else ("", 0.0, None, "")
     amount = None if price is None else usd(price)
     return Entry(
@@ -39,7 +46,14 @@ def old(region: str, kind: str = "g", zone: str = "", price: int | None = 1, spo
     )
 
 
-def new(region: str, kind: str = "g", zone: str = "", price: int | None = 2, spot: int | None = None, accelerator: str = "L4") -> PriceRow:
+def new(
+    region: str,
+    kind: str = "g",
+    zone: str = "",
+    price: int | None = 2,
+    spot: int | None = None,
+    accelerator: str = "L4",
+) -> PriceRow:
     return PriceRow(
         region, kind, zone, accelerator, 1.0 if accelerator else 0.0, None, "", None, None, "",
         None if price is None else usd(price), None if spot is None else usd(spot),
@@ -47,7 +61,10 @@ def new(region: str, kind: str = "g", zone: str = "", price: int | None = 2, spo
 
 
 def listed(
-    *rows: PriceRow, failed: Mapping[str, str] | None = None, covered: frozenset[str] | None = None, unseen: frozenset[str] = frozenset()
+    *rows: PriceRow,
+    failed: Mapping[str, str] | None = None,
+    covered: frozenset[str] | None = None,
+    unseen: frozenset[str] = frozenset(),
 ) -> PriceList:
     return PriceList(rows, "new list", "2026-08-01", "new spot list", failed or {}, covered, unseen)
 
@@ -60,12 +77,22 @@ def test_a_full_list_replaces_everything() -> None:
     merged = merge([old("a"), old("b")], listed(new("a"), new("c", price=None)), "x")
     assert prices(merged) == {("a", "", "g"): (usd(2), None)}
     (entry,) = merged
-    assert (entry.source, entry.as_of, entry.spot_source) == ("new list", "2026-08-01", "new spot list")
+    assert (entry.source, entry.as_of, entry.spot_source) == (
+        "new list",
+        "2026-08-01",
+        "new spot list",
+    )
 
 
 def test_sizes_that_are_not_said_come_from_the_same_type() -> None:
     (entry,) = merge([old("b")], listed(new("a")), "x")
-    assert (entry.vcpus, entry.memory_gib, entry.device_gib, entry.maker, entry.arch) == (8.0, 32.0, 24.0, "NVIDIA", "x86_64")
+    assert (entry.vcpus, entry.memory_gib, entry.device_gib, entry.maker, entry.arch) == (
+        8.0,
+        32.0,
+        24.0,
+        "NVIDIA",
+        "x86_64",
+    )
     assert entries(listed(new("a")), "x")[0].vcpus is None
 
 
@@ -73,26 +100,46 @@ def test_a_region_that_failed_keeps_its_old_rows() -> None:
     merged = merge([old("a"), old("b")], listed(new("a"), new("b"), failed={"b": "503"}), "x")
     assert prices(merged) == {("a", "", "g"): (usd(2), None), ("b", "", "g"): (usd(1), None)}
     assert {e.region: e.source for e in merged} == {"a": "new list", "b": "old list"}
-    assert prices(merge([], listed(new("b"), failed={"b": "half of it"}), "x")) == {("b", "", "g"): (usd(2), None)}
+    assert prices(merge([], listed(new("b"), failed={"b": "half of it"}), "x")) == {
+        ("b", "", "g"): (usd(2), None)
+    }
 
 
 def test_regions_that_are_not_covered_keep_their_old_rows() -> None:
-    merged = merge([old("a"), old("a", "gone"), old("b")], listed(new("a"), covered=frozenset({"a"})), "x")
+    merged = merge(
+        [old("a"), old("a", "gone"), old("b")], listed(new("a"), covered=frozenset({"a"})), "x"
+    )
     assert prices(merged) == {("a", "", "g"): (usd(2), None), ("b", "", "g"): (usd(1), None)}
 
 
 def test_machines_without_accelerators_that_were_not_read_are_kept() -> None:
     before = [old("a"), old("a", "cpu", accelerator=""), old("b", "cpu", accelerator="")]
-    merged = merge(before, listed(new("a"), new("a", "cpu", price=9, accelerator=""), unseen=frozenset({"cpu"})), "x")
-    assert prices(merged) == {("a", "", "g"): (usd(2), None), ("a", "", "cpu"): (usd(9), None), ("b", "", "cpu"): (usd(1), None)}
+    merged = merge(
+        before,
+        listed(new("a"), new("a", "cpu", price=9, accelerator=""), unseen=frozenset({"cpu"})),
+        "x",
+    )
+    assert prices(merged) == {
+        ("a", "", "g"): (usd(2), None),
+        ("a", "", "cpu"): (usd(9), None),
+        ("b", "", "cpu"): (usd(1), None),
+    }
 
 
 def test_spot_prices_that_were_not_read_are_kept_with_their_source() -> None:
     before = [old("a", zone="a1", spot=3), old("a", zone="a2", spot=4)]
     merged = merge(before, listed(new("a"), unseen=frozenset({"spot"})), "x")
-    assert prices(merged) == {("a", "a1", "g"): (usd(2), usd(3)), ("a", "a2", "g"): (usd(2), usd(4))}
-    assert {(e.source, e.spot_source, e.spot_as_of) for e in merged} == {("new list", "old spot", "2026-01-02")}
-    assert prices(merge(before, listed(new("a")), "x")) == {("a", "a1", "g"): (usd(2), None), ("a", "a2", "g"): (usd(2), None)}
+    assert prices(merged) == {
+        ("a", "a1", "g"): (usd(2), usd(3)),
+        ("a", "a2", "g"): (usd(2), usd(4)),
+    }
+    assert {(e.source, e.spot_source, e.spot_as_of) for e in merged} == {
+        ("new list", "old spot", "2026-01-02")
+    }
+    assert prices(merge(before, listed(new("a")), "x")) == {
+        ("a", "a1", "g"): (usd(2), None),
+        ("a", "a2", "g"): (usd(2), None),
+    }
 
 
 def test_zones_the_list_names_stand_instead_of_the_known() -> None:
@@ -101,7 +148,11 @@ def test_zones_the_list_names_stand_instead_of_the_known() -> None:
 
 
 def test_what_is_written_is_read_back_and_answers(tmp_path: Path) -> None:
-    merged = merge([old("a", zone="a1", spot=3)], listed(new("a"), new("b", price=None, spot=1), unseen=frozenset({"spot"})), "x")
+    merged = merge(
+        [old("a", zone="a1", spot=3)],
+        listed(new("a"), new("b", price=None, spot=1), unseen=frozenset({"spot"})),
+        "x",
+    )
     write(tmp_path / "prices" / "x", merged)
     back = read_prices(tmp_path / "prices" / "x", "x")
     assert prices(back) == prices(merged)
@@ -116,15 +167,27 @@ def test_what_is_written_is_read_back_and_answers(tmp_path: Path) -> None:
 def test_many_sources_keep_their_own_keys(tmp_path: Path) -> None:
     rows = [old(f"r{i}")._replace(source=f"list {i}") for i in range(60)]
     write(tmp_path / "x", rows)
-    assert {(e.region, e.source) for e in read_prices(tmp_path / "x", "x")} == {(e.region, e.source) for e in rows}
+    assert {(e.region, e.source) for e in read_prices(tmp_path / "x", "x")} == {
+        (e.region, e.source) for e in rows
+    }
 
 
 REGIONS = st.sampled_from(["a", "b", "c"])
 ROWS = st.builds(
-    new, REGIONS, st.sampled_from(["g", "h"]), st.sampled_from(["", "z1", "z2"]), st.sampled_from([1, 2]), st.sampled_from([None, 1])
+    new,
+    REGIONS,
+    st.sampled_from(["g", "h"]),
+    st.sampled_from(["", "z1", "z2"]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([None, 1]),
 )
 OLD = st.builds(
-    old, REGIONS, st.sampled_from(["g", "h"]), st.sampled_from(["", "z1", "z2"]), st.sampled_from([1, 2]), st.sampled_from([None, 1])
+    old,
+    REGIONS,
+    st.sampled_from(["g", "h"]),
+    st.sampled_from(["", "z1", "z2"]),
+    st.sampled_from([1, 2]),
+    st.sampled_from([None, 1]),
 )
 
 
@@ -136,9 +199,17 @@ OLD = st.builds(
     st.frozensets(st.sampled_from(["cpu", "spot"])),
 )
 def test_no_region_loses_its_rows_by_a_failure(
-    before: list[Entry], rows: list[PriceRow], failed: set[str], covered: frozenset[str] | None, unseen: frozenset[str]
+    before: list[Entry],
+    rows: list[PriceRow],
+    failed: set[str],
+    covered: frozenset[str] | None,
+    unseen: frozenset[str],
 ) -> None:
-    merged = merge(before, listed(*rows, failed=dict.fromkeys(failed, "503"), covered=covered, unseen=unseen), "x")
+    merged = merge(
+        before,
+        listed(*rows, failed=dict.fromkeys(failed, "503"), covered=covered, unseen=unseen),
+        "x",
+    )
     for region in "abc":
         was = {e for e in before if e.region == region}
         if was and (region in failed or (covered is not None and region not in covered)):

@@ -17,7 +17,9 @@ WriteV8 = Callable[..., Path]
 Open = Callable[..., Catalog]
 
 
-def host(name: str, vcpus: float, gib: float, price: str, zone: str = "us-central1-a", spot: str = "") -> dict[str, object]:
+def host(
+    name: str, vcpus: float, gib: float, price: str, zone: str = "us-central1-a", spot: str = ""
+) -> dict[str, object]:
     return {
         "InstanceType": name,
         "vCPUs": vcpus,
@@ -29,7 +31,9 @@ def host(name: str, vcpus: float, gib: float, price: str, zone: str = "us-centra
     }
 
 
-def device(name: str, count: float, price: str, zone: str = "us-central1-a", spot: str = "") -> dict[str, object]:
+def device(
+    name: str, count: float, price: str, zone: str = "us-central1-a", spot: str = ""
+) -> dict[str, object]:
     return {
         "AcceleratorName": name,
         "AcceleratorCount": count,
@@ -50,7 +54,9 @@ N1 = [
 ]
 
 
-def test_a_row_is_a_whole_machine_with_the_usual_host_first(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_a_row_is_a_whole_machine_with_the_usual_host_first(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     catalog = open_catalog(write_v8("gcp", [*N1, device("T4", 1, "0.35", spot="0.10")]))
     offers = catalog.offers(Query(accelerator="T4", count=1, market=Market.ON_DEMAND))
     assert [(o.instance_type, o.hourly, o.vcpus) for o in offers] == [
@@ -66,7 +72,14 @@ def test_a_row_is_a_whole_machine_with_the_usual_host_first(write_v8: WriteV8, o
     ("query", "first"),
     [
         (Query(accelerator="T4", cpus=Quantity(Compare.EXACTLY, 2)), "n1-standard-2+1xT4"),
-        (Query(accelerator="T4", cpus=Quantity(Compare.AT_LEAST, 2), memory=Quantity(Compare.PER_VCPU, 3)), "n1-standard-2+1xT4"),
+        (
+            Query(
+                accelerator="T4",
+                cpus=Quantity(Compare.AT_LEAST, 2),
+                memory=Quantity(Compare.PER_VCPU, 3),
+            ),
+            "n1-standard-2+1xT4",
+        ),
         (Query(accelerator="T4", memory=Quantity(Compare.EXACTLY, 26)), "n1-highmem-4+1xT4"),
         (Query(accelerator="T4", cpus=Quantity(Compare.EXACTLY, 8)), "n1-standard-8+1xT4"),
         (Query(accelerator="T4", instance_type="n1-highcpu-4"), "n1-highcpu-4+1xT4"),
@@ -74,31 +87,48 @@ def test_a_row_is_a_whole_machine_with_the_usual_host_first(write_v8: WriteV8, o
         (Query(instance_type="n1-standard-8"), "n1-standard-8"),
     ],
 )
-def test_who_asks_for_a_size_gets_that_host(query: Query, first: str, write_v8: WriteV8, open_catalog: Open) -> None:
+def test_who_asks_for_a_size_gets_that_host(
+    query: Query, first: str, write_v8: WriteV8, open_catalog: Open
+) -> None:
     catalog = open_catalog(write_v8("gcp", [*N1, device("T4", 1, "0.35")]))
     assert catalog.offers(query)[0].instance_type == first
 
 
 def test_no_host_beyond_what_google_allows(write_v8: WriteV8, open_catalog: Open) -> None:
-    catalog = open_catalog(write_v8("gcp", [*N1, device("V100", 1, "2.48"), device("V100", 3, "7.44")]))
-    types = {o.instance_type for o in catalog.offers(Query(accelerator="V100", cpus=Quantity(Compare.AT_LEAST, 1)))}
-    assert types == {f"{name['InstanceType']}+1xV100" for name in N1 if float(str(name["vCPUs"])) <= 12}
+    catalog = open_catalog(
+        write_v8("gcp", [*N1, device("V100", 1, "2.48"), device("V100", 3, "7.44")])
+    )
+    types = {
+        o.instance_type
+        for o in catalog.offers(Query(accelerator="V100", cpus=Quantity(Compare.AT_LEAST, 1)))
+    }
+    assert types == {
+        f"{name['InstanceType']}+1xV100" for name in N1 if float(str(name["vCPUs"])) <= 12
+    }
     assert catalog.info("gcp").left_out == {NO_HOST: 1}
 
 
-def test_host_price_of_the_region_where_the_zone_has_none(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_host_price_of_the_region_where_the_zone_has_none(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     catalog = open_catalog(write_v8("gcp", [*N1, device("T4", 1, "0.35", zone="us-central1-x")]))
     assert catalog.offers(Query(accelerator="T4"))[0].zone == "us-central1-x"
 
 
-def test_a_file_that_splits_every_machine_is_added_up(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_a_file_that_splits_every_machine_is_added_up(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     rows = [
         host("a2-highgpu-8g", 96, 680, "6.00", spot="2.00"),
         device("A100", 8, "23.50", spot="8.00"),
         host("g2-standard-24", 24, 96, "0.90"),
     ]
-    catalog = open_catalog(write_v8("gcp", [*rows, device("L4", 2, "1.10"), host("a3-highgpu-8g", 208, 1872, "9")]))
-    machines = {(o.instance_type, o.market.value): (o.gpus, o.hourly) for o in catalog.offers(Query())}
+    catalog = open_catalog(
+        write_v8("gcp", [*rows, device("L4", 2, "1.10"), host("a3-highgpu-8g", 208, 1872, "9")])
+    )
+    machines = {
+        (o.instance_type, o.market.value): (o.gpus, o.hourly) for o in catalog.offers(Query())
+    }
     assert machines == {
         ("a2-highgpu-8g", "on-demand"): ("A100:8", usd("29.5")),
         ("a2-highgpu-8g", "spot"): ("A100:8", usd("10")),
@@ -107,13 +137,21 @@ def test_a_file_that_splits_every_machine_is_added_up(write_v8: WriteV8, open_ca
     assert catalog.info("gcp").left_out == {HOST_ALONE: 1}
 
 
-def test_a_file_that_has_whole_machines_is_left_as_it_is(write_v8: WriteV8, open_catalog: Open) -> None:
-    whole = {**host("a2-highgpu-8g", 96, 680, "29.5"), "AcceleratorName": "A100", "AcceleratorCount": 8}
+def test_a_file_that_has_whole_machines_is_left_as_it_is(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
+    whole = {
+        **host("a2-highgpu-8g", 96, 680, "29.5"),
+        "AcceleratorName": "A100",
+        "AcceleratorCount": 8,
+    }
     assert open_catalog(write_v8("gcp", [whole])).offers(Query())[0].hourly == usd("29.5")
 
 
 def test_tpu_placeholders_are_not_prices(write_v8: WriteV8, open_catalog: Open) -> None:
-    catalog = open_catalog(write_v8("gcp", [*N1, device("tpu-v3-8", 1, "700.0"), device("tpu-v2-8", 1, "4.5")]))
+    catalog = open_catalog(
+        write_v8("gcp", [*N1, device("tpu-v3-8", 1, "700.0"), device("tpu-v2-8", 1, "4.5")])
+    )
     assert not any(name.startswith("tpu") for name in catalog.accelerators())
     assert catalog.info("gcp").left_out == {"placeholder price": 1, NO_HOST: 1}
 
@@ -138,5 +176,7 @@ def test_shipped_t4_and_v100_are_whole_machines(shipped: Catalog) -> None:
     t4 = shipped.offers(Query(accelerator="T4", count=1, cloud="gcp", market=Market.ON_DEMAND))[0]
     assert (t4.instance_type, t4.vcpus, t4.memory_gib) == ("n1-standard-4+1xT4", 4.0, 15.0)
     assert usd("0.5") < t4.hourly < usd("0.6")
-    v100 = shipped.offers(Query(accelerator="V100", count=8, cloud="gcp", market=Market.ON_DEMAND))[0]
+    v100 = shipped.offers(Query(accelerator="V100", count=8, cloud="gcp", market=Market.ON_DEMAND))[
+        0
+    ]
     assert v100.instance_type == "n1-standard-64+8xV100"

@@ -22,7 +22,14 @@ LONG_AGO = 1_600_000_000
 
 
 def row(name: str, price: str = "1", **more: object) -> dict[str, object]:
-    return {"InstanceType": name, "Price": price, "vCPUs": "4", "MemoryGiB": "16", "Region": "r", **more}
+    return {
+        "InstanceType": name,
+        "Price": price,
+        "vCPUs": "4",
+        "MemoryGiB": "16",
+        "Region": "r",
+        **more,
+    }
 
 
 def types(catalog: Catalog, cloud: str = "lambda") -> set[str]:
@@ -35,7 +42,23 @@ def small_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "shipped"
     for cloud in ("aws", "lambda"):
         entry = Entry(
-            cloud, "us-east-1", "", "shipped", "", 0.0, None, "", 4.0, 16.0, "", 1_000_000, None, "s", "2026-01-01", "s", "2026-01-01"
+            cloud,
+            "us-east-1",
+            "",
+            "shipped",
+            "",
+            0.0,
+            None,
+            "",
+            4.0,
+            16.0,
+            "",
+            1_000_000,
+            None,
+            "s",
+            "2026-01-01",
+            "s",
+            "2026-01-01",
         )
         write_own(folder / cloud, [entry], [("A", "2026-01-01", "s")])
     monkeypatch.setattr(catalog_module, "shipped_folder", lambda: folder)
@@ -62,7 +85,9 @@ def test_a_copy_older_than_the_shipped_is_passed_over_and_told(mine: Path) -> No
     os.utime(mine / "vms.csv", (LONG_AGO, LONG_AGO))
     info = Catalog.open().info("lambda")
     assert info.origin == "shipped"
-    assert info.passed_over.startswith("your copy of 2020-09-13 is older than the shipped prices of 2026-01-01")
+    assert info.passed_over.startswith(
+        "your copy of 2020-09-13 is older than the shipped prices of 2026-01-01"
+    )
     assert "mine" not in types(Catalog.open())
 
 
@@ -75,7 +100,9 @@ def test_a_copy_older_than_the_shipped_is_passed_over_and_told(mine: Path) -> No
         b"InstanceType,AcceleratorName,AcceleratorCount,Price,Region\nmine,,,1,r\nmine,,",
     ],
 )
-def test_a_file_that_cannot_be_read_takes_only_its_cloud_back_to_the_shipped(mine: Path, data: bytes) -> None:
+def test_a_file_that_cannot_be_read_takes_only_its_cloud_back_to_the_shipped(
+    mine: Path, data: bytes
+) -> None:
     (mine / "vms.csv").write_bytes(data)
     catalog = Catalog.open()
     info = catalog.info("lambda")
@@ -105,7 +132,9 @@ def test_a_folder_in_place_of_a_file_is_no_price_file(mine: Path) -> None:
 
 def test_a_part_of_our_own_form_alone_is_torn(mine: Path) -> None:
     (mine / "vms.csv").unlink()
-    (mine / "prices.csv").write_text("id,region,zones,on_demand,spot,source,spot_source\n", encoding="utf-8")
+    (mine / "prices.csv").write_text(
+        "id,region,zones,on_demand,spot,source,spot_source\n", encoding="utf-8"
+    )
     info = Catalog.open().info("lambda")
     assert info.origin == "shipped"
     assert "sources.csv cannot be read" in info.error
@@ -121,14 +150,18 @@ def test_of_two_forms_the_newer_stands(mine: Path) -> None:
     assert types(Catalog.open()) == {"mine"}
 
 
-def test_nothing_readable_at_all_is_an_error(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> None:
+def test_nothing_readable_at_all_is_an_error(
+    write_v8: WriteV8, open_catalog: Callable[..., Catalog]
+) -> None:
     folder = write_v8("lambda", [row("a")])
     (folder / "lambda" / "vms.csv").write_bytes(b"")
     with pytest.raises(CatalogError, match="has no column InstanceType"):
         open_catalog(folder).clouds()
 
 
-def test_a_cloud_without_any_readable_file_is_named_beside_the_others(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> None:
+def test_a_cloud_without_any_readable_file_is_named_beside_the_others(
+    write_v8: WriteV8, open_catalog: Callable[..., Catalog]
+) -> None:
     folder = write_v8("lambda", [row("a")])
     write_v8("vast", [row("b")])
     (folder / "lambda" / "vms.csv").write_bytes(b"")
@@ -139,7 +172,9 @@ def test_a_cloud_without_any_readable_file_is_named_beside_the_others(write_v8: 
     assert [problem.cloud for problem in catalog.problems()] == ["lambda"]
 
 
-def test_a_file_with_nothing_in_it_is_not_taken_for_a_price_list(mine: Path, write_v8: WriteV8) -> None:
+def test_a_file_with_nothing_in_it_is_not_taken_for_a_price_list(
+    mine: Path, write_v8: WriteV8
+) -> None:
     empty = write_v8("lambda", [], folder="empty") / "lambda" / "vms.csv"
     empty.replace(mine / "vms.csv")
     info = Catalog.open().info("lambda")
@@ -155,7 +190,10 @@ def test_files_beside_the_prices_are_left_alone(mine: Path, small_shipped: Path)
 
 
 def test_both_forms_are_read_raw(tmp_path: Path) -> None:
-    assert read_prices(shipped_folder() / "gcp", "gcp") == read_own(shipped_folder() / "gcp", "gcp").entries
+    assert (
+        read_prices(shipped_folder() / "gcp", "gcp")
+        == read_own(shipped_folder() / "gcp", "gcp").entries
+    )
     with pytest.raises(CatalogError, match="no price files"):
         read_prices(tmp_path, "gcp")
 

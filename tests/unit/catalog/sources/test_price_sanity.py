@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from nbprov.catalog import Catalog, Query
-from nbprov.catalog.sources.price_sanity import ABSURD_FOR_CPUS, ABSURD_FOR_KIND, ABSURD_FOR_TYPE, ABSURD_SPOT
+from nbprov.catalog.sources.price_sanity import (
+    ABSURD_FOR_CPUS,
+    ABSURD_FOR_KIND,
+    ABSURD_FOR_TYPE,
+    ABSURD_SPOT,
+)
 from nbprov.model.places import Market
 
 WriteV8 = Callable[..., Path]
@@ -34,13 +39,26 @@ def others(write_v8: WriteV8) -> Path:
         ([gpu("a", "9000"), gpu("b", "55")], ABSURD_FOR_KIND, {("b", "on-demand")}),
         ([gpu("a", "55", "0.01")], ABSURD_FOR_KIND, {("a", "on-demand")}),
         ([gpu("a", "55", "60")], ABSURD_SPOT, {("a", "on-demand")}),
-        ([gpu("a", "33.6"), *(gpu(r, "88.5") for r in "bcde")], ABSURD_FOR_TYPE, {(r, "on-demand") for r in "bcde"}),
-        ([{"InstanceType": "c", "vCPUs": 4, "Price": "0.0001", "Region": "a"}, gpu("b", "55")], ABSURD_FOR_CPUS, {("b", "on-demand")}),
+        (
+            [gpu("a", "33.6"), *(gpu(r, "88.5") for r in "bcde")],
+            ABSURD_FOR_TYPE,
+            {(r, "on-demand") for r in "bcde"},
+        ),
+        (
+            [{"InstanceType": "c", "vCPUs": 4, "Price": "0.0001", "Region": "a"}, gpu("b", "55")],
+            ABSURD_FOR_CPUS,
+            {("b", "on-demand")},
+        ),
         ([gpu("a", "55", "55.001")], "", {("a", "on-demand"), ("a", "spot")}),
     ],
 )
 def test_hidden_and_reported(
-    rows: list[dict[str, object]], reason: str, left: set[tuple[str, str]], others: Path, write_v8: WriteV8, open_catalog: Open
+    rows: list[dict[str, object]],
+    reason: str,
+    left: set[tuple[str, str]],
+    others: Path,
+    write_v8: WriteV8,
+    open_catalog: Open,
 ) -> None:
     assert others == write_v8("aws", rows)
     catalog = open_catalog(others)

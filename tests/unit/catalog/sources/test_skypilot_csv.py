@@ -19,14 +19,35 @@ WriteV8 = Callable[..., Path]
 Open = Callable[..., Catalog]
 
 
-def gpu_info(name: str, count: object, mib: object, total: object, maker: str | None = "NVIDIA") -> str:
+def gpu_info(
+    name: str, count: object, mib: object, total: object, maker: str | None = "NVIDIA"
+) -> str:
     return repr(
-        {"Gpus": [{"Name": name, "Manufacturer": maker, "Count": count, "MemoryInfo": {"SizeInMiB": mib}}], "TotalGpuMemoryInMiB": total}
+        {
+            "Gpus": [
+                {
+                    "Name": name,
+                    "Manufacturer": maker,
+                    "Count": count,
+                    "MemoryInfo": {"SizeInMiB": mib},
+                }
+            ],
+            "TotalGpuMemoryInMiB": total,
+        }
     )
 
 
 def test_columns_are_found_by_name_in_any_order(write_v8: WriteV8, open_catalog: Open) -> None:
-    header = ("Region", "Price", "Extra", "AcceleratorCount", "AcceleratorName", "MemoryGiB", "InstanceType", "vCPUs")
+    header = (
+        "Region",
+        "Price",
+        "Extra",
+        "AcceleratorCount",
+        "AcceleratorName",
+        "MemoryGiB",
+        "InstanceType",
+        "vCPUs",
+    )
     row = {
         "Region": "US",
         "Price": "2.5",
@@ -38,13 +59,20 @@ def test_columns_are_found_by_name_in_any_order(write_v8: WriteV8, open_catalog:
     }
     catalog = open_catalog(write_v8("primeintellect", [row], header=header))
     (offer,) = catalog.offers(Query())
-    assert (offer.accelerator, offer.accelerator_count, offer.memory_gib, offer.vcpus) == ("A40", 2.0, 96.0, None)
+    assert (offer.accelerator, offer.accelerator_count, offer.memory_gib, offer.vcpus) == (
+        "A40",
+        2.0,
+        96.0,
+        None,
+    )
     assert offer.hourly == usd("2.5")
     assert offer.market is Market.ON_DEMAND
 
 
 def test_a_missing_column_is_named(write_v8: WriteV8, open_catalog: Open) -> None:
-    catalog = open_catalog(write_v8("lambda", [], header=("InstanceType", "AcceleratorName", "Region")))
+    catalog = open_catalog(
+        write_v8("lambda", [], header=("InstanceType", "AcceleratorName", "Region"))
+    )
     with pytest.raises(CatalogError, match="AcceleratorCount, Price") as caught:
         catalog.clouds()
     assert caught.value.code == "catalog.columns"
@@ -60,7 +88,14 @@ def test_zero_and_empty_prices_are_unknown(write_v8: WriteV8, open_catalog: Open
             "SpotPrice": "0.00",
             "Region": ", US, NA",
         },
-        {"InstanceType": "b", "AcceleratorName": "A40", "AcceleratorCount": "1", "Price": "", "SpotPrice": "", "Region": "Texas, US, NA"},
+        {
+            "InstanceType": "b",
+            "AcceleratorName": "A40",
+            "AcceleratorCount": "1",
+            "Price": "",
+            "SpotPrice": "",
+            "Region": "Texas, US, NA",
+        },
         {
             "InstanceType": "c",
             "AcceleratorName": "A40",
@@ -71,14 +106,25 @@ def test_zero_and_empty_prices_are_unknown(write_v8: WriteV8, open_catalog: Open
         },
     ]
     catalog = open_catalog(write_v8("vast", rows))
-    assert [(o.instance_type, o.market.value) for o in catalog.offers(Query())] == [("c", "spot"), ("a", "on-demand")]
+    assert [(o.instance_type, o.market.value) for o in catalog.offers(Query())] == [
+        ("c", "spot"),
+        ("a", "on-demand"),
+    ]
     assert catalog.info("vast").left_out == {NO_PRICE: 1}
     assert catalog.regions("vast") == [", US, NA", "Texas, US, NA"]
     assert catalog.select(Query(region="texas, us, na")).column("is_us").all()
 
 
 def test_spot_sold_as_its_own_type(write_v8: WriteV8, open_catalog: Open) -> None:
-    rows = [{"InstanceType": "x__1xV100__SPOT", "AcceleratorName": "V100", "AcceleratorCount": "1", "Price": "0.05", "Region": "FI"}]
+    rows = [
+        {
+            "InstanceType": "x__1xV100__SPOT",
+            "AcceleratorName": "V100",
+            "AcceleratorCount": "1",
+            "Price": "0.05",
+            "Region": "FI",
+        }
+    ]
     (offer,) = open_catalog(write_v8("primeintellect", rows)).offers(Query())
     assert offer.market is Market.SPOT
 
@@ -98,13 +144,18 @@ def test_spot_sold_as_its_own_type(write_v8: WriteV8, open_catalog: Open) -> Non
         ("azure", 1, "", (None, "NVIDIA")),
     ],
 )  # fmt: skip
-def test_device_memory(cloud: str, count: int, info: str, expected: tuple[float | None, str]) -> None:
+def test_device_memory(
+    cloud: str, count: int, info: str, expected: tuple[float | None, str]
+) -> None:
     assert device_of(info, "GPU", float(count), cloud) == expected
 
 
 def test_maker_of_what_is_not_nvidia() -> None:
     assert device_of("", "MI300X", 8.0, "azure") == (None, "AMD")
-    assert device_of(gpu_info("Trainium", 16, 32768, 524288, "AWS"), "Trainium", 16.0, "aws") == (32.0, "AWS")
+    assert device_of(gpu_info("Trainium", 16, 32768, 524288, "AWS"), "Trainium", 16.0, "aws") == (
+        32.0,
+        "AWS",
+    )
 
 
 def test_accelerator_count_zero_on_cpu_rows(write_v8: WriteV8, open_catalog: Open) -> None:
@@ -129,7 +180,13 @@ def test_malformed_lines_are_left_out_and_counted(write_v8: WriteV8, open_catalo
         {"InstanceType": "words", "Price": "cheap", "Region": "r"},
         {"InstanceType": "inf", "Price": "1", "vCPUs": "inf", "Region": "r"},
         {"InstanceType": "nowhere", "Price": "1", "Region": ""},
-        {"InstanceType": "none", "AcceleratorName": "A40", "AcceleratorCount": "", "Price": "1", "Region": "r"},
+        {
+            "InstanceType": "none",
+            "AcceleratorName": "A40",
+            "AcceleratorCount": "",
+            "Price": "1",
+            "Region": "r",
+        },
     ]
     folder = write_v8("lambda", rows)
     with (folder / "lambda" / "vms.csv").open("a", encoding="utf-8") as file:
@@ -140,17 +197,32 @@ def test_malformed_lines_are_left_out_and_counted(write_v8: WriteV8, open_catalo
 
 
 def test_the_dearer_of_two_lines_is_kept(write_v8: WriteV8, open_catalog: Open) -> None:
-    rows = [{"InstanceType": "t", "Price": price, "vCPUs": "4", "Region": "r"} for price in ("1", "3", "2", "3")]
+    rows = [
+        {"InstanceType": "t", "Price": price, "vCPUs": "4", "Region": "r"}
+        for price in ("1", "3", "2", "3")
+    ]
     catalog = open_catalog(write_v8("lambda", rows))
     assert [o.hourly for o in catalog.offers(Query())] == [usd(3)]
     assert sum(catalog.info("lambda").left_out.values()) == 3
 
 
 def test_one_type_of_two_sizes_in_two_regions(write_v8: WriteV8, open_catalog: Open) -> None:
-    base = {"InstanceType": "n3-H100-SXM5x8", "AcceleratorName": "H100-SXM", "AcceleratorCount": "8", "vCPUs": "192", "Price": "19.2"}
-    rows = [{**base, "MemoryGiB": "1800", "Region": "CANADA-1"}, {**base, "MemoryGiB": "960", "Region": "US-1"}]
+    base = {
+        "InstanceType": "n3-H100-SXM5x8",
+        "AcceleratorName": "H100-SXM",
+        "AcceleratorCount": "8",
+        "vCPUs": "192",
+        "Price": "19.2",
+    }
+    rows = [
+        {**base, "MemoryGiB": "1800", "Region": "CANADA-1"},
+        {**base, "MemoryGiB": "960", "Region": "US-1"},
+    ]
     catalog = open_catalog(write_v8("hyperstack", rows))
-    assert {o.region: o.memory_gib for o in catalog.offers(Query())} == {"CANADA-1": 1800.0, "US-1": 960.0}
+    assert {o.region: o.memory_gib for o in catalog.offers(Query())} == {
+        "CANADA-1": 1800.0,
+        "US-1": 960.0,
+    }
 
 
 def test_the_date_is_that_of_the_file(write_v8: WriteV8, open_catalog: Open) -> None:
@@ -178,10 +250,21 @@ def test_a_binary_file_is_refused_with_a_word(tmp_path: Path, open_catalog: Open
 
 
 def test_the_later_folder_wins_a_cloud_whole(write_v8: WriteV8, open_catalog: Open) -> None:
-    old = write_v8("lambda", [{"InstanceType": "old", "Price": "1", "vCPUs": "4", "Region": "r"}], folder="old")
-    write_v8("nebius", [{"InstanceType": "kept", "Price": "1", "vCPUs": "4", "Region": "r"}], folder="old")
-    new = write_v8("lambda", [{"InstanceType": "new", "Price": "2", "vCPUs": "4", "Region": "r"}], folder="new")
-    assert sorted(o.instance_type for o in open_catalog(old, new).offers(Query())) == ["kept", "new"]
+    old = write_v8(
+        "lambda", [{"InstanceType": "old", "Price": "1", "vCPUs": "4", "Region": "r"}], folder="old"
+    )
+    write_v8(
+        "nebius",
+        [{"InstanceType": "kept", "Price": "1", "vCPUs": "4", "Region": "r"}],
+        folder="old",
+    )
+    new = write_v8(
+        "lambda", [{"InstanceType": "new", "Price": "2", "vCPUs": "4", "Region": "r"}], folder="new"
+    )
+    assert sorted(o.instance_type for o in open_catalog(old, new).offers(Query())) == [
+        "kept",
+        "new",
+    ]
 
 
 def test_a_folder_without_prices_is_named(tmp_path: Path, open_catalog: Open) -> None:

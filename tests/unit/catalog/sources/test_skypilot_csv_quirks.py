@@ -25,10 +25,24 @@ Open = Callable[..., Catalog]
 
 
 def gpus(name: str, mib: float, count: int = 1, **more: object) -> str:
-    return repr({"Gpus": [{"Name": name, "Manufacturer": "NVIDIA", "Count": count, "MemoryInfo": {"SizeInMiB": mib}}], **more})
+    return repr(
+        {
+            "Gpus": [
+                {
+                    "Name": name,
+                    "Manufacturer": "NVIDIA",
+                    "Count": count,
+                    "MemoryInfo": {"SizeInMiB": mib},
+                }
+            ],
+            **more,
+        }
+    )
 
 
-def test_aws_rows_without_a_price_are_filtered_and_counted(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_aws_rows_without_a_price_are_filtered_and_counted(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     base = {"AcceleratorName": "RTXPRO6000", "AcceleratorCount": 1, "vCPUs": 8, "MemoryGiB": 64}
     rows = [
         {**base, "InstanceType": "g7e.2xlarge", "Region": region, "Price": price}
@@ -39,7 +53,9 @@ def test_aws_rows_without_a_price_are_filtered_and_counted(write_v8: WriteV8, op
     assert catalog.info("aws").left_out == {NO_PRICE: 2}
 
 
-def test_aws_spot_stands_without_on_demand_and_zones_are_ids(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_aws_spot_stands_without_on_demand_and_zones_are_ids(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     row = {
         "InstanceType": "p5.48xlarge",
         "AcceleratorName": "H100",
@@ -55,8 +71,16 @@ def test_aws_spot_stands_without_on_demand_and_zones_are_ids(write_v8: WriteV8, 
 
 
 @pytest.mark.parametrize("zone", ["", "NaN", "nan", "None"])
-def test_a_zone_that_says_nothing_is_the_region(write_v8: WriteV8, open_catalog: Open, zone: str) -> None:
-    row = {"InstanceType": "t", "vCPUs": 4, "Price": "1", "Region": "eastus", "AvailabilityZone": zone}
+def test_a_zone_that_says_nothing_is_the_region(
+    write_v8: WriteV8, open_catalog: Open, zone: str
+) -> None:
+    row = {
+        "InstanceType": "t",
+        "vCPUs": 4,
+        "Price": "1",
+        "Region": "eastus",
+        "AvailabilityZone": zone,
+    }
     catalog = open_catalog(write_v8("azure", [row]))
     assert [offer.zone for offer in catalog.offers(Query())] == [""]
     assert catalog.zones("azure", "eastus") == []
@@ -69,16 +93,45 @@ def gcp_split(region: str, h100: str, host: str) -> list[dict[str, object]]:
     """As the hosted file has it: the accelerators on one line, their host on another."""
     place = {"Region": region, "AvailabilityZone": f"{region}-a"}
     return [
-        {**place, "AcceleratorName": "H100", "AcceleratorCount": 8, "GpuInfo": gpus("H100", 81920, 8), "Price": h100, "SpotPrice": "23.9"},
-        {**place, "InstanceType": "a3-highgpu-8g", "vCPUs": 208, "MemoryGiB": 1872, "Price": host, "SpotPrice": "3.5"},
+        {
+            **place,
+            "AcceleratorName": "H100",
+            "AcceleratorCount": 8,
+            "GpuInfo": gpus("H100", 81920, 8),
+            "Price": h100,
+            "SpotPrice": "23.9",
+        },
+        {
+            **place,
+            "InstanceType": "a3-highgpu-8g",
+            "vCPUs": 208,
+            "MemoryGiB": 1872,
+            "Price": host,
+            "SpotPrice": "3.5",
+        },
     ]
 
 
-def test_gcp_split_of_host_and_accelerators_is_added_up_for_every_kind(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_gcp_split_of_host_and_accelerators_is_added_up_for_every_kind(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     place = {"Region": "us-central1", "AvailabilityZone": "us-central1-a"}
     a100 = [
-        {**place, "AcceleratorName": "A100", "AcceleratorCount": 1, "Price": "2.933908", "SpotPrice": "1.1"},
-        {**place, "InstanceType": "a2-highgpu-1g", "vCPUs": 12, "MemoryGiB": 85, "Price": "0.739", "SpotPrice": "0.2"},
+        {
+            **place,
+            "AcceleratorName": "A100",
+            "AcceleratorCount": 1,
+            "Price": "2.933908",
+            "SpotPrice": "1.1",
+        },
+        {
+            **place,
+            "InstanceType": "a2-highgpu-1g",
+            "vCPUs": 12,
+            "MemoryGiB": 85,
+            "Price": "0.739",
+            "SpotPrice": "0.2",
+        },
     ]
     catalog = open_catalog(write_v8("gcp", [*gcp_split("us-central1", "75", "13.5"), *a100]))
     found = {(o.instance_type, o.gpus, o.market.value): o.hourly for o in catalog.offers(Query())}
@@ -90,9 +143,13 @@ def test_gcp_split_of_host_and_accelerators_is_added_up_for_every_kind(write_v8:
     }
 
 
-def test_gcp_wrong_part_in_many_regions_is_hidden_where_others_are_right(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_gcp_wrong_part_in_many_regions_is_hidden_where_others_are_right(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     wrong = [row for region in REGIONS for row in gcp_split(region, "28", "13.5")]
-    right = [row for region in ("europe-west1", "us-east5") for row in gcp_split(region, "75", "13.5")]
+    right = [
+        row for region in ("europe-west1", "us-east5") for row in gcp_split(region, "75", "13.5")
+    ]
     catalog = open_catalog(write_v8("gcp", [*wrong, *right]))
     shown = {(o.region, o.market.value) for o in catalog.offers(Query(market=Market.ON_DEMAND))}
     assert shown == {("europe-west1", "on-demand"), ("us-east5", "on-demand")}
@@ -127,7 +184,11 @@ def test_gcp_wrong_part_in_all_regions_is_hidden_by_what_was_known_before(
         for i, region in enumerate(REGIONS)
     ]
     write_own(tmp_path / "shipped" / "gcp", shipped, [("A", "2026-01-01", "s")])
-    folder = write_v8("gcp", [row for region in REGIONS for row in gcp_split(region, "33.6", "13.5")], folder="fresh")
+    folder = write_v8(
+        "gcp",
+        [row for region in REGIONS for row in gcp_split(region, "33.6", "13.5")],
+        folder="fresh",
+    )
     (nbprov_home / "catalogs").mkdir(parents=True)
     (folder / "gcp").rename(nbprov_home / "catalogs" / "gcp")
     monkeypatch.setattr("nbprov.catalog.catalog.shipped_folder", lambda: tmp_path / "shipped")
@@ -137,7 +198,9 @@ def test_gcp_wrong_part_in_all_regions_is_hidden_by_what_was_known_before(
     assert {offer.market for offer in catalog.offers(Query())} == {Market.SPOT}
 
 
-def test_gcp_part_with_one_price_everywhere_is_no_error_by_itself(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_gcp_part_with_one_price_everywhere_is_no_error_by_itself(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     rows = [row for region in REGIONS for row in gcp_split(region, "75", "13.5")]
     catalog = open_catalog(write_v8("gcp", rows))
     assert len(catalog.select(Query(market=Market.ON_DEMAND))) == 5
@@ -147,8 +210,22 @@ def test_gcp_part_with_one_price_everywhere_is_no_error_by_itself(write_v8: Writ
 def test_gcp_tpu_placeholders(write_v8: WriteV8, open_catalog: Open) -> None:
     place = {"Region": "us-central1", "AvailabilityZone": "us-central1-a"}
     rows = [
-        {**place, "InstanceType": "TPU-VM", "AcceleratorName": "tpu-v2-8", "AcceleratorCount": 1, "Price": "700", "SpotPrice": ""},
-        {**place, "InstanceType": "TPU-VM", "AcceleratorName": "tpu-v3-8", "AcceleratorCount": 1, "Price": "8", "SpotPrice": "2.4"},
+        {
+            **place,
+            "InstanceType": "TPU-VM",
+            "AcceleratorName": "tpu-v2-8",
+            "AcceleratorCount": 1,
+            "Price": "700",
+            "SpotPrice": "",
+        },
+        {
+            **place,
+            "InstanceType": "TPU-VM",
+            "AcceleratorName": "tpu-v3-8",
+            "AcceleratorCount": 1,
+            "Price": "8",
+            "SpotPrice": "2.4",
+        },
     ]
     catalog = open_catalog(write_v8("gcp", rows))
     assert catalog.accelerators() == ["tpu-v3-8"]
@@ -161,7 +238,9 @@ def test_vast(write_v8: WriteV8, open_catalog: Open) -> None:
         "InstanceType": "4x-RTX_4090-32-65536", "AcceleratorName": "RTX4090", "AcceleratorCount": "4", "vCPUs": "32", "MemoryGiB": "64",
         "GpuInfo": gpus("RTX4090", 98256, 4, TotalGpuMemoryInMiB=98256), "Price": "1.60", "SpotPrice": "0.00",
     }  # fmt: skip
-    rows = [{**row, "Region": region} for region in ("Texas, US, NA", ", US, NA", "Bács-Kiskun, HU, EU")]
+    rows = [
+        {**row, "Region": region} for region in ("Texas, US, NA", ", US, NA", "Bács-Kiskun, HU, EU")
+    ]
     catalog = open_catalog(write_v8("vast", rows))
     offers = catalog.offers(Query())
     assert {offer.market for offer in offers} == {Market.ON_DEMAND}
@@ -183,7 +262,9 @@ def test_runpod(write_v8: WriteV8, open_catalog: Open) -> None:
     assert {offer.accelerator_memory_gib for offer in catalog.offers(Query())} == {24.0}
     assert {offer.hourly for offer in catalog.offers(Query())} == {usd("0.43")}
     assert len(catalog.select(Query(market=Market.SPOT))) == 2
-    assert len(catalog.select(Query(accelerator="L4", memory=Quantity(Compare.AT_LEAST, 500)))) == 4  # typical, no limit
+    assert (
+        len(catalog.select(Query(accelerator="L4", memory=Quantity(Compare.AT_LEAST, 500)))) == 4
+    )  # typical, no limit
 
 
 def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
@@ -196,7 +277,18 @@ def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
         "Price": "3.2",
         "Region": "se-1",
     }
-    cudo["GpuInfo"] = repr({"Gpus": [{"Name": "A40", "Manufacturer": "NVIDIA", "Count": "8", "MemoryInfo": {"SizeInMiB": 49152}}]})
+    cudo["GpuInfo"] = repr(
+        {
+            "Gpus": [
+                {
+                    "Name": "A40",
+                    "Manufacturer": "NVIDIA",
+                    "Count": "8",
+                    "MemoryInfo": {"SizeInMiB": 49152},
+                }
+            ]
+        }
+    )
     write_v8("cudo", [cudo])
     info = gpus("A100", 40960, 8, TotalGpuMemoryInMiB=40960)
     write_v8(
@@ -214,7 +306,16 @@ def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
     )
     folder = write_v8(
         "nebius",
-        [{"InstanceType": "cpu-d3_4vcpu", "AcceleratorCount": 0, "vCPUs": 4, "MemoryGiB": 16, "Price": "0.1", "Region": "eu-north1"}],
+        [
+            {
+                "InstanceType": "cpu-d3_4vcpu",
+                "AcceleratorCount": 0,
+                "vCPUs": 4,
+                "MemoryGiB": 16,
+                "Price": "0.1",
+                "Region": "eu-north1",
+            }
+        ],
     )
     catalog = open_catalog(folder)
     assert {(o.cloud, o.gpus, o.accelerator_memory_gib) for o in catalog.offers(Query())} == {
@@ -222,7 +323,9 @@ def test_cudo_lambda_and_nebius(write_v8: WriteV8, open_catalog: Open) -> None:
     }  # fmt: skip
 
 
-def test_hyperstack_null_maker_and_one_type_of_two_sizes(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_hyperstack_null_maker_and_one_type_of_two_sizes(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     info = "{'Gpus': [{'Name': 'H100-SXM', 'Manufacturer': null, 'Count': 8, 'MemoryInfo': {'SizeInMiB': 81920}}], 'TotalGpuMemoryInMiB': 655360}"
     row = {
         "InstanceType": "n3-H100-SXM5x8",
@@ -233,24 +336,58 @@ def test_hyperstack_null_maker_and_one_type_of_two_sizes(write_v8: WriteV8, open
         "Price": "19.2",
     }
     catalog = open_catalog(
-        write_v8("hyperstack", [{**row, "MemoryGiB": 1800, "Region": "CANADA-1"}, {**row, "MemoryGiB": 960, "Region": "US-1"}])
+        write_v8(
+            "hyperstack",
+            [
+                {**row, "MemoryGiB": 1800, "Region": "CANADA-1"},
+                {**row, "MemoryGiB": 960, "Region": "US-1"},
+            ],
+        )
     )
-    assert {(o.region, o.memory_gib, o.accelerator_memory_gib) for o in catalog.offers(Query())} == {
+    assert {
+        (o.region, o.memory_gib, o.accelerator_memory_gib) for o in catalog.offers(Query())
+    } == {
         ("CANADA-1", 1800.0, 80.0),
         ("US-1", 960.0, 80.0),
     }
     assert catalog.accelerator_info("H100-SXM").maker == "NVIDIA"
 
 
-def test_primeintellect_json_column_order_doubled_memory_and_spot_type(write_v8: WriteV8, open_catalog: Open) -> None:
+def test_primeintellect_json_column_order_doubled_memory_and_spot_type(
+    write_v8: WriteV8, open_catalog: Open
+) -> None:
     info = json.dumps(
         {
-            "Gpus": [{"Name": "A100_80GB", "Manufacturer": "NVIDIA", "Count": 2, "MemoryInfo": {"SizeInMiB": 81920}}],
+            "Gpus": [
+                {
+                    "Name": "A100_80GB",
+                    "Manufacturer": "NVIDIA",
+                    "Count": 2,
+                    "MemoryInfo": {"SizeInMiB": 81920},
+                }
+            ],
             "TotalGpuMemoryInMiB": 327680,
         }
     )
-    header = ("InstanceType", "AcceleratorName", "AcceleratorCount", "vCPUs", "MemoryGiB", "Price", "Region", "GpuInfo", "SpotPrice")
-    row = {"AcceleratorName": "A100-80GB", "AcceleratorCount": 2, "vCPUs": 32, "MemoryGiB": 240, "Region": "FI", "GpuInfo": info}
+    header = (
+        "InstanceType",
+        "AcceleratorName",
+        "AcceleratorCount",
+        "vCPUs",
+        "MemoryGiB",
+        "Price",
+        "Region",
+        "GpuInfo",
+        "SpotPrice",
+    )
+    row = {
+        "AcceleratorName": "A100-80GB",
+        "AcceleratorCount": 2,
+        "vCPUs": 32,
+        "MemoryGiB": 240,
+        "Region": "FI",
+        "GpuInfo": info,
+    }
     rows = [
         {**row, "InstanceType": "dc__2xA100_80GB__32__240", "Price": 2.6},
         {**row, "InstanceType": "dc__2xA100_80GB__32__240__SPOT", "Price": 1.1},

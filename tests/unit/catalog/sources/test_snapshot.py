@@ -63,9 +63,26 @@ def inputs(write_v8: WriteV8, tmp_path: Path, rebuild: ModuleType) -> tuple[Path
             {**aws, "Region": "us-east-1", "AvailabilityZone": "use1-az2", "SpotPrice": "0.5"},
             {**aws, "Region": "us-east-1", "AvailabilityZone": "use1-az1", "SpotPrice": "0.5"},
             {**aws, "Region": "us-west-2", "AvailabilityZone": "usw2-az1", "SpotPrice": "1.0061"},
-            {**aws, "Region": "eu-west-1", "AvailabilityZone": "euw1-az1", "InstanceType": "g5.2xlarge"},
-            {"InstanceType": "m6i.large", "vCPUs": "2", "MemoryGiB": "8", "Price": "0.1", "Region": "us-east-1"},
-            {"InstanceType": "t3.large", "vCPUs": "2", "MemoryGiB": "8", "Price": "0.1", "Region": "us-east-1"},
+            {
+                **aws,
+                "Region": "eu-west-1",
+                "AvailabilityZone": "euw1-az1",
+                "InstanceType": "g5.2xlarge",
+            },
+            {
+                "InstanceType": "m6i.large",
+                "vCPUs": "2",
+                "MemoryGiB": "8",
+                "Price": "0.1",
+                "Region": "us-east-1",
+            },
+            {
+                "InstanceType": "t3.large",
+                "vCPUs": "2",
+                "MemoryGiB": "8",
+                "Price": "0.1",
+                "Region": "us-east-1",
+            },
         ],
     )
     excerpts = tmp_path / "excerpts"
@@ -74,7 +91,9 @@ def inputs(write_v8: WriteV8, tmp_path: Path, rebuild: ModuleType) -> tuple[Path
     return folder, excerpts
 
 
-def test_rebuild_keeps_what_it_should_and_says_where_from(rebuild: ModuleType, inputs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_rebuild_keeps_what_it_should_and_says_where_from(
+    rebuild: ModuleType, inputs: tuple[Path, Path], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     assert rebuild.main([*map(str, inputs), "--out", str(out)]) == 0
     assert (out / "aws" / "prices.csv").read_text(encoding="utf-8").splitlines()[1:] == [
@@ -98,7 +117,9 @@ def test_written_the_same_whatever_the_order(tmp_path: Path) -> None:
     random.Random(7).shuffle(shuffled)
     snapshot.write(tmp_path / "hyperstack", shuffled, keys)
     for name in snapshot.FILE_NAMES:
-        assert (tmp_path / "hyperstack" / name).read_bytes() == (shipped_folder() / "hyperstack" / name).read_bytes()
+        assert (tmp_path / "hyperstack" / name).read_bytes() == (
+            shipped_folder() / "hyperstack" / name
+        ).read_bytes()
     assert "n3-H100-SXM5x8#2" in (tmp_path / "hyperstack" / "types.csv").read_text(encoding="utf-8")
 
 
@@ -107,10 +128,16 @@ def test_the_shipped_files_come_back_byte_by_byte(tmp_path: Path) -> None:
         folder = shipped_folder() / cloud
         reading = snapshot.read(folder, cloud)
         lines = (folder / "sources.csv").read_text(encoding="utf-8").splitlines()[1:]
-        keys = [(key, as_of, source.strip('"')) for key, as_of, source in (line.split(",", 2) for line in lines)]
+        keys = [
+            (key, as_of, source.strip('"'))
+            for key, as_of, source in (line.split(",", 2) for line in lines)
+        ]
         snapshot.write(tmp_path / cloud, reading.entries, keys)
         for name in snapshot.FILE_NAMES:
-            assert (tmp_path / cloud / name).read_bytes() == (folder / name).read_bytes(), (cloud, name)
+            assert (tmp_path / cloud / name).read_bytes() == (folder / name).read_bytes(), (
+                cloud,
+                name,
+            )
 
 
 @pytest.mark.parametrize(
@@ -131,13 +158,33 @@ def test_damage_is_named(tmp_path: Path, name: str, old: str, new: str, message:
     for file in snapshot.FILE_NAMES:
         text = (shipped_folder() / "lambda" / file).read_text(encoding="utf-8")
         assert name != file or old in text
-        (folder / file).write_text(text.replace(old, new, 1) if file == name else text, encoding="utf-8", newline="")
+        (folder / file).write_text(
+            text.replace(old, new, 1) if file == name else text, encoding="utf-8", newline=""
+        )
     with pytest.raises(CatalogError, match=message):
         Catalog.open(tmp_path / "p", cache=tmp_path / "c").clouds()
 
 
 def test_a_line_without_price_is_counted(tmp_path: Path) -> None:
-    entry = Entry("x", "r", "z", "t", "", 0.0, None, "", 4.0, 16.0, "", None, None, "s", "2026-01-01", "s", "2026-01-01")
+    entry = Entry(
+        "x",
+        "r",
+        "z",
+        "t",
+        "",
+        0.0,
+        None,
+        "",
+        4.0,
+        16.0,
+        "",
+        None,
+        None,
+        "s",
+        "2026-01-01",
+        "s",
+        "2026-01-01",
+    )
     snapshot.write(tmp_path / "x", [entry], [("S", "2026-01-01", "s")])
     reading = snapshot.read(tmp_path / "x", "x")
     assert (reading.entries, dict(reading.left_out)) == ([], {skypilot_csv.NO_PRICE: 1})

@@ -53,7 +53,9 @@ def test_second_opening_parses_nothing(folder: Path, tmp_path: Path, builds: Bui
     assert builds == [1]
 
 
-def test_second_opening_does_not_even_hash(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_opening_does_not_even_hash(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     price(folder, tmp_path / "c")
 
     def never(files: cache_module.Files) -> str:
@@ -63,19 +65,25 @@ def test_second_opening_does_not_even_hash(folder: Path, tmp_path: Path, monkeyp
     assert price(folder, tmp_path / "c") == 1_000_000
 
 
-def test_an_edit_is_seen_even_with_size_and_time_unchanged_just_now(folder: Path, tmp_path: Path, builds: Builds) -> None:
+def test_an_edit_is_seen_even_with_size_and_time_unchanged_just_now(
+    folder: Path, tmp_path: Path, builds: Builds
+) -> None:
     path = folder / "lambda" / "vms.csv"
     # A little ahead: a busy machine may take longer from here to the next look than a time counts as just now.
     os.utime(path, (time.time() + 60.0,) * 2)
     status = path.stat()
     price(folder, tmp_path / "c")
-    path.write_text(path.read_text(encoding="utf-8").replace("t,,,4,,,1,", "t,,,4,,,2,"), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("t,,,4,,,1,", "t,,,4,,,2,"), encoding="utf-8"
+    )
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert price(folder, tmp_path / "c") == 2_000_000
     assert builds == [1, 1]
 
 
-def test_the_same_content_elsewhere_shares_the_cache(folder: Path, tmp_path: Path, builds: Builds) -> None:
+def test_the_same_content_elsewhere_shares_the_cache(
+    folder: Path, tmp_path: Path, builds: Builds
+) -> None:
     price(folder, tmp_path / "c")
     moved = folder.rename(tmp_path / "moved")
     assert price(moved, tmp_path / "c") == 1_000_000
@@ -83,7 +91,9 @@ def test_the_same_content_elsewhere_shares_the_cache(folder: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "head", "tail", "garbage", "pointer"])
-def test_a_damaged_cache_is_made_again(folder: Path, tmp_path: Path, builds: Builds, damage: str) -> None:
+def test_a_damaged_cache_is_made_again(
+    folder: Path, tmp_path: Path, builds: Builds, damage: str
+) -> None:
     place = tmp_path / "c"
     price(folder, place)
     (binary,) = place.glob("*.bin")
@@ -112,15 +122,23 @@ def test_a_place_that_cannot_be_written_is_no_hindrance(folder: Path, tmp_path: 
     assert price(folder, tmp_path / "file" / "cache") == 1_000_000
 
 
-def test_the_cache_lies_in_the_home(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_lies_in_the_home(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NBPROV_HOME", str(tmp_path / "home"))
     Catalog.open(folder).clouds()
     assert len(list((tmp_path / "home" / "cache").glob("catalog-*.bin"))) == 1
 
 
-def test_prices_in_the_home_stand_before_the_shipped(tmp_path: Path, write_v8: WriteV8, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prices_in_the_home_stand_before_the_shipped(
+    tmp_path: Path, write_v8: WriteV8, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NBPROV_HOME", str(tmp_path / "home"))
-    write_v8("lambda", [{"InstanceType": "mine", "Price": "1", "vCPUs": "4", "Region": "r"}], folder="home/catalogs")
+    write_v8(
+        "lambda",
+        [{"InstanceType": "mine", "Price": "1", "vCPUs": "4", "Region": "r"}],
+        folder="home/catalogs",
+    )
     catalog = Catalog.open()
     assert [o.instance_type for o in catalog.offers(Query(cloud="lambda"))] == ["mine"]
     assert "aws" in catalog.clouds()

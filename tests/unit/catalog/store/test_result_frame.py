@@ -13,11 +13,19 @@ from nbprov.model.money import usd
 
 def test_columns_and_kinds_are_those_that_are_documented(shipped: Catalog) -> None:
     documented = re.findall(r"^`.*?`(?=  )", frame.__doc__ or "", re.MULTILINE)
-    assert [name for line in documented for name in re.findall(r"`(\w+)`", line)] == sorted(frame.COLUMNS, key=frame.COLUMNS.index)
+    assert [name for line in documented for name in re.findall(r"`(\w+)`", line)] == sorted(
+        frame.COLUMNS, key=frame.COLUMNS.index
+    )
     table = shipped.select(Query(accelerator="A100", count=8)).to_frame()
     assert tuple(table.columns) == frame.COLUMNS
     for name in frame.COLUMNS:
-        check = is_datetime64_any_dtype if name == "as_of" else is_float_dtype if name in {*frame.FIGURES, "hourly"} else is_string_dtype
+        check = (
+            is_datetime64_any_dtype
+            if name == "as_of"
+            else is_float_dtype
+            if name in {*frame.FIGURES, "hourly"}
+            else is_string_dtype
+        )
         assert check(table[name]), name
 
 

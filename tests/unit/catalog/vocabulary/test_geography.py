@@ -68,7 +68,12 @@ def test_where_a_region_lies(cloud: str, region: str, country: str, part: str) -
 
 
 def test_every_shipped_region_lies_somewhere(shipped: Catalog) -> None:
-    unplaced = [(c, r) for c in shipped.clouds() for r in shipped.regions(c) if not ground_of(c, r).country or not ground_of(c, r).part]
+    unplaced = [
+        (c, r)
+        for c in shipped.clouds()
+        for r in shipped.regions(c)
+        if not ground_of(c, r).country or not ground_of(c, r).part
+    ]
     assert unplaced == []
 
 
@@ -103,7 +108,10 @@ def test_parts_of_the_world_share_no_country() -> None:
 @pytest.fixture
 def world(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> Catalog:
     def rows(*regions: str) -> list[dict[str, object]]:
-        return [{"InstanceType": "t", "vCPUs": 4, "MemoryGiB": 16, "Price": "1", "Region": region} for region in regions]
+        return [
+            {"InstanceType": "t", "vCPUs": 4, "MemoryGiB": 16, "Price": "1", "Region": region}
+            for region in regions
+        ]
 
     write_v8("aws", rows("us-east-1", "eu-central-1", "ca-central-1"))
     write_v8("azure", rows("eastus", "germanywestcentral"))
@@ -118,7 +126,12 @@ def places(catalog: Catalog, **fields: object) -> set[str]:
 
 
 def test_a_word_for_a_country_or_continent_means_all_that_lies_there(world: Catalog) -> None:
-    germany = {"aws/eu-central-1", "azure/germanywestcentral", "lambda/europe-central-1", "vast/Bavaria, DE, EU"}
+    germany = {
+        "aws/eu-central-1",
+        "azure/germanywestcentral",
+        "lambda/europe-central-1",
+        "vast/Bavaria, DE, EU",
+    }
     assert places(world, region="de") == places(world, region="GERMANY") == germany
     assert places(world, region="eu") == germany | {"runpod/CZ"}
     assert places(world, region="eu", cloud="runpod") == {"runpod/CZ"}
@@ -126,23 +139,40 @@ def test_a_word_for_a_country_or_continent_means_all_that_lies_there(world: Cata
 
 def test_a_region_of_literally_this_name_wins_within_its_cloud(world: Catalog) -> None:
     assert places(world, region="ca") == {"runpod/CA", "aws/ca-central-1"}
-    live = [Offer("own", name, "", "box", "", 0, 4, 8, Market.ON_DEMAND, usd(1)) for name in ("eu", "de-cellar")]
+    live = [
+        Offer("own", name, "", "box", "", 0, 4, 8, Market.ON_DEMAND, usd(1))
+        for name in ("eu", "de-cellar")
+    ]
     with_own = world.with_offers(live)
-    assert {place for place in places(with_own, region="eu") if place.startswith("own")} == {"own/eu"}
-    assert {place for place in places(with_own, region="de") if place.startswith("own")} == {"own/de-cellar"}
+    assert {place for place in places(with_own, region="eu") if place.startswith("own")} == {
+        "own/eu"
+    }
+    assert {place for place in places(with_own, region="de") if place.startswith("own")} == {
+        "own/de-cellar"
+    }
     assert places(world, region="eu") == places(with_own, region="eu") - {"own/eu"}
 
 
 def test_words_names_and_patterns_stand_beside_each_other(world: Catalog) -> None:
-    assert places(world, region=("ca", "us-west-1")) == {"runpod/CA", "aws/ca-central-1", "nebius/us-west-1", "lambda/us-west-1"}
-    assert places(world, region=("cz", "us-*"), cloud=("aws", "runpod")) == {"runpod/CZ", "aws/us-east-1"}
+    assert places(world, region=("ca", "us-west-1")) == {
+        "runpod/CA",
+        "aws/ca-central-1",
+        "nebius/us-west-1",
+        "lambda/us-west-1",
+    }
+    assert places(world, region=("cz", "us-*"), cloud=("aws", "runpod")) == {
+        "runpod/CZ",
+        "aws/us-east-1",
+    }
     assert places(world, region="atlantis") == set()
     assert places(world, region="japan") == set()
 
 
 def test_place_words_are_what_the_question_means(world: Catalog) -> None:
     for text in ("eu", "us", "de", "us-*", "US", "us-west-1", "north america"):
-        assert {f"{cloud}/{region}" for cloud, region in world.place_words(text)} == places(world, region=text)
+        assert {f"{cloud}/{region}" for cloud, region in world.place_words(text)} == places(
+            world, region=text
+        )
     assert world.place_words("atlantis") == frozenset()
 
 
@@ -153,4 +183,7 @@ def test_country_and_continent_are_fields_and_columns(world: Catalog) -> None:
     assert places(world, continent="atlantis") == set()
     assert places(world, country="SA") == set()
     rows = world.select(Query(cloud="vast"))
-    assert set(zip(rows.column("country"), rows.column("continent"), strict=True)) == {("US", "na"), ("DE", "eu")}
+    assert set(zip(rows.column("country"), rows.column("continent"), strict=True)) == {
+        ("US", "na"),
+        ("DE", "eu"),
+    }

@@ -11,7 +11,14 @@ from nbprov.model.errors import NbprovError
 
 @pytest.mark.parametrize(
     ("written", "name"),
-    [("a100", "A100"), ("A100-80gb", "A100-80GB"), ("MI300", "MI300X"), (" t4 ", "T4"), ("l40s", "L40S"), ("gh2", "GH200")],
+    [
+        ("a100", "A100"),
+        ("A100-80gb", "A100-80GB"),
+        ("MI300", "MI300X"),
+        (" t4 ", "T4"),
+        ("l40s", "L40S"),
+        ("gh2", "GH200"),
+    ],
 )
 def test_resolved(shipped: Catalog, written: str, name: str) -> None:
     assert shipped.resolve_accelerator(written) == name

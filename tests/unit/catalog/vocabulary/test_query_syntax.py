@@ -43,7 +43,22 @@ def test_forms(text: str, asked: Asked) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", ":8", "A100:", "A100:x", "A100:0", "A100:-1", "A100:nan", "A100:inf", "A:8:2", "/(/", "/a/8", "0GB", "/" + "a" * 300 + "/"]
+    "text",
+    [
+        "",
+        ":8",
+        "A100:",
+        "A100:x",
+        "A100:0",
+        "A100:-1",
+        "A100:nan",
+        "A100:inf",
+        "A:8:2",
+        "/(/",
+        "/a/8",
+        "0GB",
+        "/" + "a" * 300 + "/",
+    ],
 )
 def test_what_is_in_no_form_is_a_query_error(text: str) -> None:
     with pytest.raises(QueryError) as caught:
@@ -65,14 +80,20 @@ def kinds(catalog: Catalog, query: Query) -> set[str]:
 
 
 def test_patterns_and_fragments(shipped: Catalog) -> None:
-    assert kinds(shipped, shipped.query("/^A100/")) == {name for name in shipped.accelerators() if name.startswith("A100")}
-    assert kinds(shipped, Query(accelerator="/a100.*80gb$/")) == {n for n in shipped.accelerators() if re.search("A100.*80GB$", n)}
+    assert kinds(shipped, shipped.query("/^A100/")) == {
+        name for name in shipped.accelerators() if name.startswith("A100")
+    }
+    assert kinds(shipped, Query(accelerator="/a100.*80gb$/")) == {
+        n for n in shipped.accelerators() if re.search("A100.*80GB$", n)
+    }
     assert kinds(shipped, shipped.query("A100*")) == kinds(shipped, shipped.query("/^A100/"))
     assert shipped.query("a100 80gb").accelerator == ("A100-80GB",)
     assert shipped.query("rtx 4090").accelerator == ("RTX4090",)
     with pytest.raises(AmbiguousName):
         shipped.query("RTXA")
-    assert set(shipped.query("RTXA", fuzzy=True).accelerator) == set(shipped.match_accelerators("RTXA"))
+    assert set(shipped.query("RTXA", fuzzy=True).accelerator) == set(
+        shipped.match_accelerators("RTXA")
+    )
     assert len(shipped.match_accelerators("RTXA")) > 1
     with pytest.raises(UnknownName, match="9999") as caught:
         shipped.query("/GTX-?9999/")
@@ -92,7 +113,9 @@ def test_counts_and_more(shipped: Catalog) -> None:
     everything = counts(Query(accelerator="A100"))
     assert counts(shipped.query("A100:4")) == {4.0}
     assert counts(shipped.query("A100:4+")) == {count for count in everything if count >= 4}
-    assert counts(Query(accelerator="A10", count=0.5, count_at_least=True)) == {c for c in counts(Query(accelerator="A10")) if c >= 0.5}
+    assert counts(Query(accelerator="A10", count=0.5, count_at_least=True)) == {
+        c for c in counts(Query(accelerator="A10")) if c >= 0.5
+    }
     assert min(counts(Query(count=8, count_at_least=True))) == 8.0
 
 
@@ -104,8 +127,13 @@ def test_memory_of_a_device_and_count_at_least(shipped: Catalog) -> None:
     assert rows.column("is_spot").all()
 
 
-def test_price_bounds_hold_both_ends(write_v8: WriteV8, open_catalog: Callable[..., Catalog]) -> None:
-    rows = [{"InstanceType": f"t{p}", "vCPUs": 4, "Price": p, "Region": "r"} for p in ("0.1", "0.2", "0.3", "0.4")]
+def test_price_bounds_hold_both_ends(
+    write_v8: WriteV8, open_catalog: Callable[..., Catalog]
+) -> None:
+    rows = [
+        {"InstanceType": f"t{p}", "vCPUs": 4, "Price": p, "Region": "r"}
+        for p in ("0.1", "0.2", "0.3", "0.4")
+    ]
     catalog = open_catalog(write_v8("lambda", rows))
 
     def names(**fields: int) -> list[str]:
@@ -130,7 +158,13 @@ def test_fresh_prices_only(shipped: Catalog) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", [Query(as_of="yesterday"), Query(as_of="2026-13-01"), Query(fresh_days=1e300), Query(fresh_days=float("nan"))]
+    "query",
+    [
+        Query(as_of="yesterday"),
+        Query(as_of="2026-13-01"),
+        Query(fresh_days=1e300),
+        Query(fresh_days=float("nan")),
+    ],
 )
 def test_a_date_that_is_none_is_a_query_error(shipped: Catalog, query: Query) -> None:
     with pytest.raises(QueryError):
@@ -149,7 +183,9 @@ def test_a_date_that_is_none_is_a_query_error(shipped: Catalog, query: Query) ->
         (Query(accelerator="A1000"), "accelerator", "A1000", "A100"),
     ],
 )
-def test_names_that_are_not_there_come_with_the_closest(shipped: Catalog, query: Query, kind: str, name: str, close: str) -> None:
+def test_names_that_are_not_there_come_with_the_closest(
+    shipped: Catalog, query: Query, kind: str, name: str, close: str
+) -> None:
     (unknown,) = unknown_names(shipped, query)
     assert (unknown.kind, unknown.name) == (kind, name)
     assert unknown.code == f"catalog.unknown-{kind.replace(' ', '-')}"
@@ -176,7 +212,12 @@ def test_names_that_are_there_need_no_hint(shipped: Catalog, query: Query) -> No
 
 def test_several_unknown_names_are_all_told(shipped: Catalog) -> None:
     query = Query(cloud="asw", region="nowhere", accelerator="Q9", instance_type="x.y")
-    assert [unknown.kind for unknown in unknown_names(shipped, query)] == ["cloud", "region", "instance type", "accelerator"]
+    assert [unknown.kind for unknown in unknown_names(shipped, query)] == [
+        "cloud",
+        "region",
+        "instance type",
+        "accelerator",
+    ]
 
 
 def test_close_names_of_types_and_clouds(shipped: Catalog) -> None:

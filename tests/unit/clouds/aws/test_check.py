@@ -37,24 +37,32 @@ def test_without_credentials_nothing_is_imported_and_the_next_step_is_said() -> 
         "import sys; from nbprov.clouds.aws import make; told = make().check();"
         "print(told.enabled, told.problem.cause.value, 'aws configure' in told.problem.message, 'boto3' in sys.modules, 'botocore' in sys.modules)"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert said.stdout.split() == ["False", "credentials", "True", "False", "False"]
 
 
 def test_the_package_itself_imports_nothing_heavy() -> None:
     code = "import sys, nbprov.clouds.aws; print([m for m in ('boto3', 'botocore', 'requests', 'nbprov.clouds.aws.provisioner') if m in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert said.stdout.strip() == "[]"
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_a_profile_is_named_and_a_new_one_taken_up_at_once(aws: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_profile_is_named_and_a_new_one_taken_up_at_once(
+    aws: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     file = tmp_path / "credentials"
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
     assert aws.cloud.check().problem is not None
-    file.write_text(f"[work]\naws_access_key_id = {aws.double.env['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {SECRET}\n")
+    file.write_text(
+        f"[work]\naws_access_key_id = {aws.double.env['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {SECRET}\n"
+    )
     monkeypatch.setenv("AWS_PROFILE", "work")
     told = aws.cloud.check()
     assert told.enabled
@@ -81,23 +89,29 @@ def test_a_missing_permission_is_named(aws: Account) -> None:
     told = aws.cloud.check()
     assert told.problem is not None
     assert told.problem.cause is Cause.PERMISSION
-    assert told.problem.message.startswith("ec2:RunInstances is not allowed to this user in us-east-1")
+    assert told.problem.message.startswith(
+        "ec2:RunInstances is not allowed to this user in us-east-1"
+    )
 
 
 @pytest.mark.usefixtures("unhurried")
 def test_a_refusal_that_is_not_of_ec2_does_not_shut_the_cloud(aws: Account) -> None:
-    message = (
-        "You are not authorized to perform this operation. User: arn:x is not authorized to perform: ssm:GetParameters on resource: arn:y"
+    message = "You are not authorized to perform this operation. User: arn:x is not authorized to perform: ssm:GetParameters on resource: arn:y"
+    aws.double.add_fault(
+        "RunInstances", "error", code="UnauthorizedOperation", message=message, status=403, dry=True
     )
-    aws.double.add_fault("RunInstances", "error", code="UnauthorizedOperation", message=message, status=403, dry=True)
     told = aws.cloud.check()
     assert told.enabled
-    assert any("a trial of a create was refused: ssm:GetParameters" in line for line in told.details)
+    assert any(
+        "a trial of a create was refused: ssm:GetParameters" in line for line in told.details
+    )
 
 
 @pytest.mark.usefixtures("unhurried")
 def test_quotas_that_may_not_be_read_are_said_and_no_more(aws: Account) -> None:
-    aws.double.add_fault("GetServiceQuota", "error", code="AccessDeniedException", message="no", times=9)
+    aws.double.add_fault(
+        "GetServiceQuota", "error", code="AccessDeniedException", message="no", times=9
+    )
     told = make().check()
     assert told.enabled
     assert "quotas in us-east-1 could not be read: no" in told.details
@@ -107,16 +121,22 @@ def test_a_service_that_hangs_ends_the_check_in_time(aws: Account) -> None:
     aws.double.tell("settings", answer=30)
     began = time.monotonic()
     told = make().check()
-    assert time.monotonic() - began < 20, f"{CHECK_SECONDS:g} s and what a busy machine adds, and not the thirty that the answer takes"
+    assert time.monotonic() - began < 20, (
+        f"{CHECK_SECONDS:g} s and what a busy machine adds, and not the thirty that the answer takes"
+    )
     assert told.problem is not None
     assert told.problem.cause is Cause.TRANSIENT
 
 
-def test_a_credential_process_that_hangs_ends_the_check_in_time(aws: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_credential_process_that_hangs_ends_the_check_in_time(
+    aws: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     file = tmp_path / "config"
-    file.write_text(f"[default]\ncredential_process = {sys.executable} -c 'import time; time.sleep(14)'\n")
+    file.write_text(
+        f"[default]\ncredential_process = {sys.executable} -c 'import time; time.sleep(14)'\n"
+    )
     monkeypatch.setenv("AWS_CONFIG_FILE", str(file))
     began = time.monotonic()
     told = make().check()
@@ -133,7 +153,9 @@ def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_credentials_that_hang_cost_one_thread_and_not_each_that_asks(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_hang_cost_one_thread_and_not_each_that_asks(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clients, "CREDENTIALS_SECONDS", 0.1)
     reading, go_on, opened = threading.Event(), threading.Event(), clients._open
 

@@ -24,11 +24,20 @@ IMAGE = "ami-0a0000000000ubu24"
 def ec2() -> Any:
     config = Config(retries={"total_max_attempts": 1})
     # A session of its own: boto3's usual one keeps the first credentials it saw.
-    return boto3.session.Session().client("ec2", region_name=REGION, endpoint_url=os.environ["AWS_ENDPOINT_URL"], config=config)
+    return boto3.session.Session().client(
+        "ec2", region_name=REGION, endpoint_url=os.environ["AWS_ENDPOINT_URL"], config=config
+    )
 
 
 def run(token: str, **changes: Any) -> list[str]:
-    wanted = {"ImageId": IMAGE, "InstanceType": "m6i.large", "MinCount": 1, "MaxCount": 1, "ClientToken": token, **changes}
+    wanted = {
+        "ImageId": IMAGE,
+        "InstanceType": "m6i.large",
+        "MinCount": 1,
+        "MaxCount": 1,
+        "ClientToken": token,
+        **changes,
+    }
     return [i["InstanceId"] for i in ec2().run_instances(**wanted)["Instances"]]
 
 
@@ -52,18 +61,24 @@ def test_a_request_that_the_model_does_not_allow_is_a_problem() -> None:
     assert "is no list" in told(f"{good}&SecurityGroupId.2=sg-1")
     assert "no call MakeInstances" in told("Action=MakeInstances")
     assert wrong_request("ssm", "GetParameters", {"Names": ["x"]}) == []
-    assert "Nams is not in the model" in " ".join(wrong_request("ssm", "GetParameters", {"Nams": ["x"]}))
+    assert "Nams is not in the model" in " ".join(
+        wrong_request("ssm", "GetParameters", {"Nams": ["x"]})
+    )
 
 
 def test_an_answer_that_the_model_does_not_have_is_a_problem() -> None:
     def told(inside: str) -> list[str]:
         return wrong_answer(
-            "ec2", "DescribeRegions", f"<DescribeRegionsResponse><requestId>r</requestId>{inside}</DescribeRegionsResponse>".encode()
+            "ec2",
+            "DescribeRegions",
+            f"<DescribeRegionsResponse><requestId>r</requestId>{inside}</DescribeRegionsResponse>".encode(),
         )
 
     assert told("<regionInfo><item><regionName>x</regionName></item></regionInfo>") == []
     assert told("<regions/>") == ["DescribeRegions: regions is not in the model"]
-    assert told("<regionInfo><region/></regionInfo>") == ["DescribeRegions.Regions: region in the place of item"]
+    assert told("<regionInfo><region/></regionInfo>") == [
+        "DescribeRegions.Regions: region in the place of item"
+    ]
     assert wrong_answer("service-quotas", "GetServiceQuota", b'{"Quota": {"Valu": 1}}') == [
         "GetServiceQuota.Quota.Valu is not in the model"
     ]
@@ -76,7 +91,9 @@ def test_a_run_that_broke_the_model_does_not_pass(aws: Account) -> None:
 
 def dance() -> None:
     with AwsDouble() as other, contextlib.suppress(requests.ConnectionError):
-        signed = {"Authorization": f"AWS4-HMAC-SHA256 Credential={other.env['AWS_ACCESS_KEY_ID']}/20261122/us-east-1/ec2/aws4_request, x"}
+        signed = {
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={other.env['AWS_ACCESS_KEY_ID']}/20261122/us-east-1/ec2/aws4_request, x"
+        }
         requests.post(other.url, data={"Action": "Dance"}, headers=signed, timeout=60)
 
 
@@ -87,12 +104,19 @@ def test_a_token_makes_machines_once(aws: Account) -> None:
     assert code(run, token=token, InstanceType="m6i.xlarge") == "IdempotentParameterMismatch"
     assert run(uuid.uuid4().hex) != made
     ec2().terminate_instances(InstanceIds=made)
-    assert ec2().describe_instances(InstanceIds=made)["Reservations"][0]["Instances"][0]["State"]["Name"] == "terminated"
+    assert (
+        ec2().describe_instances(InstanceIds=made)["Reservations"][0]["Instances"][0]["State"][
+            "Name"
+        ]
+        == "terminated"
+    )
     assert code(run, token=token) == "IdempotentInstanceTerminated"
     assert code(ec2().start_instances, InstanceIds=made) == "IncorrectInstanceState"
 
 
-def test_a_key_that_is_not_the_accounts_opens_nothing(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_is_not_the_accounts_opens_nothing(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAXXXXXXXXXXXXXXXX")
     assert code(ec2().describe_regions) == "AuthFailure"
 
@@ -110,6 +134,9 @@ def test_start_scripts_are_blotted_out_of_what_was_asked(aws: Account) -> None:
 def test_stock_runs_out_and_comes_back(aws: Account) -> None:
     aws.double.tell("stock", region=REGION, type="m6i.4xlarge", left=1)
     (one,) = run(uuid.uuid4().hex, InstanceType="m6i.4xlarge")
-    assert code(run, token=uuid.uuid4().hex, InstanceType="m6i.4xlarge") == "InsufficientInstanceCapacity"
+    assert (
+        code(run, token=uuid.uuid4().hex, InstanceType="m6i.4xlarge")
+        == "InsufficientInstanceCapacity"
+    )
     ec2().terminate_instances(InstanceIds=[one])
     assert run(uuid.uuid4().hex, InstanceType="m6i.4xlarge")

@@ -41,9 +41,9 @@ def ssh_rules(aws: Account) -> set[str]:
 
 
 def groups(aws: Account) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ec2().describe_security_groups(Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}])[
-        "SecurityGroups"
-    ]
+    found: list[dict[str, Any]] = ec2().describe_security_groups(
+        Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}]
+    )["SecurityGroups"]
     return found
 
 
@@ -59,7 +59,10 @@ def opened(aws: Account, token: str) -> set[tuple[int, int, str]]:
 
 def test_machines_are_found_in_every_region(aws: Account) -> None:
     (here,), (there,) = aws.up(), aws.up(offer(region="eu-west-1", zone=""))
-    assert {(i.id, i.place.region) for i in aws.cloud.list(aws.owner)} == {(here.id, REGION), (there.id, "eu-west-1")}
+    assert {(i.id, i.place.region) for i in aws.cloud.list(aws.owner)} == {
+        (here.id, REGION),
+        (there.id, "eu-west-1"),
+    }
     assert there.place.zone.startswith("euw1-az")
     assert type(aws.cloud)().list("nobody") == []
 
@@ -72,14 +75,18 @@ def test_a_region_that_cannot_be_listed_is_not_left_out(aws: Account) -> None:
     assert "eu-west-1 could not be listed" in told.message
 
 
-def test_a_region_that_does_not_answer_in_time_is_not_left_out(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_that_does_not_answer_in_time_is_not_left_out(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     aws.up()
     aws.double.add_fault("DescribeInstances", "slow", seconds=0.6, where={"region": "eu-west-1"})
     told = failure(aws.cloud._listing.of_owner, aws.owner, 0.3)
     assert (told.cause, "eu-west-1" in told.message) == (Cause.TRANSIENT, True)
 
 
-def test_regions_are_those_of_the_account_where_nobody_narrows_them(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regions_are_those_of_the_account_where_nobody_narrows_them(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("NBPROV_AWS_REGIONS")
     found = clients.Session()
     assert {"us-east-1", "eu-west-1", "ap-south-1"} <= set(found.regions())
@@ -98,7 +105,10 @@ def test_one_unknown_id_keeps_no_other_machine_running(aws: Account) -> None:
     aws.cloud.terminate([STRANGER, machine.id])
     assert aws.shown(machine.id).state is InstanceState.GONE
     assert aws.shown(machine.id).failure is None, "somebody asked for it"
-    assert [call["InstanceId.1"] for call in aws.sent("TerminateInstances")] == [STRANGER, machine.id]
+    assert [call["InstanceId.1"] for call in aws.sent("TerminateInstances")] == [
+        STRANGER,
+        machine.id,
+    ]
 
 
 def test_a_young_machine_that_ec2_does_not_know_yet_is_not_gone(aws: Account) -> None:
@@ -108,7 +118,9 @@ def test_a_young_machine_that_ec2_does_not_know_yet_is_not_gone(aws: Account) ->
     assert (told.cause, made in told.message) == (Cause.TRANSIENT, True)
 
 
-def test_an_old_machine_that_ec2_does_not_know_is_gone(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_machine_that_ec2_does_not_know_is_gone(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     aws.double.tell("settings", hide=30.0)
     made = aws.cloud.submit(aws.launch()).data["ids"]
     monkeypatch.setattr(listing, "YOUNG", -1.0)
@@ -141,7 +153,10 @@ def test_a_preempted_machine_says_so(aws: Account) -> None:
     (machine,) = aws.up(offer(market=Market.SPOT))
     aws.double.tell("preempt", id=machine.id)
     shown = aws.shown(machine.id)
-    assert (shown.state, shown.reason) == (InstanceState.GONE, "Server.SpotInstanceTermination: Spot instance termination")
+    assert (shown.state, shown.reason) == (
+        InstanceState.GONE,
+        "Server.SpotInstanceTermination: Spot instance termination",
+    )
     assert shown.failure is not None
     assert shown.failure.cause is Cause.SPOT
 
@@ -151,14 +166,23 @@ def test_only_the_callers_address_is_let_in(aws: Account) -> None:
     assert ssh_rules(aws) == {"203.0.113.7/32"}
     (group,) = groups(aws)
     inner = [p for p in group["IpPermissions"] if p["UserIdGroupPairs"]]
-    assert [(p["IpProtocol"], p["UserIdGroupPairs"][0]["GroupId"]) for p in inner] == [("-1", group["GroupId"])]
+    assert [(p["IpProtocol"], p["UserIdGroupPairs"][0]["GroupId"]) for p in inner] == [
+        ("-1", group["GroupId"])
+    ]
     assert len(group["IpPermissions"]) == 2
 
 
-def test_an_address_that_changed_takes_the_place_of_the_old_one(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_that_changed_takes_the_place_of_the_old_one(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (machine,) = aws.up()
     (group,) = groups(aws)
-    strange = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "IpRanges": [{"CidrIp": "198.51.100.1/32", "Description": "mine"}]}
+    strange = {
+        "IpProtocol": "tcp",
+        "FromPort": 22,
+        "ToPort": 22,
+        "IpRanges": [{"CidrIp": "198.51.100.1/32", "Description": "mine"}],
+    }
     ec2().authorize_security_group_ingress(GroupId=group["GroupId"], IpPermissions=[strange])
     assert not aws.cloud.admit([machine.id])
     for address in ("203.0.113.9", "2001:db8::7", "203.0.113.0/24"):
@@ -187,14 +211,26 @@ def test_what_is_left_beside_machines_is_found_and_removed(aws: Account) -> None
         AvailabilityZone="us-east-1a",
         Size=1,
         TagSpecifications=[
-            {"ResourceType": "volume", "Tags": [{"Key": "nbprov-owner", "Value": aws.owner}, {"Key": "nbprov-token", "Value": "t"}]}
+            {
+                "ResourceType": "volume",
+                "Tags": [
+                    {"Key": "nbprov-owner", "Value": aws.owner},
+                    {"Key": "nbprov-token", "Value": "t"},
+                ],
+            }
         ],
     )["VolumeId"]
     found = {(o.kind, o.token, o.shared) for o in aws.cloud.side_objects(aws.owner)}
-    assert found == {("security-group", machine.token, False), ("security-group", "", True), ("volume", "t", False)}
+    assert found == {
+        ("security-group", machine.token, False),
+        ("security-group", "", True),
+        ("volume", "t", False),
+    }
     ours = [o for o in aws.cloud.side_objects(aws.owner) if not o.shared]
     left = aws.cloud.remove(ours)
-    assert [(o.kind, o.token) for o in left] == [("security-group", machine.token)], "a group with a machine in it cannot be removed"
+    assert [(o.kind, o.token) for o in left] == [("security-group", machine.token)], (
+        "a group with a machine in it cannot be removed"
+    )
     aws.cloud.terminate([machine.id])
     assert aws.shown(machine.id).state is InstanceState.GONE
     assert aws.cloud.remove([*left, SideObject("aws", REGION, "volume", disk, "t")]) == []
@@ -211,7 +247,12 @@ def test_a_machine_takes_its_disk_with_it(aws: Account) -> None:
 
 
 def test_an_open_spot_request_is_a_left_over(aws: Account) -> None:
-    tags = [{"ResourceType": "spot-instances-request", "Tags": [{"Key": "nbprov-owner", "Value": aws.owner}]}]
+    tags = [
+        {
+            "ResourceType": "spot-instances-request",
+            "Tags": [{"Key": "nbprov-owner", "Value": aws.owner}],
+        }
+    ]
     made = ec2().request_spot_instances(
         SpotPrice="0.001",
         InstanceCount=1,
@@ -229,7 +270,10 @@ def test_the_console_is_read_and_of_nobody_it_is_empty(aws: Account) -> None:
     (machine,) = aws.up()
     assert "Linux version" in aws.cloud.console(machine.id)
     aws.double.add_fault(
-        "GetConsoleOutput", "error", code="UnsupportedOperation", message="This instance type does not support retrieving the latest"
+        "GetConsoleOutput",
+        "error",
+        code="UnsupportedOperation",
+        message="This instance type does not support retrieving the latest",
     )
     assert "Linux version" in aws.cloud.console(machine.id)
     assert aws.cloud.console(STRANGER) == ""

@@ -30,12 +30,19 @@ def note_of(launch_token: str) -> launch_index.Note:
     return note
 
 
-def test_a_machine_in_another_account_is_unknown_and_not_gone(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_in_another_account_is_unknown_and_not_gone(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here,) = aws.up()
     for cloud in (aws.cloud, type(aws.cloud)()):
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", OTHER_KEY_ID)
         (shown,) = cloud.list(aws.owner)
-        assert (shown.id, shown.token, shown.state, shown.place.region) == (here.id, here.token, InstanceState.UNKNOWN, "us-east-1")
+        assert (shown.id, shown.token, shown.state, shown.place.region) == (
+            here.id,
+            here.token,
+            InstanceState.UNKNOWN,
+            "us-east-1",
+        )
         assert shown.state.is_billed
         assert "123456789012" in shown.reason
         told = failure(cloud.terminate, [here.id])
@@ -44,16 +51,23 @@ def test_a_machine_in_another_account_is_unknown_and_not_gone(aws: Account, monk
         assert [i.state for i in cloud.list(aws.owner)] == [InstanceState.RUNNING]
 
 
-def test_another_account_has_machines_of_its_own_meanwhile(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_account_has_machines_of_its_own_meanwhile(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (here,) = aws.up()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", OTHER_KEY_ID)
     there = aws.cloud.submit(aws.launch()).data["ids"]
-    assert {i.id: i.state for i in aws.cloud.list(aws.owner)} == {here.id: InstanceState.UNKNOWN, there: InstanceState.RUNNING}
+    assert {i.id: i.state for i in aws.cloud.list(aws.owner)} == {
+        here.id: InstanceState.UNKNOWN,
+        there: InstanceState.RUNNING,
+    }
     assert failure(aws.cloud.terminate, [here.id, there]).cause is Cause.CREDENTIALS
     assert aws.shown(there).state is InstanceState.GONE, "what can be ended is"
 
 
-def test_a_create_is_not_sent_again_in_another_account(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_create_is_not_sent_again_in_another_account(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     launch = aws.launch()
     aws.double.add_fault("RunInstances", "lose_answer")
     assert failure(aws.cloud.submit, launch).cause is Cause.UNKNOWN_OUTCOME
@@ -105,7 +119,9 @@ def test_a_create_that_was_refused_leaves_no_note(aws: Account) -> None:
     assert launch_index.read(launch.token) is None
 
 
-def test_credentials_that_change_in_the_middle_of_a_listing_make_it_none(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_that_change_in_the_middle_of_a_listing_make_it_none(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     aws.up()
     listing = aws.cloud._listing
     whole = listing._in_all
@@ -140,14 +156,24 @@ def test_a_torn_or_strange_note_is_none(aws: Account) -> None:
     (launch_index.folder() / "torn.json").write_text('{"token": "to')
     (launch_index.folder() / "other.json").write_text('{"token": "x", "ids": [], "at": 0}')
     assert [n.token for n in launch_index.of_owner(aws.owner)] == [launch.token]
-    assert failure(launch_index.write, launch_index.Note("../x", aws.owner, "us-east-1")).cause is Cause.BAD_REQUEST
+    assert (
+        failure(launch_index.write, launch_index.Note("../x", aws.owner, "us-east-1")).cause
+        is Cause.BAD_REQUEST
+    )
     assert launch_index.read("../x") is None
 
 
-def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(aws: Account, unhurried: None) -> None:
+def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(
+    aws: Account, unhurried: None
+) -> None:
     words = "You are not authorized to perform this operation, with an explicit deny in a service control policy"
     aws.double.add_fault(
-        "DescribeAvailabilityZones", "error", code="UnauthorizedOperation", message=words, status=403, where={"region": "eu-west-1"}
+        "DescribeAvailabilityZones",
+        "error",
+        code="UnauthorizedOperation",
+        message=words,
+        status=403,
+        where={"region": "eu-west-1"},
     )
     told = type(aws.cloud)().check()
     assert told.problem is not None
@@ -155,7 +181,9 @@ def test_a_user_who_may_not_use_some_regions_is_told_before_a_launch(aws: Accoun
     assert "NBPROV_AWS_REGIONS" in told.problem.message
 
 
-def test_what_a_user_sets_for_retries_does_not_repeat_a_create(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_user_sets_for_retries_does_not_repeat_a_create(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_RETRY_MODE", "legacy")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "7")
     aws.double.add_fault("RunInstances", "capacity", times=7)
@@ -187,9 +215,14 @@ def test_a_young_machine_is_not_gone_for_another_kernel_either(aws: Account) -> 
 def test_one_machine_that_is_protected_keeps_no_other_running(aws: Account) -> None:
     one, two = aws.up(count=2)
     words = f"The instance '{one.id}' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again."
-    aws.double.add_fault("TerminateInstances", "error", code="OperationNotPermitted", message=words, times=2)
+    aws.double.add_fault(
+        "TerminateInstances", "error", code="OperationNotPermitted", message=words, times=2
+    )
     assert failure(aws.cloud.terminate, [one.id, two.id]).cause is Cause.PERMISSION
-    assert [aws.shown(i.id).state for i in (one, two)] == [InstanceState.RUNNING, InstanceState.GONE]
+    assert [aws.shown(i.id).state for i in (one, two)] == [
+        InstanceState.RUNNING,
+        InstanceState.GONE,
+    ]
 
 
 def test_a_network_that_was_left_half_made_is_finished(aws: Account) -> None:
@@ -197,15 +230,32 @@ def test_a_network_that_was_left_half_made_is_finished(aws: Account) -> None:
     ec2 = boto3.client("ec2", region_name=region, endpoint_url=os.environ["AWS_ENDPOINT_URL"])
     for subnet in ec2.describe_subnets()["Subnets"]:
         ec2.delete_subnet(SubnetId=subnet["SubnetId"])
-    aws.double.add_fault("AttachInternetGateway", "error", code="UnauthorizedOperation", message="no", status=403)
-    assert failure(aws.cloud.submit, aws.launch(offer(region=region, zone=""))).cause is Cause.PERMISSION
-    aws.double.add_fault("CreateRoute", "error", code="UnauthorizedOperation", message="no", status=403)
-    assert failure(aws.cloud.submit, aws.launch(offer(region=region, zone=""))).cause is Cause.PERMISSION
+    aws.double.add_fault(
+        "AttachInternetGateway", "error", code="UnauthorizedOperation", message="no", status=403
+    )
+    assert (
+        failure(aws.cloud.submit, aws.launch(offer(region=region, zone=""))).cause
+        is Cause.PERMISSION
+    )
+    aws.double.add_fault(
+        "CreateRoute", "error", code="UnauthorizedOperation", message="no", status=403
+    )
+    assert (
+        failure(aws.cloud.submit, aws.launch(offer(region=region, zone=""))).cause
+        is Cause.PERMISSION
+    )
     aws.up(offer(region=region, zone=""))
     assert len(aws.sent("CreateVpc")) == len(aws.sent("CreateInternetGateway")) == 1
     (network,) = [o for o in aws.cloud.side_objects(aws.owner) if o.kind == "network"]
-    tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [network.id]}])["RouteTables"]
-    assert [r["GatewayId"][:4] for t in tables for r in t["Routes"] if r["DestinationCidrBlock"] == "0.0.0.0/0"] == ["igw-"]
+    tables = ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [network.id]}])[
+        "RouteTables"
+    ]
+    assert [
+        r["GatewayId"][:4]
+        for t in tables
+        for r in t["Routes"]
+        if r["DestinationCidrBlock"] == "0.0.0.0/0"
+    ] == ["igw-"]
 
 
 def test_the_port_of_sshd_is_never_opened_to_the_internet(aws: Account) -> None:
@@ -214,7 +264,9 @@ def test_the_port_of_sshd_is_never_opened_to_the_internet(aws: Account) -> None:
     ec2 = boto3.client("ec2", region_name="us-east-1", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
     rules = [
         (p["FromPort"], p["ToPort"])
-        for g in ec2.describe_security_groups(Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}])["SecurityGroups"]
+        for g in ec2.describe_security_groups(
+            Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}]
+        )["SecurityGroups"]
         for p in g["IpPermissions"]
         for r in [*p.get("IpRanges", []), *p.get("Ipv6Ranges", [])]
         if r.get("CidrIp") == "0.0.0.0/0" or r.get("CidrIpv6") == "::/0"
@@ -227,4 +279,7 @@ def test_the_port_of_sshd_is_never_opened_to_the_internet(aws: Account) -> None:
 def test_containers_on_the_machine_cannot_ask_for_the_start_script(aws: Account) -> None:
     aws.cloud.submit(aws.launch())
     (sent,) = aws.sent()
-    assert (sent["MetadataOptions.HttpTokens"], sent["MetadataOptions.HttpPutResponseHopLimit"]) == ("required", "1")
+    assert (
+        sent["MetadataOptions.HttpTokens"],
+        sent["MetadataOptions.HttpPutResponseHopLimit"],
+    ) == ("required", "1")

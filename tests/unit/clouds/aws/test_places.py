@@ -65,13 +65,21 @@ def test_who_may_not_ask_ssm_gets_the_image_by_its_name(aws: Account) -> None:
         (offer(), "ami-0a0000000000ubu24"),
         (offer("m7g.large"), "ami-0b0000000000ubu24"),
     ):
-        aws.double.add_fault("GetParameters", "error", code="AccessDeniedException", message="not allowed")
+        aws.double.add_fault(
+            "GetParameters", "error", code="AccessDeniedException", message="not allowed"
+        )
         aws.cloud.submit(aws.launch(what))
         assert aws.sent()[-1]["ImageId"] == image
 
 
-def test_an_image_that_was_withdrawn_is_looked_up_anew_and_only_once(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = {"code": "InvalidAMIID.NotFound", "message": "The image id '[ami-0]' does not exist", "times": 2}
+def test_an_image_that_was_withdrawn_is_looked_up_anew_and_only_once(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = {
+        "code": "InvalidAMIID.NotFound",
+        "message": "The image id '[ami-0]' does not exist",
+        "times": 2,
+    }
     aws.cloud.submit(aws.launch())
     aws.double.add_fault("RunInstances", "error", **gone)
     assert cause_of(aws, offer()) is Cause.BAD_REQUEST, "it was looked up a moment ago"
@@ -114,11 +122,23 @@ def test_disks_are_as_fast_as_their_tier(tier: str, size: int, wanted: dict[str,
 def test_labels_are_made_such_as_ec2_takes_and_ours_are_never_lost() -> None:
     from aws_double import AwsDouble
 
-    labels = {"aws:x": "1", "long": "v" * 300, "k" * 200: "2", "Name": "mine", SSH_PORT_LABEL: "2222", **{f"n{i}": "" for i in range(60)}}
+    labels = {
+        "aws:x": "1",
+        "long": "v" * 300,
+        "k" * 200: "2",
+        "Name": "mine",
+        SSH_PORT_LABEL: "2222",
+        **{f"n{i}": "" for i in range(60)},
+    }
     account = Account(AwsDouble())
     told = {tag["Key"]: tag["Value"] for tag in run_instances.tags(account.launch(tags=labels))}
     assert len(told) == 50
-    assert (told["nbprov-owner"], told[SSH_PORT_LABEL], told["Name"], told["x-aws:x"]) == (account.owner, "2222", "mine", "1")
+    assert (told["nbprov-owner"], told[SSH_PORT_LABEL], told["Name"], told["x-aws:x"]) == (
+        account.owner,
+        "2222",
+        "mine",
+        "1",
+    )
     assert len(told["long"]) == 256
     assert max(map(len, told)) == 128
 
@@ -136,7 +156,9 @@ def test_an_account_without_a_default_network_gets_one_of_its_own(aws: Account) 
     assert (network.shared, network.region) == (True, BARE)
     (route,) = [
         r
-        for t in ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [network.id]}])["RouteTables"]
+        for t in ec2.describe_route_tables(Filters=[{"Name": "vpc-id", "Values": [network.id]}])[
+            "RouteTables"
+        ]
         for r in t["Routes"]
         if r["DestinationCidrBlock"] == "0.0.0.0/0"
     ]
@@ -153,7 +175,12 @@ def test_an_account_without_a_default_network_gets_one_of_its_own(aws: Account) 
 def test_no_disk_of_an_image_outlives_its_machine(aws: Account) -> None:
     (machine,) = aws.up(image="ami-0e0000000000disks")
     (sent,) = aws.sent()
-    assert (sent["BlockDeviceMapping.2.DeviceName"], sent["BlockDeviceMapping.2.Ebs.DeleteOnTermination"]) == ("/dev/sdb", "true")
+    assert (
+        sent["BlockDeviceMapping.2.DeviceName"],
+        sent["BlockDeviceMapping.2.Ebs.DeleteOnTermination"],
+    ) == ("/dev/sdb", "true")
     aws.cloud.submit(aws.launch(image="ami-0e0000000000disks"))
-    assert aws.sent()[1]["BlockDeviceMapping.2.DeviceName"] == "/dev/sdb", "what is remembered of the image says it as well"
+    assert aws.sent()[1]["BlockDeviceMapping.2.DeviceName"] == "/dev/sdb", (
+        "what is remembered of the image says it as well"
+    )
     aws.cloud.terminate([machine.id])

@@ -19,7 +19,9 @@ def listed(*rows: dict[str, str]) -> dict[str, Listed]:
 
 
 def test_a_machine_with_all_its_parts() -> None:
-    assert listed(P4D) == {"p4d.24xlarge": Listed("p4d.24xlarge", 96, 1152, 8, "x86_64", 21_957_642)}
+    assert listed(P4D) == {
+        "p4d.24xlarge": Listed("p4d.24xlarge", 96, 1152, 8, "x86_64", 21_957_642)
+    }
 
 
 def test_a_machine_without_a_gpu() -> None:
@@ -29,7 +31,12 @@ def test_a_machine_without_a_gpu() -> None:
 
 @pytest.mark.parametrize("processor", ["AWS Graviton2 Processor", "AWS Graviton3 Processor"])
 def test_a_graviton_is_an_arm_processor(processor: str) -> None:
-    assert listed(machine("g5g.xlarge", "0.42", 4, "8 GiB", "1", **{"Physical Processor": processor}))["g5g.xlarge"].arch == "arm64"
+    assert (
+        listed(machine("g5g.xlarge", "0.42", 4, "8 GiB", "1", **{"Physical Processor": processor}))[
+            "g5g.xlarge"
+        ].arch
+        == "arm64"
+    )
 
 
 @pytest.mark.parametrize("other", unwanted("p4d.24xlarge", 96, "1,152 GiB", "8"))
@@ -64,20 +71,30 @@ def test_columns_are_found_by_name(header: list[str]) -> None:
 
 
 def test_columns_that_an_older_list_lacks_say_nothing() -> None:
-    header = [name for name in HEADER if name not in ("MarketOption", "Location Type", "CapacityStatus", "GPU", "License Model")]
+    header = [
+        name
+        for name in HEADER
+        if name not in ("MarketOption", "Location Type", "CapacityStatus", "GPU", "License Model")
+    ]
     found = read_list(price_list([P4D], header).splitlines(), "us-east-1")["p4d.24xlarge"]
     assert (found.on_demand, found.gpus) == (21_957_642, None)
 
 
 def test_a_list_without_quotes_is_read_too() -> None:
-    text = price_list([P4D, *unwanted("p4d.24xlarge", 96, "1152 GiB", "8")]).replace('""', "'").replace('"1,152 GiB"', "1152 GiB")
+    text = (
+        price_list([P4D, *unwanted("p4d.24xlarge", 96, "1152 GiB", "8")])
+        .replace('""', "'")
+        .replace('"1,152 GiB"', "1152 GiB")
+    )
     plain = [line.replace('"', "") for line in text.splitlines() if "as is" not in line] + [
         ",".join(P4D.get(name, "").replace(",", "") for name in HEADER)
     ]
     assert read_list(plain, "us-east-1")["p4d.24xlarge"].memory_gib == 1152
 
 
-@pytest.mark.parametrize("lines", [[], ["<html>", "<body>"], ['"FormatVersion","v1.0"'] * 200, ["{}"]])
+@pytest.mark.parametrize(
+    "lines", [[], ["<html>", "<body>"], ['"FormatVersion","v1.0"'] * 200, ["{}"]]
+)
 def test_what_is_no_price_list_is_said_to_be_none(lines: list[str]) -> None:
     with pytest.raises(CloudError, match="price list of eu-west-1 has no header"):
         read_list(lines, "eu-west-1")

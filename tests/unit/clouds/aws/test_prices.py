@@ -74,7 +74,12 @@ def a_region(**changes: Any) -> Ec2Region:
             "n1.large": ["use1-az4"],
         },
         [
-            {"name": "p4d.24xlarge", "vcpus": 96, "mib": 1179648, "gpu": ("A100", "NVIDIA", 8, 40960)},
+            {
+                "name": "p4d.24xlarge",
+                "vcpus": 96,
+                "mib": 1179648,
+                "gpu": ("A100", "NVIDIA", 8, 40960),
+            },
             {"name": "g6f.large", "vcpus": 2, "mib": 8192, "gpu": ("L4", "NVIDIA", 1, 2861)},
             {"name": "m6i.large", "vcpus": 2, "mib": 8192},
             {"name": "x9.large", "vcpus": 16, "mib": 65536, "gpu": ("H100", "NVIDIA", 2, 81920)},
@@ -100,7 +105,9 @@ def public(web: WebDouble, *regions: str) -> Fetching:
 
 def with_keys(web: WebDouble, *regions: str) -> Fetching:
     """A context with one."""
-    return Fetching({"pricing": web.url(), "ec2": web.url()}, regions=regions or ("us-east-1",), keys=KEYS)
+    return Fetching(
+        {"pricing": web.url(), "ec2": web.url()}, regions=regions or ("us-east-1",), keys=KEYS
+    )
 
 
 def by_place(rows: tuple[PriceRow, ...]) -> dict[tuple[str, str], PriceRow]:
@@ -121,7 +128,18 @@ def test_without_an_account_machines_on_demand(web: WebDouble) -> None:
     prices = fetcher().fetch(public(web).context)
     rows = by_place(prices.rows)
     assert rows["p4d.24xlarge", ""] == PriceRow(
-        "us-east-1", "p4d.24xlarge", "", "A100", 8.0, 40, "NVIDIA", 96.0, 1152.0, "x86_64", 21_957_642, None
+        "us-east-1",
+        "p4d.24xlarge",
+        "",
+        "A100",
+        8.0,
+        40,
+        "NVIDIA",
+        96.0,
+        1152.0,
+        "x86_64",
+        21_957_642,
+        None,
     )
     assert rows.keys() == {(name, "") for name, *_ in MACHINES if name != "f1.2xlarge"}
     assert (prices.source, prices.as_of, prices.spot_source) == ("Amazon EC2 price list", TODAY, "")
@@ -141,7 +159,9 @@ def test_without_an_account_machines_on_demand(web: WebDouble) -> None:
         ("m6i.large", "", 0.0, ""),
     ],
 )
-def test_accelerators_by_family(web: WebDouble, name: str, accelerator: str, count: float, maker: str) -> None:
+def test_accelerators_by_family(
+    web: WebDouble, name: str, accelerator: str, count: float, maker: str
+) -> None:
     row = by_place(fetcher().fetch(public(web).context).rows)[name, ""]
     assert (row.accelerator, row.count, row.maker) == (accelerator, count, maker)
 
@@ -154,7 +174,17 @@ def test_a_family_that_nobody_knows_is_counted_and_left_out(web: WebDouble) -> N
 
 
 def test_a_gpu_machine_without_a_number_of_gpus_is_left_out(web: WebDouble) -> None:
-    web.on(LISTS, text_answer(price_list([machine("g5.xlarge", "1.006", 4, "16 GiB", "NA"), machine("m6i.large", "0.096", 2, "8 GiB")])))
+    web.on(
+        LISTS,
+        text_answer(
+            price_list(
+                [
+                    machine("g5.xlarge", "1.006", 4, "16 GiB", "NA"),
+                    machine("m6i.large", "0.096", 2, "8 GiB"),
+                ]
+            )
+        ),
+    )
     assert {row.instance_type for row in fetcher().fetch(public(web).context).rows} == {"m6i.large"}
 
 
@@ -165,7 +195,10 @@ def test_four_regions_unless_told(web: WebDouble) -> None:
 
 
 def test_a_region_that_fails_is_named_and_the_others_are_kept(web: WebDouble) -> None:
-    web.on("/offers/v1.0/aws/AmazonEC2/current/eu-mars-1/index.csv", text_answer("<Error><Message>no such key</Message></Error>", 404))
+    web.on(
+        "/offers/v1.0/aws/AmazonEC2/current/eu-mars-1/index.csv",
+        text_answer("<Error><Message>no such key</Message></Error>", 404),
+    )
     prices = fetcher().fetch(public(web, "us-east-1", "eu-mars-1").context)
     assert {row.region for row in prices.rows} == {"us-east-1"}
     assert prices.failed.keys() == {"eu-mars-1"}
@@ -175,7 +208,9 @@ def test_a_region_that_fails_is_named_and_the_others_are_kept(web: WebDouble) ->
 
 def test_a_region_is_never_part_of_an_address_unread(web: WebDouble) -> None:
     prices = fetcher().fetch(public(web, "us-east-1", "../../secret").context)
-    assert prices.failed == {"../../secret": "request refused as invalid: '../../secret' is not the name of an AWS region"}
+    assert prices.failed == {
+        "../../secret": "request refused as invalid: '../../secret' is not the name of an AWS region"
+    }
     assert len(web.asked) == 1
 
 
@@ -189,7 +224,14 @@ def test_if_no_region_can_be_read_it_is_an_error(web: WebDouble) -> None:
 def test_busy_and_torn_answers_are_survived(web: WebDouble) -> None:
     text = a_list()
     whole = text_answer(text, ranges=True, headers={"ETag": '"1"'})
-    web.on(LISTS, busy(429, retry_after=3), busy(500), whole.with_(cut=len(text) // 2), Answer(hang_up=True), whole)
+    web.on(
+        LISTS,
+        busy(429, retry_after=3),
+        busy(500),
+        whole.with_(cut=len(text) // 2),
+        Answer(hang_up=True),
+        whole,
+    )
     fetching = public(web)
     assert len(fetcher().fetch(fetching.context).rows) == 6
     assert fetching.pauses == [3.0, 2.0, 4.0, 8.0]
@@ -214,7 +256,9 @@ def test_a_stop_ends_it(web: WebDouble) -> None:
             waiting.result(timeout=1.0)
 
 
-def test_with_an_account_rows_are_by_zone_id_with_spot_prices(web: WebDouble, ec2: Ec2Double) -> None:
+def test_with_an_account_rows_are_by_zone_id_with_spot_prices(
+    web: WebDouble, ec2: Ec2Double
+) -> None:
     prices = fetcher().fetch(with_keys(web).context)
     rows = by_place(prices.rows)
     assert rows["p4d.24xlarge", "use1-az4"].spot == 9_500_000, "the newest entry"
@@ -235,7 +279,13 @@ def test_with_an_account_rows_are_by_zone_id_with_spot_prices(web: WebDouble, ec
 def test_a_family_not_in_the_table_is_what_ec2_says(web: WebDouble, ec2: Ec2Double) -> None:
     row = by_place(fetcher().fetch(with_keys(web).context).rows)["x9.large", "use1-az4"]
     assert (row.accelerator, row.count, row.device_gib, row.maker) == ("H100", 2.0, 80.0, "NVIDIA")
-    assert (row.vcpus, row.memory_gib, row.arch, row.on_demand, row.spot) == (16.0, 64.0, "x86_64", None, 2_000_000)
+    assert (row.vcpus, row.memory_gib, row.arch, row.on_demand, row.spot) == (
+        16.0,
+        64.0,
+        "x86_64",
+        None,
+        2_000_000,
+    )
 
 
 def test_a_chip_that_nobody_knows_is_left_out(web: WebDouble, ec2: Ec2Double) -> None:
@@ -244,46 +294,68 @@ def test_a_chip_that_nobody_knows_is_left_out(web: WebDouble, ec2: Ec2Double) ->
     assert any("left out" in note for note in prices.notes)
 
 
-def test_p4de_is_kept_where_it_is_sold_though_no_zone_shows_it(web: WebDouble, ec2: Ec2Double) -> None:
+def test_p4de_is_kept_where_it_is_sold_though_no_zone_shows_it(
+    web: WebDouble, ec2: Ec2Double
+) -> None:
     ec2.regions["us-east-2"] = a_region()
     rows = fetcher().fetch(with_keys(web, "us-east-1", "us-east-2").context).rows
     patched = [row for row in rows if row.instance_type == "p4de.24xlarge"]
-    assert [(row.region, row.zone, row.accelerator, row.count, row.vcpus, row.memory_gib, row.spot) for row in patched] == [
-        ("us-east-1", "", "A100-80GB", 8.0, 96.0, 1152.0, None)
-    ]
+    assert [
+        (row.region, row.zone, row.accelerator, row.count, row.vcpus, row.memory_gib, row.spot)
+        for row in patched
+    ] == [("us-east-1", "", "A100-80GB", 8.0, 96.0, 1152.0, None)]
 
 
-def test_the_questions_are_those_of_the_api_and_all_pages_are_asked_for(web: WebDouble, ec2: Ec2Double) -> None:
+def test_the_questions_are_those_of_the_api_and_all_pages_are_asked_for(
+    web: WebDouble, ec2: Ec2Double
+) -> None:
     fetcher().fetch(with_keys(web).context)
     actions = [action for _, action, _ in ec2.calls]
     assert actions.count("DescribeAvailabilityZones") == 1
     assert actions.count("DescribeInstanceTypeOfferings") == 4
     assert actions.count("DescribeInstanceTypes") == 3
     assert actions.count("DescribeSpotPriceHistory") == 3
-    starts = [form["StartTime"] for _, action, form in ec2.calls if action == "DescribeSpotPriceHistory"]
+    starts = [
+        form["StartTime"] for _, action, form in ec2.calls if action == "DescribeSpotPriceHistory"
+    ]
     assert len(set(starts)) == 1, "all pages are of one moment"
 
 
 def test_throttling_is_waited_out(web: WebDouble, ec2: Ec2Double) -> None:
     slow = ("RequestLimitExceeded", "Request limit exceeded.", 503)
-    ec2.regions["us-east-1"].broken = {"DescribeInstanceTypes": [slow, slow], "DescribeSpotPriceHistory": [("InternalError", "oops", 500)]}
+    ec2.regions["us-east-1"].broken = {
+        "DescribeInstanceTypes": [slow, slow],
+        "DescribeSpotPriceHistory": [("InternalError", "oops", 500)],
+    }
     fetching = with_keys(web)
     assert len(fetcher().fetch(fetching.context).rows) == 6
     assert fetching.pauses == [1.0, 2.0, 1.0]
 
 
 def test_throttling_without_end_is_a_rate_limit(web: WebDouble, ec2: Ec2Double) -> None:
-    ec2.regions["us-east-1"].broken = {"DescribeInstanceTypes": [("RequestLimitExceeded", "Request limit exceeded.", 503)] * 9}
+    ec2.regions["us-east-1"].broken = {
+        "DescribeInstanceTypes": [("RequestLimitExceeded", "Request limit exceeded.", 503)] * 9
+    }
     with pytest.raises(CloudError) as caught:
         fetcher().fetch(with_keys(web).context)
     assert caught.value.failure.cause is Cause.RATE_LIMIT
 
 
 @pytest.mark.parametrize(
-    "action", ["DescribeAvailabilityZones", "DescribeInstanceTypeOfferings", "DescribeInstanceTypes", "DescribeSpotPriceHistory"]
+    "action",
+    [
+        "DescribeAvailabilityZones",
+        "DescribeInstanceTypeOfferings",
+        "DescribeInstanceTypes",
+        "DescribeSpotPriceHistory",
+    ],
 )
 def test_a_missing_permission_is_named(web: WebDouble, ec2: Ec2Double, action: str) -> None:
-    ec2.regions["us-east-1"].broken = {action: [("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)]}
+    ec2.regions["us-east-1"].broken = {
+        action: [
+            ("UnauthorizedOperation", "You are not authorized to perform this operation.", 403)
+        ]
+    }
     with pytest.raises(CloudError) as caught:
         fetcher().fetch(with_keys(web).context)
     assert caught.value.failure.cause is Cause.PERMISSION
@@ -293,7 +365,9 @@ def test_a_missing_permission_is_named(web: WebDouble, ec2: Ec2Double, action: s
 AUTH = ("AuthFailure", "AWS was not able to validate the provided access credentials", 401)
 
 
-def test_a_region_that_the_account_may_not_use_is_passed_over_and_named(web: WebDouble, ec2: Ec2Double) -> None:
+def test_a_region_that_the_account_may_not_use_is_passed_over_and_named(
+    web: WebDouble, ec2: Ec2Double
+) -> None:
     ec2.regions["me-south-1"] = a_region(broken={"DescribeAvailabilityZones": [AUTH]})
     prices = fetcher().fetch(with_keys(web, "us-east-1", "me-south-1").context)
     assert {row.region for row in prices.rows} == {"us-east-1"}
@@ -301,13 +375,18 @@ def test_a_region_that_the_account_may_not_use_is_passed_over_and_named(web: Web
 
 
 def test_if_no_region_takes_the_keys_the_keys_are_wrong(web: WebDouble, ec2: Ec2Double) -> None:
-    ec2.regions = {name: a_region(broken={"DescribeAvailabilityZones": [AUTH]}) for name in ("us-east-1", "us-west-2")}
+    ec2.regions = {
+        name: a_region(broken={"DescribeAvailabilityZones": [AUTH]})
+        for name in ("us-east-1", "us-west-2")
+    }
     with pytest.raises(CloudError) as caught:
         fetcher().fetch(with_keys(web, "us-east-1", "us-west-2").context)
     assert caught.value.failure.cause is Cause.CREDENTIALS
 
 
-@pytest.mark.parametrize("code", ["InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken", "RequestExpired"])
+@pytest.mark.parametrize(
+    "code", ["InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken", "RequestExpired"]
+)
 def test_refused_keys_are_told(web: WebDouble, ec2: Ec2Double, code: str) -> None:
     ec2.regions["us-east-1"].broken = {"DescribeAvailabilityZones": [(code, "no", 403)]}
     with pytest.raises(CloudError) as caught:
@@ -317,13 +396,20 @@ def test_refused_keys_are_told(web: WebDouble, ec2: Ec2Double, code: str) -> Non
 
 
 def test_a_region_that_fails_at_ec2_is_named(web: WebDouble, ec2: Ec2Double) -> None:
-    ec2.regions["us-west-2"] = a_region(broken={"DescribeInstanceTypes": [("InvalidParameterValue", "odd", 400)]})
+    ec2.regions["us-west-2"] = a_region(
+        broken={"DescribeInstanceTypes": [("InvalidParameterValue", "odd", 400)]}
+    )
     prices = fetcher().fetch(with_keys(web, "us-east-1", "us-west-2").context)
     assert {row.region for row in prices.rows} == {"us-east-1"}
-    assert "EC2 in us-west-2, DescribeInstanceTypes: InvalidParameterValue odd" in prices.failed["us-west-2"]
+    assert (
+        "EC2 in us-west-2, DescribeInstanceTypes: InvalidParameterValue odd"
+        in prices.failed["us-west-2"]
+    )
 
 
-def test_pages_without_end_end(web: WebDouble, ec2: Ec2Double, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_without_end_end(
+    web: WebDouble, ec2: Ec2Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ec2.regions["us-east-1"].page = 0
     with pytest.raises(CloudError, match="repeats the pages"):
         fetcher().fetch(with_keys(web).context)
@@ -344,7 +430,9 @@ def test_a_stop_ends_it_between_two_questions(web: WebDouble, ec2: Ec2Double) ->
     assert asked.is_set()
 
 
-def test_keys_without_boto3_say_what_to_install(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_without_boto3_say_what_to_install(
+    web: WebDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     prices = fetcher().fetch(with_keys(web).context)
     assert any("pip install nbprov[aws]" in note for note in prices.notes)
@@ -352,18 +440,26 @@ def test_keys_without_boto3_say_what_to_install(web: WebDouble, monkeypatch: pyt
     assert {row.zone for row in prices.rows} == {""}
 
 
-def test_a_profile_that_does_not_exist_is_named_and_costs_no_prices(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_does_not_exist_is_named_and_costs_no_prices(
+    web: WebDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     prices = fetcher().fetch(public(web).context)
     assert len(prices.rows) == 6
     assert any("The config profile (nobody) could not be found" in note for note in prices.notes)
 
 
-def test_keys_from_the_shared_file_are_used(web: WebDouble, ec2: Ec2Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_from_the_shared_file_are_used(
+    web: WebDouble, ec2: Ec2Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "credentials"
-    file.write_text("[default]\naws_access_key_id = AKIA0000000000000001\naws_secret_access_key = not-a-secret-1\n")
+    file.write_text(
+        "[default]\naws_access_key_id = AKIA0000000000000001\naws_secret_access_key = not-a-secret-1\n"
+    )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
-    prices = fetcher().fetch(Fetching({"pricing": web.url(), "ec2": web.url()}, regions=("us-east-1",)).context)
+    prices = fetcher().fetch(
+        Fetching({"pricing": web.url(), "ec2": web.url()}, regions=("us-east-1",)).context
+    )
     assert "use1-az4" in {row.zone for row in prices.rows}
     signed = [asked.headers["authorization"] for asked in web.asked if asked.method == "POST"]
     assert all("Credential=AKIA0000000000000001/" in one for one in signed)
@@ -377,7 +473,9 @@ def test_boto3_is_not_imported_for_the_public_list(web: WebDouble) -> None:
         f"n=len(fetcher().fetch(FetchContext(Http(), '2026-11-22', ('us-east-1',), {{}}, {{'pricing': {web.url()!r}}})).rows);"
         "print(n, 'boto3' in sys.modules, 'numpy' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.split() == ["6", "False", "False"]
 
 
@@ -390,6 +488,10 @@ def test_every_family_joins_the_shipped_catalogue() -> None:
     assert {family.name for family in FAMILIES.values()} - names == beyond
     for name, row in shipped.items():
         known = FAMILIES[name.partition(".")[0]]
-        assert (known.name, known.device_gib, known.maker) == (row["accelerator"], float(row["device_gib"]), row["maker"]), name
+        assert (known.name, known.device_gib, known.maker) == (
+            row["accelerator"],
+            float(row["device_gib"]),
+            row["maker"],
+        ), name
         if name in COUNTS:
             assert COUNTS[name] == float(row["count"]), name

@@ -43,11 +43,20 @@ def test_a_type_that_ec2_hides_from_its_lists_is_not_called_sold_out(aws: Accoun
 
 @pytest.mark.usefixtures("unhurried")
 def test_what_does_not_fit_into_the_quota_cannot_be_had(aws: Account) -> None:
-    aws.double.tell("settings", quotas={quotas.ON_DEMAND["G and VT"]: 8, quotas.SPOT["G and VT"]: 0})
-    here, spot = offer("g5.xlarge", gpu="A10G", vcpus=4), offer("g5.xlarge", gpu="A10G", vcpus=4, market=Market.SPOT)
+    aws.double.tell(
+        "settings", quotas={quotas.ON_DEMAND["G and VT"]: 8, quotas.SPOT["G and VT"]: 0}
+    )
+    here, spot = (
+        offer("g5.xlarge", gpu="A10G", vcpus=4),
+        offer("g5.xlarge", gpu="A10G", vcpus=4, market=Market.SPOT),
+    )
 
     def none(count: int) -> set[Pool]:
-        return {s.pool for s in type(aws.cloud)().stock([here, spot, offer()], count) if s.level is Level.NONE}
+        return {
+            s.pool
+            for s in type(aws.cloud)().stock([here, spot, offer()], count)
+            if s.level is Level.NONE
+        }
 
     assert none(2) == {Pool.of(spot)}
     assert none(3) == {Pool.of(here), Pool.of(spot)}
@@ -65,7 +74,11 @@ def test_spot_scores_are_asked_for_three_types_and_more(aws: Account) -> None:
     ]
     told = {(s.pool.instance_type, s.pool.zone): s.level for s in aws.cloud.stock(offers, 1)}
     for kind in G5:
-        assert (told[kind, SOLD], told[kind, "use1-az2"], told[kind, ""]) == (Level.HIGH, Level.MEDIUM, Level.HIGH)
+        assert (told[kind, SOLD], told[kind, "use1-az2"], told[kind, ""]) == (
+            Level.HIGH,
+            Level.MEDIUM,
+            Level.HIGH,
+        )
         assert told[kind, UNSOLD] is Level.NONE, "what is not sold there outweighs a score"
     aws.mark()
     assert aws.cloud.stock(offers[:2], 1) == []
@@ -74,16 +87,27 @@ def test_spot_scores_are_asked_for_three_types_and_more(aws: Account) -> None:
 
 def test_what_does_not_answer_in_time_is_left_out(aws: Account) -> None:
     aws.double.add_fault("GetSpotPlacementScores", "slow", seconds=15)
-    offers = [offer(kind, zone=zone, gpu="A10G", vcpus=4, market=Market.SPOT) for kind in G5 for zone in (SOLD, UNSOLD)]
+    offers = [
+        offer(kind, zone=zone, gpu="A10G", vcpus=4, market=Market.SPOT)
+        for kind in G5
+        for zone in (SOLD, UNSOLD)
+    ]
     began = time.monotonic()
     told = aws.cloud.stock(offers, 1)
-    assert time.monotonic() - began < 12, f"{STOCK_SECONDS:g} s and what a busy machine adds, and not the fifteen that the answer takes"
+    assert time.monotonic() - began < 12, (
+        f"{STOCK_SECONDS:g} s and what a busy machine adds, and not the fifteen that the answer takes"
+    )
     assert {s.pool.zone for s in told} == {UNSOLD}
 
 
 @pytest.mark.usefixtures("unhurried")
 def test_a_refusal_says_nothing_of_stock(aws: Account) -> None:
-    for call in ("GetSpotPlacementScores", "DescribeInstanceTypeOfferings", "GetServiceQuota", "DescribeInstances"):
+    for call in (
+        "GetSpotPlacementScores",
+        "DescribeInstanceTypeOfferings",
+        "GetServiceQuota",
+        "DescribeInstances",
+    ):
         aws.double.add_fault(call, "permission", times=9)
     assert aws.cloud.stock([offer(kind, gpu="A10G", market=Market.SPOT) for kind in G5], 1) == []
 
@@ -95,7 +119,13 @@ def test_offers_of_other_clouds_are_no_concern_of_ours(aws: Account) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "family"),
-    [("g5.xlarge", "G and VT"), ("gr6.4xlarge", "G and VT"), ("p5.48xlarge", "P"), ("m6i.large", "Standard"), ("trn1.2xlarge", "Trn")],
+    [
+        ("g5.xlarge", "G and VT"),
+        ("gr6.4xlarge", "G and VT"),
+        ("p5.48xlarge", "P"),
+        ("m6i.large", "Standard"),
+        ("trn1.2xlarge", "Trn"),
+    ],
 )
 def test_families_are_those_of_the_catalogue(kind: str, family: str) -> None:
     from nbprov.catalog.vocabulary.instance_families import quota_family
@@ -105,21 +135,28 @@ def test_families_are_those_of_the_catalogue(kind: str, family: str) -> None:
 
 def test_sets_of_types_share_an_accelerator() -> None:
     offers = [
-        offer(kind, gpu=gpu, market=Market.SPOT) for gpu, kinds in (("A10G", G5), ("L4", ("g6.xlarge", "g6.2xlarge"))) for kind in kinds
+        offer(kind, gpu=gpu, market=Market.SPOT)
+        for gpu, kinds in (("A10G", G5), ("L4", ("g6.xlarge", "g6.2xlarge")))
+        for kind in kinds
     ]
     assert stock.spot_sets(offers) == [tuple(sorted(G5))]
     assert stock.spot_sets([offer(kind, gpu="A10G") for kind in G5]) == []
 
 
 @pytest.mark.usefixtures("unhurried")
-def test_scores_are_asked_once_in_ten_minutes_and_a_refusal_is_not_asked_again_either(aws: Account) -> None:
+def test_scores_are_asked_once_in_ten_minutes_and_a_refusal_is_not_asked_again_either(
+    aws: Account,
+) -> None:
     offers = [offer(kind, gpu="A10G", vcpus=4, market=Market.SPOT) for kind in G5]
     first = aws.cloud.stock(offers, 1)
     assert first
     assert [s.at for s in aws.cloud.stock(offers, 1)] == [s.at for s in first]
     assert len(aws.sent("GetSpotPlacementScores")) == 1
     aws.double.add_fault(
-        "GetSpotPlacementScores", "error", code="MaxConfigLimitExceeded", message="Max spot placement score configurations"
+        "GetSpotPlacementScores",
+        "error",
+        code="MaxConfigLimitExceeded",
+        message="Max spot placement score configurations",
     )
     for _ in range(2):
         assert aws.cloud.stock(offers, 2) == []
@@ -133,10 +170,14 @@ def test_spot_machines_with_newer_gpus_have_a_limit_of_their_own(aws: Account) -
         offer(kind, zone="", gpu=gpu, vcpus=n, market=Market.SPOT)
         for kind, gpu, n in (("p3.2xlarge", "V100", 8), ("p5.48xlarge", "H100", 192))
     )
-    assert {s.pool for s in stock.within_quota(aws.cloud._session, "us-east-1", [old, new], 1)} == {Pool.of(old)}
+    assert {s.pool for s in stock.within_quota(aws.cloud._session, "us-east-1", [old, new], 1)} == {
+        Pool.of(old)
+    }
 
 
-def test_without_credentials_nothing_is_asked_and_it_is_said_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_credentials_nothing_is_asked_and_it_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     cloud = make()
     before = set(threading.enumerate())  # other tests' engines have threads of their own

@@ -41,10 +41,17 @@ def test_one_create_says_all_there_is_to_say(aws: Account) -> None:
     assert (sent["MinCount"], sent["MaxCount"], sent["ClientToken"]) == ("2", "2", launch.token)
     assert sent["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert sent["MetadataOptions.HttpTokens"] == "required"
-    disk = {key.rpartition(".")[2]: value for key, value in sent.items() if key.startswith("BlockDeviceMapping.1.Ebs.")}
+    disk = {
+        key.rpartition(".")[2]: value
+        for key, value in sent.items()
+        if key.startswith("BlockDeviceMapping.1.Ebs.")
+    }
     assert disk == {"VolumeType": "gp3", "VolumeSize": "10", "DeleteOnTermination": "true"}
     assert sent["BlockDeviceMapping.1.DeviceName"] == "/dev/sda1"
-    assert [sent["TagSpecification.1.ResourceType"], sent["TagSpecification.2.ResourceType"]] == ["instance", "volume"]
+    assert [sent["TagSpecification.1.ResourceType"], sent["TagSpecification.2.ResourceType"]] == [
+        "instance",
+        "volume",
+    ]
     wanted = {
         "nbprov-owner": aws.owner,
         "nbprov-token": launch.token,
@@ -60,7 +67,11 @@ def test_one_create_says_all_there_is_to_say(aws: Account) -> None:
 def test_a_spot_machine_is_asked_for_once_and_without_a_highest_price(aws: Account) -> None:
     (machine,) = aws.up(offer(market=Market.SPOT), on_shutdown=OnShutdown.STOP)
     (sent,) = aws.sent()
-    spot = {key.removeprefix("InstanceMarketOptions."): value for key, value in sent.items() if key.startswith("InstanceMarketOptions.")}
+    spot = {
+        key.removeprefix("InstanceMarketOptions."): value
+        for key, value in sent.items()
+        if key.startswith("InstanceMarketOptions.")
+    }
     assert spot == {
         "MarketType": "spot",
         "SpotOptions.SpotInstanceType": "one-time",
@@ -84,7 +95,9 @@ def test_a_gpu_machine_gets_the_image_with_the_driver_and_a_disk_it_fits_on(aws:
     assert (machine.user, machine.port, machine.place.zone) == ("ubuntu", 22, "use1-az6")
 
 
-def test_a_repeat_is_the_same_to_the_byte_though_the_address_changed(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeat_is_the_same_to_the_byte_though_the_address_changed(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     launch = aws.launch()
     first = aws.cloud.submit(launch)
     monkeypatch.setenv("NBPROV_MY_ADDRESS", "2001:db8::7")
@@ -136,7 +149,9 @@ def test_a_page_of_something_on_the_way_leaves_the_outcome_open(aws: Account) ->
     assert refused(aws, aws.launch()) is Cause.UNKNOWN_OUTCOME
 
 
-def test_an_answer_that_takes_too_long_leaves_the_outcome_open(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_takes_too_long_leaves_the_outcome_open(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(clients._BOUNDS, clients.CREATE, (1.0, 0.4, 1))  # type: ignore[index]
     aws.double.add_fault("RunInstances", "slow", seconds=1.2)
     launch = aws.launch()
@@ -149,7 +164,9 @@ def test_an_answer_that_takes_too_long_leaves_the_outcome_open(aws: Account, mon
     assert operation.data["ids"]
 
 
-def test_a_service_that_cannot_be_reached_was_asked_for_nothing(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_cannot_be_reached_was_asked_for_nothing(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     assert refused(aws, aws.launch()) is Cause.TRANSIENT
 
@@ -228,28 +245,44 @@ def test_zones_are_known_by_id_and_by_name_and_may_be_left_open(aws: Account) ->
     assert refused(aws, aws.launch(offer(zone="use1-az99"))) is Cause.NOT_OFFERED
 
 
-def test_a_region_that_is_not_enabled_is_no_matter_of_credentials(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_region_that_is_not_enabled_is_no_matter_of_credentials(
+    aws: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NBPROV_AWS_REGIONS", "us-east-1 xx-north-9")
     aws.double.add_fault("DescribeSubnets", "credentials")
     with pytest.raises(CloudError) as raised:
         aws.cloud.submit(aws.launch(offer(region="xx-north-9", zone="")))
-    assert (raised.value.failure.cause, raised.value.failure.scope) == (Cause.PERMISSION, Scope.REGION)
+    assert (raised.value.failure.cause, raised.value.failure.scope) == (
+        Cause.PERMISSION,
+        Scope.REGION,
+    )
     assert "xx-north-9 is not enabled" in raised.value.failure.message
 
 
 def test_nothing_is_launched_where_it_would_not_be_listed(aws: Account) -> None:
     with pytest.raises(CloudError) as raised:
         aws.cloud.submit(aws.launch(offer(region="us-west-2", zone="")))
-    assert (raised.value.failure.cause, raised.value.failure.scope) == (Cause.NOT_OFFERED, Scope.REGION)
+    assert (raised.value.failure.cause, raised.value.failure.scope) == (
+        Cause.NOT_OFFERED,
+        Scope.REGION,
+    )
     assert "NBPROV_AWS_REGIONS" in raised.value.failure.message
     assert aws.sent() == []
 
 
 def test_a_type_that_ec2_does_not_know_is_not_offered(aws: Account) -> None:
-    aws.double.add_fault("RunInstances", "error", code="InvalidParameterValue", message="Invalid value 'p5.48xlarge' for InstanceType.")
+    aws.double.add_fault(
+        "RunInstances",
+        "error",
+        code="InvalidParameterValue",
+        message="Invalid value 'p5.48xlarge' for InstanceType.",
+    )
     with pytest.raises(CloudError) as raised:
         aws.cloud.submit(aws.launch(offer("p5.48xlarge")))
-    assert (raised.value.failure.cause, raised.value.failure.scope) == (Cause.NOT_OFFERED, Scope.REGION)
+    assert (raised.value.failure.cause, raised.value.failure.scope) == (
+        Cause.NOT_OFFERED,
+        Scope.REGION,
+    )
 
 
 def test_a_start_script_that_is_too_long_is_not_sent(aws: Account) -> None:
@@ -258,11 +291,17 @@ def test_a_start_script_that_is_too_long_is_not_sent(aws: Account) -> None:
 
 
 def test_an_image_with_sshd_elsewhere_is_entered_there(aws: Account) -> None:
-    (machine,) = aws.up(tags={SSH_PORT_LABEL: "2222", "nbprov-login": "core"}, image="ami-0a0000000000ubu24")
+    (machine,) = aws.up(
+        tags={SSH_PORT_LABEL: "2222", "nbprov-login": "core"}, image="ami-0a0000000000ubu24"
+    )
     assert (machine.user, machine.port) == ("core", 2222)
     ec2 = boto3.client("ec2", region_name=REGION, endpoint_url=os.environ["AWS_ENDPOINT_URL"])
-    (group,) = ec2.describe_security_groups(Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}])["SecurityGroups"]
-    opened = {(p["FromPort"], r["CidrIp"]) for p in group["IpPermissions"] for r in p.get("IpRanges", [])}
+    (group,) = ec2.describe_security_groups(
+        Filters=[{"Name": "tag:nbprov-owner", "Values": [aws.owner]}]
+    )["SecurityGroups"]
+    opened = {
+        (p["FromPort"], r["CidrIp"]) for p in group["IpPermissions"] for r in p.get("IpRanges", [])
+    }
     assert opened == {(22, "203.0.113.7/32"), (2222, "203.0.113.7/32")}
 
 
@@ -273,7 +312,9 @@ def test_the_fast_network_is_given_to_types_that_have_it(aws: Account) -> None:
     assert aws.sent("AuthorizeSecurityGroupEgress")
 
 
-def test_no_secret_is_in_anything_that_is_shown(aws: Account, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_secret_is_in_anything_that_is_shown(
+    aws: Account, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG")
     launch = aws.launch()
     aws.double.add_fault("RunInstances", "lose_answer")

@@ -29,13 +29,23 @@ A100 = "Standard_NC24ads_A100_v4"
 METERS = [
     meter(A100, 3.673),
     meter(A100, 1.3951, spot=True),
-    meter(A100, 0.7346, skuName="NC24ads A100 v4 Low Priority", meterName="NC24ads A100 v4 Low Priority"),
+    meter(
+        A100,
+        0.7346,
+        skuName="NC24ads A100 v4 Low Priority",
+        meterName="NC24ads A100 v4 Low Priority",
+    ),
     meter(A100, 4.777, product="Virtual Machines NCADSA100v4 Series Windows"),
     meter("Standard_D8s_v5", 0.384, product="Virtual Machines Dsv5 Series"),
     meter("Standard_D8as_v5", 0.344, product="Virtual Machines Dasv5 Series"),
     meter("Standard_F8s_v2", 0.338, product="Virtual Machines FSv2 Series"),
     meter("Standard_ND96isr_H100_v5", 98.32, skuName="ND96isrH100v5", meterName="ND96isrH100v5"),
-    meter("Standard_ND96isr_H100_v5", 18.169536, skuName="ND96isrH100v5", meterName="ND96isrH100v5 Spot"),
+    meter(
+        "Standard_ND96isr_H100_v5",
+        18.169536,
+        skuName="ND96isrH100v5",
+        meterName="ND96isrH100v5 Spot",
+    ),
     meter("Standard_NV6ads_A10_v5", 0.454),
     meter("Standard_M128s", 13.338),
     meter(A100, 4.775, region="westeurope"),
@@ -91,17 +101,32 @@ def test_it_is_found_by_its_name_and_is_always_ready(web: WebDouble) -> None:
 
 def test_a_machine_with_both_prices(web: WebDouble, azure: AzureDouble) -> None:
     prices = fetched(web)
-    assert rows(prices)[A100] == PriceRow("eastus", A100, "", "A100-80GB", 1, 80, "NVIDIA", 24, 220, "x86_64", 3_673_000, 1_395_100)
-    assert (prices.source, prices.as_of, prices.covered, prices.failed) == ("Azure Retail Prices API", TODAY, {"eastus"}, {})
+    assert rows(prices)[A100] == PriceRow(
+        "eastus", A100, "", "A100-80GB", 1, 80, "NVIDIA", 24, 220, "x86_64", 3_673_000, 1_395_100
+    )
+    assert (prices.source, prices.as_of, prices.covered, prices.failed) == (
+        "Azure Retail Prices API",
+        TODAY,
+        {"eastus"},
+        {},
+    )
 
 
 def test_all_pages_are_read_and_the_rest_is_left(web: WebDouble, azure: AzureDouble) -> None:
-    assert rows(fetched(web)).keys() == {A100, "Standard_D8s_v5", "Standard_F8s_v2", "Standard_ND96isr_H100_v5", "Standard_NV6ads_A10_v5"}
+    assert rows(fetched(web)).keys() == {
+        A100,
+        "Standard_D8s_v5",
+        "Standard_F8s_v2",
+        "Standard_ND96isr_H100_v5",
+        "Standard_NV6ads_A10_v5",
+    }
     assert [asked.query.get("$skip", "0") for asked in web.asked] == ["0", "3", "6", "9"]
     assert web.unexpected == []
 
 
-def test_the_link_to_the_next_page_is_followed_at_the_host_that_was_asked(web: WebDouble, azure: AzureDouble) -> None:
+def test_the_link_to_the_next_page_is_followed_at_the_host_that_was_asked(
+    web: WebDouble, azure: AzureDouble
+) -> None:
     fetched(web)
     assert {asked.path for asked in web.asked} == {PATH}
     assert len({asked.query["$filter"] for asked in web.asked}) == 1
@@ -110,7 +135,12 @@ def test_the_link_to_the_next_page_is_followed_at_the_host_that_was_asked(web: W
 
 def test_spot_by_the_name_of_the_meter_alone(web: WebDouble, azure: AzureDouble) -> None:
     row = rows(fetched(web))["Standard_ND96isr_H100_v5"]
-    assert (row.on_demand, row.spot, row.accelerator, row.count) == (98_320_000, 18_169_536, "H100", 8)
+    assert (row.on_demand, row.spot, row.accelerator, row.count) == (
+        98_320_000,
+        18_169_536,
+        "H100",
+        8,
+    )
 
 
 def test_a_part_of_a_gpu(web: WebDouble, azure: AzureDouble) -> None:
@@ -153,7 +183,10 @@ def test_what_is_no_hour_of_a_linux_machine_is_left(other: dict[str, Any]) -> No
 
 
 def test_the_newest_price_that_holds_today_is_taken() -> None:
-    old, new = meter(A100, 4, effectiveStartDate="2023-01-01T00:00:00Z"), meter(A100, 3, effectiveStartDate="2026-11-01T00:00:00Z")
+    old, new = (
+        meter(A100, 4, effectiveStartDate="2023-01-01T00:00:00Z"),
+        meter(A100, 3, effectiveStartDate="2026-11-01T00:00:00Z"),
+    )
     assert one(old, new) == one(new, old)
     row = one(new, old)
     assert row is not None
@@ -176,7 +209,14 @@ def test_names_are_read_in_any_case() -> None:
 def test_sizes_of_gpu_series_that_nobody_knows_are_named(web: WebDouble) -> None:
     known = [meter("Standard_D8s_v5", 0.384)]
     AzureDouble(
-        web, [*known, meter("Standard_ND999_X_v9", 9), meter("Standard_NC6_Promo", 1), meter("Standard_NP10s", 2), meter("Standard_NV6", 1)]
+        web,
+        [
+            *known,
+            meter("Standard_ND999_X_v9", 9),
+            meter("Standard_NC6_Promo", 1),
+            meter("Standard_NP10s", 2),
+            meter("Standard_NV6", 1),
+        ],
     )
     notes = " ".join(fetched(web).notes)
     assert "1 sizes of GPU series were left out" in notes
@@ -197,14 +237,20 @@ def test_a_region_without_machines_is_named(web: WebDouble, azure: AzureDouble) 
     assert prices.covered == {"eastus", "marsnorth"}
 
 
-def test_a_region_that_fails_is_named_and_the_others_are_kept(web: WebDouble, azure: AzureDouble) -> None:
-    web.on(lambda asked: "westeurope" in asked.query.get("$filter", ""), busy(503, words="try later"))
+def test_a_region_that_fails_is_named_and_the_others_are_kept(
+    web: WebDouble, azure: AzureDouble
+) -> None:
+    web.on(
+        lambda asked: "westeurope" in asked.query.get("$filter", ""), busy(503, words="try later")
+    )
     prices = fetched(web, "eastus", "westeurope")
     assert {row.region for row in prices.rows} == {"eastus"}
     assert "try later" in prices.failed["westeurope"]
 
 
-def test_a_page_that_fails_fails_its_region_for_half_a_list_is_none(web: WebDouble, azure: AzureDouble) -> None:
+def test_a_page_that_fails_fails_its_region_for_half_a_list_is_none(
+    web: WebDouble, azure: AzureDouble
+) -> None:
     web.on(lambda asked: asked.query.get("$skip") == "6", busy(500))
     prices = fetched(web, "eastus", "westeurope")
     assert prices.failed.keys() == {"eastus"}
@@ -231,7 +277,14 @@ def test_a_region_is_never_part_of_the_question_unread(web: WebDouble, azure: Az
 
 def test_busy_and_torn_answers_are_survived(web: WebDouble, azure: AzureDouble) -> None:
     whole = json_answer({"Items": [meter(A100, 3)], "NextPageLink": None})
-    web.on(PATH, busy(429, retry_after=12), whole.with_(cut=30), whole.with_(chunked=True, cut=30), busy(500), whole)
+    web.on(
+        PATH,
+        busy(429, retry_after=12),
+        whole.with_(cut=30),
+        whole.with_(chunked=True, cut=30),
+        busy(500),
+        whole,
+    )
     fetching = context(web)
     assert len(fetcher().fetch(fetching.context).rows) == 1
     assert fetching.pauses == [12.0, 2.0, 4.0, 8.0]
@@ -245,7 +298,15 @@ def test_an_odd_answer_is_an_error_in_words(web: WebDouble, odd: object) -> None
 
 
 def test_pages_without_end_end(web: WebDouble) -> None:
-    web.on(PATH, json_answer({"Items": [meter(A100, 3)], "NextPageLink": "https://prices.azure.com:443/api/retail/prices?$skip=100"}))
+    web.on(
+        PATH,
+        json_answer(
+            {
+                "Items": [meter(A100, 3)],
+                "NextPageLink": "https://prices.azure.com:443/api/retail/prices?$skip=100",
+            }
+        ),
+    )
     with pytest.raises(CloudError, match="has no end"):
         fetched(web)
     assert len(web.asked) == 2
@@ -274,11 +335,20 @@ def test_the_sizes_are_those_of_the_shipped_catalogue() -> None:
     with (CATALOGS / "azure" / "types.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             size = SIZES[row["type"].lower()]
-            assert (size.name, size.accelerator, size.maker, size.arch) == (row["type"], row["accelerator"], row["maker"], row["arch"])
-            assert (size.count, size.device_gib) == (float(row["count"] or 0), float(row["device_gib"]) if row["device_gib"] else None), (
-                row["type"]
+            assert (size.name, size.accelerator, size.maker, size.arch) == (
+                row["type"],
+                row["accelerator"],
+                row["maker"],
+                row["arch"],
             )
-            assert (size.vcpus, size.memory_gib) == (float(row["vcpus"]), float(row["memory_gib"])), row["type"]
+            assert (size.count, size.device_gib) == (
+                float(row["count"] or 0),
+                float(row["device_gib"]) if row["device_gib"] else None,
+            ), row["type"]
+            assert (size.vcpus, size.memory_gib) == (
+                float(row["vcpus"]),
+                float(row["memory_gib"]),
+            ), row["type"]
 
 
 def test_accelerators_join_the_shipped_catalogue() -> None:
@@ -287,7 +357,12 @@ def test_accelerators_join_the_shipped_catalogue() -> None:
         with path.open(newline="") as file:
             shipped |= {row["accelerator"] for row in csv.DictReader(file)}
     # GPUs that no cloud of the snapshot sells.
-    assert {size.accelerator for size in SIZES.values()} - shipped == {"GB200", "GB300", "V620", "V710"}
+    assert {size.accelerator for size in SIZES.values()} - shipped == {
+        "GB200",
+        "GB300",
+        "V620",
+        "V710",
+    }
     assert all(size.maker for size in SIZES.values() if size.accelerator)
 
 
@@ -295,10 +370,21 @@ def test_no_size_that_is_sold_counts_as_retired() -> None:
     assert [size.name for size in SIZES.values() if RETIRED.fullmatch(size.name)] == []
 
 
-_texts = st.none() | st.text(max_size=20) | st.sampled_from([A100, "Standard_N", "1 Hour", "Consumption", "USD"])
+_texts = (
+    st.none()
+    | st.text(max_size=20)
+    | st.sampled_from([A100, "Standard_N", "1 Hour", "Consumption", "USD"])
+)
 
 
-@given(st.lists(st.dictionaries(st.sampled_from(list(METERS[0])), _texts | st.floats() | st.integers(), max_size=8), max_size=5))
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(list(METERS[0])), _texts | st.floats() | st.integers(), max_size=8
+        ),
+        max_size=5,
+    )
+)
 def test_any_meters_are_survived_and_every_price_is_positive(items: list[dict[str, Any]]) -> None:
     meters = Meters(TODAY)
     for item in items:

@@ -19,7 +19,9 @@ from nbprov.model.price_list import PriceList, PriceRow
 
 CATALOGS = Path(__file__).parents[4] / "catalogs"
 # The prices of the parts that make up the shipped prices of Kristiansand.
-A100 = machine("epyc-genoa-a100-pcie", "A100 80GB PCIe", "no-kristiansand-1", "1.5", "0.0063", "0.0042")
+A100 = machine(
+    "epyc-genoa-a100-pcie", "A100 80GB PCIe", "no-kristiansand-1", "1.5", "0.0063", "0.0042"
+)
 MACHINES = [
     A100,
     machine("sapphire-rapids-h100", "H100 SXM", "ca-montreal-3", "2.5"),
@@ -87,7 +89,9 @@ def test_without_a_key_nothing_is_asked(web: WebDouble, cudo: CudoDouble) -> Non
     assert web.asked == []
 
 
-def test_a_key_from_the_environment(web: WebDouble, cudo: CudoDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_from_the_environment(
+    web: WebDouble, cudo: CudoDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CUDO_API_KEY", cudo.key)
     assert fetcher().fetch(context(web, key="").context).rows
 
@@ -103,7 +107,9 @@ keys:
 """
 
 
-def test_the_key_of_the_current_context_in_cudoctls_file(web: WebDouble, cudo: CudoDouble, no_key_of_the_user: Path) -> None:
+def test_the_key_of_the_current_context_in_cudoctls_file(
+    web: WebDouble, cudo: CudoDouble, no_key_of_the_user: Path
+) -> None:
     file = no_key_of_the_user / ".config" / "cudo" / "cudo.yml"
     file.parent.mkdir(parents=True)
     file.write_text(CONFIG)
@@ -142,19 +148,44 @@ def test_prices_of_the_parts_are_added_up(web: WebDouble, cudo: CudoDouble) -> N
     prices = fetched(web)
     rows = {(row.region, row.instance_type): row for row in prices.rows}
     assert rows["no-kristiansand-1", "epyc-genoa-a100-pcie_1x2v4gb"] == PriceRow(
-        "no-kristiansand-1", "epyc-genoa-a100-pcie_1x2v4gb", "", "A100-80GB", 1.0, 80.0, "NVIDIA", 2.0, 4.0, "x86_64", 1_529_400, None
+        "no-kristiansand-1",
+        "epyc-genoa-a100-pcie_1x2v4gb",
+        "",
+        "A100-80GB",
+        1.0,
+        80.0,
+        "NVIDIA",
+        2.0,
+        4.0,
+        "x86_64",
+        1_529_400,
+        None,
     )
-    assert rows["no-kristiansand-1", "epyc-genoa-a100-pcie_8x64v128gb"].on_demand == 8 * 1_500_000 + 64 * 6_300 + 128 * 4_200
-    assert (prices.source, prices.as_of, prices.covered, prices.unseen) == ("CUDO Compute API", TODAY, None, {"cpu"})
+    assert (
+        rows["no-kristiansand-1", "epyc-genoa-a100-pcie_8x64v128gb"].on_demand
+        == 8 * 1_500_000 + 64 * 6_300 + 128 * 4_200
+    )
+    assert (prices.source, prices.as_of, prices.covered, prices.unseen) == (
+        "CUDO Compute API",
+        TODAY,
+        None,
+        {"cpu"},
+    )
 
 
 def test_the_sum_is_what_the_shipped_catalogue_has(web: WebDouble, cudo: CudoDouble) -> None:
     with (CATALOGS / "cudo" / "prices.csv").open(newline="") as file:
-        shipped = {row["id"]: row["on_demand"] for row in csv.DictReader(file) if row["region"] == "no-kristiansand-1"}
+        shipped = {
+            row["id"]: row["on_demand"]
+            for row in csv.DictReader(file)
+            if row["region"] == "no-kristiansand-1"
+        }
     rows = {row.instance_type: row.on_demand for row in fetched(web, "no-kristiansand-1").rows}
     both = [name for name in shipped if name in rows]
     assert len(both) == 6
-    assert {name: rows[name] for name in both} == {name: round(float(shipped[name]) * 1e6) for name in both}
+    assert {name: rows[name] for name in both} == {
+        name: round(float(shipped[name]) * 1e6) for name in both
+    }
 
 
 @pytest.mark.parametrize(
@@ -167,7 +198,9 @@ def test_the_sum_is_what_the_shipped_catalogue_has(web: WebDouble, cudo: CudoDou
         ("intel-broadwell-v100", "V100", 16),
     ],
 )
-def test_names_are_those_of_the_catalogue(web: WebDouble, cudo: CudoDouble, kind: str, accelerator: str, gib: float) -> None:
+def test_names_are_those_of_the_catalogue(
+    web: WebDouble, cudo: CudoDouble, kind: str, accelerator: str, gib: float
+) -> None:
     row = next(row for row in fetched(web).rows if row.instance_type == f"{kind}_1x2v4gb")
     assert (row.accelerator, row.device_gib, row.maker) == (accelerator, gib, "NVIDIA")
 
@@ -180,7 +213,9 @@ def test_all_names_join_the_shipped_catalogue(web: WebDouble, cudo: CudoDouble) 
     assert {row.accelerator for row in fetched(web).rows} <= shipped
 
 
-def test_a_machine_type_without_a_gpu_is_no_row_and_no_fault(web: WebDouble, cudo: CudoDouble) -> None:
+def test_a_machine_type_without_a_gpu_is_no_row_and_no_fault(
+    web: WebDouble, cudo: CudoDouble
+) -> None:
     prices = fetched(web)
     assert not any(row.instance_type.startswith("epyc-milan_") for row in prices.rows)
     assert prices.notes == ()
@@ -188,7 +223,9 @@ def test_a_machine_type_without_a_gpu_is_no_row_and_no_fault(web: WebDouble, cud
 
 @pytest.mark.parametrize("field", ["gpuPriceHr", "vcpuPriceHr", "memoryGibPriceHr"])
 @pytest.mark.parametrize("value", [None, {}, {"value": ""}, {"value": "0"}, {"value": "-1"}])
-def test_a_price_that_is_missing_leaves_the_machine_type_out(web: WebDouble, field: str, value: object) -> None:
+def test_a_price_that_is_missing_leaves_the_machine_type_out(
+    web: WebDouble, field: str, value: object
+) -> None:
     CudoDouble(web, [*MACHINES[1:], {**A100, field: value}])
     prices = fetched(web)
     assert not any(row.region == "no-kristiansand-1" for row in prices.rows)
@@ -213,7 +250,14 @@ def test_only_the_data_centres_asked_for(web: WebDouble, cudo: CudoDouble) -> No
 
 def test_busy_and_torn_answers_are_survived(web: WebDouble) -> None:
     whole = json_answer({"machineTypes": MACHINES})
-    web.on(PATH, busy(429, retry_after=5), busy(503), whole.with_(cut=100), whole.with_(chunked=True, cut=100), whole)
+    web.on(
+        PATH,
+        busy(429, retry_after=5),
+        busy(503),
+        whole.with_(cut=100),
+        whole.with_(chunked=True, cut=100),
+        whole,
+    )
     fetching = context(web)
     assert fetcher().fetch(fetching.context).rows
     assert fetching.pauses == [5.0, 2.0, 4.0, 8.0]

@@ -16,8 +16,18 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from nbprov.clouds.gcp import credentials, make
 from nbprov.model.failures import Cause, CloudError
 
-NAMES = (*credentials.PROJECT_VARIABLES, "GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG", credentials.ENDPOINT_VARIABLE)
-USER = {"type": "authorized_user", "client_id": "id", "client_secret": "very-secret", "refresh_token": "also-secret"}
+NAMES = (
+    *credentials.PROJECT_VARIABLES,
+    "GOOGLE_APPLICATION_CREDENTIALS",
+    "CLOUDSDK_CONFIG",
+    credentials.ENDPOINT_VARIABLE,
+)
+USER = {
+    "type": "authorized_user",
+    "client_id": "id",
+    "client_secret": "very-secret",
+    "refresh_token": "also-secret",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +44,9 @@ def variables(tmp_path: Path) -> Iterator[None]:
 
 
 def written(folder: Path, content: object) -> None:
-    (folder / "application_default_credentials.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    (folder / "application_default_credentials.json").write_text(
+        content if isinstance(content, str) else json.dumps(content)
+    )
 
 
 def test_without_credentials_the_next_step_is_said() -> None:
@@ -74,7 +86,9 @@ def test_user_login_is_read_and_nothing_of_it_shown(tmp_path: Path) -> None:
 
 def test_service_account_is_masked(tmp_path: Path) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
     content = {
         "type": "service_account",
         "project_id": "mine",
@@ -85,14 +99,27 @@ def test_service_account_is_masked(tmp_path: Path) -> None:
     }
     written(tmp_path, content)
     opened = credentials.open_login()
-    assert opened.source == "service account rob…@mine.iam.gserviceaccount.com (application_default_credentials.json)"
+    assert (
+        opened.source
+        == "service account rob…@mine.iam.gserviceaccount.com (application_default_credentials.json)"
+    )
     assert "PRIVATE" not in repr(opened)
 
 
 @pytest.mark.parametrize(
-    "content", ["", "no json", "[]", {"type": "odd"}, {"type": "authorized_user"}, {"type": "service_account", "private_key": "top-secret"}]
+    "content",
+    [
+        "",
+        "no json",
+        "[]",
+        {"type": "odd"},
+        {"type": "authorized_user"},
+        {"type": "service_account", "private_key": "top-secret"},
+    ],
 )
-def test_file_that_cannot_be_read_is_said_without_its_content(tmp_path: Path, content: object) -> None:
+def test_file_that_cannot_be_read_is_said_without_its_content(
+    tmp_path: Path, content: object
+) -> None:
     os.environ["GOOGLE_CLOUD_PROJECT"] = "mine"
     written(tmp_path, content)
     with pytest.raises(CloudError) as raised:
@@ -121,7 +148,13 @@ def test_new_login_is_noticed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://compute.googleapis.com", "https://127.0.0.1.example.org", "http://10.0.0.1", "https://private.googleapis.com"]
+    "url",
+    [
+        "https://compute.googleapis.com",
+        "https://127.0.0.1.example.org",
+        "http://10.0.0.1",
+        "https://private.googleapis.com",
+    ],
 )
 def test_credentials_are_left_out_on_this_computer_alone(url: str) -> None:
     assert not credentials.is_loopback(url)
@@ -171,6 +204,8 @@ print(len(during))
 
 
 def test_import_of_the_library_does_not_stall_other_threads() -> None:
-    said = subprocess.run([sys.executable, "-c", STALL], check=True, capture_output=True, text=True).stdout.split()
+    said = subprocess.run(
+        [sys.executable, "-c", STALL], check=True, capture_output=True, text=True
+    ).stdout.split()
     # Full collections are what stalls; how long the gaps are is measured by benchmarks/measure_sdk_import.py.
     assert said == ["0"]

@@ -24,10 +24,15 @@ GOOD: dict[str, Any] = {
         {
             "boot": True,
             "autoDelete": True,
-            "initializeParams": {"sourceImage": "projects/ubuntu-os-cloud/global/images/ubuntu-2204-lts-v20260801", "diskSizeGb": "10"},
+            "initializeParams": {
+                "sourceImage": "projects/ubuntu-os-cloud/global/images/ubuntu-2204-lts-v20260801",
+                "diskSizeGb": "10",
+            },
         }
     ],
-    "networkInterfaces": [{"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}],
+    "networkInterfaces": [
+        {"network": "global/networks/default", "accessConfigs": [{"type": "ONE_TO_ONE_NAT"}]}
+    ],
     "scheduling": {"provisioningModel": "STANDARD"},
 }
 
@@ -46,7 +51,9 @@ def double(server: GcpDouble) -> GcpDouble:
 
 def posted(double: GcpDouble, path: str, body: Any) -> tuple[int, dict[str, Any]]:
     asked = urllib.request.Request(
-        f"{double.url}/compute/v1/projects/{PROJECT}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        f"{double.url}/compute/v1/projects/{PROJECT}/{path}",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
     )
     try:
         with urllib.request.urlopen(asked, timeout=60) as answer:
@@ -68,7 +75,9 @@ def posted(double: GcpDouble, path: str, body: Any) -> tuple[int, dict[str, Any]
         ({"scheduling": {"maxRunDuration": {"seconds": "soon"}}}, "int64"),
     ],
 )
-def test_request_out_of_the_model_is_refused_and_noted(double: GcpDouble, change: dict[str, Any], words: str) -> None:
+def test_request_out_of_the_model_is_refused_and_noted(
+    double: GcpDouble, change: dict[str, Any], words: str
+) -> None:
     status, told = posted(double, f"zones/{ZONE}/instances", {**GOOD, **change})
     assert status == 400
     assert words in told["error"]["message"]
@@ -84,7 +93,9 @@ def test_request_out_of_the_model_is_refused_and_noted(double: GcpDouble, change
         {"guestAccelerators": [{"acceleratorType": "x/nvidia-tesla-t4", "acceleratorCount": 1}]},
     ],
 )
-def test_settings_that_do_not_go_together_are_refused_as_google_does(double: GcpDouble, change: dict[str, Any]) -> None:
+def test_settings_that_do_not_go_together_are_refused_as_google_does(
+    double: GcpDouble, change: dict[str, Any]
+) -> None:
     assert posted(double, f"zones/{ZONE}/instances", {**GOOD, **change})[0] == 400
     assert double.problems == []
 
@@ -93,7 +104,10 @@ def test_unknown_parameter_method_and_filter_are_noted(double: GcpDouble) -> Non
     assert posted(double, f"zones/{ZONE}/instances?requestID=1", GOOD)[0] == 400
     assert posted(double, "zones/x/nonsense/at/all", {})[0] == 404
     with pytest.raises(urllib.error.HTTPError) as raised:
-        urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/aggregated/instances?filter=tags.x%3D1", timeout=60)
+        urllib.request.urlopen(
+            f"{double.url}/compute/v1/projects/{PROJECT}/aggregated/instances?filter=tags.x%3D1",
+            timeout=60,
+        )
     raised.value.close()
     assert len(double.problems) == 3
 
@@ -113,13 +127,19 @@ def test_repeat_with_another_body_is_noted(double: GcpDouble) -> None:
 def test_answer_out_of_the_model_is_noted(double: GcpDouble) -> None:
     posted(double, f"zones/{ZONE}/instances", GOOD)
     double.tell("set", id=f"{ZONE}/one", status="LEVITATING")
-    urllib.request.urlopen(f"{double.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/one", timeout=60).close()
+    urllib.request.urlopen(
+        f"{double.url}/compute/v1/projects/{PROJECT}/zones/{ZONE}/instances/one", timeout=60
+    ).close()
     assert any("LEVITATING" in problem for problem in double.problems)
 
 
 def test_googles_other_client_is_served_too(double: GcpDouble) -> None:
     compute = build(
-        "compute", "v1", http=Http(timeout=60), static_discovery=True, client_options={"api_endpoint": f"{double.url}/compute/v1/"}
+        "compute",
+        "v1",
+        http=Http(timeout=60),
+        static_discovery=True,
+        client_options={"api_endpoint": f"{double.url}/compute/v1/"},
     )
     told = compute.instances().insert(project=PROJECT, zone=ZONE, body=GOOD).execute()
     assert told["operationType"] == "insert"

@@ -27,7 +27,13 @@ from nbprov.model.spec import Request
 IMAGE = Image("projects/ubuntu-os-cloud/global/images/ubuntu-2204-jammy-v20260801", 12)
 
 
-def launch(kind: str = "n1-standard-4+1xT4", *, market: Market = Market.ON_DEMAND, vcpus: float = 4, **changes: Any) -> Launch:
+def launch(
+    kind: str = "n1-standard-4+1xT4",
+    *,
+    market: Market = Market.ON_DEMAND,
+    vcpus: float = 4,
+    **changes: Any,
+) -> Launch:
     """A launch of one machine of a kind."""
     offer = Offer("gcp", "us-central1", "us-central1-a", kind, "T4", 1, vcpus, 15, market, 540_000)
     count = changes.get("count", 1)
@@ -67,19 +73,31 @@ KINDS = [
 @pytest.mark.parametrize("market", Market)
 @pytest.mark.parametrize("ends", OnShutdown)
 @pytest.mark.parametrize("limit", [None, 0.3, 7200.0, 1e9])
-def test_bodies_fit_the_official_model(kind: str, market: Market, ends: OnShutdown, limit: float | None) -> None:
-    wanted = launch(kind, market=market, on_shutdown=ends, terminate_after=limit, tags={"nbprov-run": "run-1", "Team": "Vision & Co"})
+def test_bodies_fit_the_official_model(
+    kind: str, market: Market, ends: OnShutdown, limit: float | None
+) -> None:
+    wanted = launch(
+        kind,
+        market=market,
+        on_shutdown=ends,
+        terminate_after=limit,
+        tags={"nbprov-run": "run-1", "Team": "Vision & Co"},
+    )
     body, _ = insert_bodies.one(wanted, IMAGE, "p")
     several, _ = insert_bodies.many(replace(wanted, count=3), IMAGE)
     assert model().faults("Instance", body, "body", "instances.insert") == []
-    assert model().faults("BulkInsertInstanceResource", several, "body", "instances.bulkInsert") == []
+    assert (
+        model().faults("BulkInsertInstanceResource", several, "body", "instances.bulkInsert") == []
+    )
     assert label_faults(body["labels"], "labels") == []
     spot = market is Market.SPOT
     plan = body["scheduling"]
     assert plan["provisioningModel"] == ("SPOT" if spot else "STANDARD")
     assert ("instanceTerminationAction" in plan) == (spot or limit is not None)
     assert plan.get("instanceTerminationAction", "DELETE") == (
-        "DELETE" if ends is OnShutdown.TERMINATE or "instanceTerminationAction" not in plan else "STOP"
+        "DELETE"
+        if ends is OnShutdown.TERMINATE or "instanceTerminationAction" not in plan
+        else "STOP"
     )
     if limit is not None:
         assert 30 <= int(plan["maxRunDuration"]["seconds"]) <= 120 * 86_400
@@ -88,14 +106,26 @@ def test_bodies_fit_the_official_model(kind: str, market: Market, ends: OnShutdo
 
 
 @pytest.mark.parametrize(
-    ("kind", "has_disk"), [("a2-ultragpu-1g", True), ("a3-ultragpu-8g", True), ("a2-highgpu-1g", False), ("n2-standard-8", False)]
+    ("kind", "has_disk"),
+    [
+        ("a2-ultragpu-1g", True),
+        ("a3-ultragpu-8g", True),
+        ("a2-highgpu-1g", False),
+        ("n2-standard-8", False),
+    ],
 )
 def test_time_limit_that_stops_gives_local_disks_up(kind: str, has_disk: bool) -> None:
     """Google refuses a limit with STOP for a machine with local SSDs without that word, and for all others with it."""
-    for ends, limit in ((OnShutdown.STOP, 3600.0), (OnShutdown.TERMINATE, 3600.0), (OnShutdown.STOP, None)):
+    for ends, limit in (
+        (OnShutdown.STOP, 3600.0),
+        (OnShutdown.TERMINATE, 3600.0),
+        (OnShutdown.STOP, None),
+    ):
         wanted = launch(kind, on_shutdown=ends, terminate_after=limit)
         plan = insert_bodies.one(wanted, IMAGE, "p")[0]["scheduling"]
-        expected = {"discardLocalSsd": True} if has_disk and ends is OnShutdown.STOP and limit else None
+        expected = (
+            {"discardLocalSsd": True} if has_disk and ends is OnShutdown.STOP and limit else None
+        )
         assert plan.get("onInstanceStopAction") == expected
 
 
@@ -114,12 +144,17 @@ def test_gpu_is_attached_to_its_host() -> None:
     body, _ = insert_bodies.one(launch("n1-standard-8+2xT4"), IMAGE, "proj")
     assert body["machineType"] == "zones/us-central1-a/machineTypes/n1-standard-8"
     (device,) = body["guestAccelerators"]
-    assert device == {"acceleratorType": "projects/proj/zones/us-central1-a/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 2}
+    assert device == {
+        "acceleratorType": "projects/proj/zones/us-central1-a/acceleratorTypes/nvidia-tesla-t4",
+        "acceleratorCount": 2,
+    }
     own, _ = insert_bodies.one(launch("g2-standard-8"), IMAGE, "proj")
     assert "guestAccelerators" not in own
     many, _ = insert_bodies.many(launch("n1-standard-8+2xT4", count=2), IMAGE)
     assert many["instanceProperties"]["machineType"] == "n1-standard-8"
-    assert many["instanceProperties"]["guestAccelerators"][0]["acceleratorType"] == "nvidia-tesla-t4"
+    assert (
+        many["instanceProperties"]["guestAccelerators"][0]["acceleratorType"] == "nvidia-tesla-t4"
+    )
     assert many["count"] == many["minCount"] == "2"
 
 
@@ -153,7 +188,9 @@ def test_disk_is_as_large_as_wanted_and_as_its_image() -> None:
         ("n4-standard-8", "ultra", 8, None),
     ],
 )
-def test_tier_names_a_disk_that_the_machine_takes(kind: str, tier: str, vcpus: float, disk: str | None) -> None:
+def test_tier_names_a_disk_that_the_machine_takes(
+    kind: str, tier: str, vcpus: float, disk: str | None
+) -> None:
     if disk is not None:
         assert disk_type(kind, tier, vcpus) == disk
         return
@@ -175,7 +212,11 @@ def test_request_id_is_the_same_for_the_same_wishes_alone() -> None:
     first = launch()
     prints = [
         insert_bodies.one(changed, IMAGE, "p")[1]
-        for changed in (first, replace(first, answer_by=9.0, fills={"key": "x"}), replace(first, disk_gb=60))
+        for changed in (
+            first,
+            replace(first, answer_by=9.0, fills={"key": "x"}),
+            replace(first, disk_gb=60),
+        )
     ]
     ids = [labels.request_id(first.token, p) for p in prints]
     assert ids[0] == ids[1] != ids[2]
@@ -189,7 +230,10 @@ def test_labels_are_cleaned_and_stay_apart(value: str) -> None:
 
 
 def test_labels_that_differ_stay_different() -> None:
-    assert len({labels.clean(v) for v in ("Team A", "team a", "team-a", "TEAM-A", "x" * 70, "x" * 71)}) == 6
+    assert (
+        len({labels.clean(v) for v in ("Team A", "team a", "team-a", "TEAM-A", "x" * 70, "x" * 71)})
+        == 6
+    )
 
 
 def test_network_is_the_one_that_is_named() -> None:
@@ -224,14 +268,31 @@ def test_rules_let_in_one_address_and_nobody_else() -> None:
     assert shared_rules("owner-1", "203.0.113.7/32", 2222)[0]["name"] != ssh["name"]
 
 
-@pytest.mark.parametrize("status", [*model().schemas["Instance"]["properties"]["status"]["enum"], "LEVITATING"])
+@pytest.mark.parametrize(
+    "status", [*model().schemas["Instance"]["properties"]["status"]["enum"], "LEVITATING"]
+)
 def test_every_status_of_google_has_a_state(status: str) -> None:
-    row = {"name": "x-0", "zone": "zones/us-central1-a", "status": status, "labels": {}, "machineType": "m/n2-standard-4"}
+    row = {
+        "name": "x-0",
+        "zone": "zones/us-central1-a",
+        "status": status,
+        "labels": {},
+        "machineType": "m/n2-standard-4",
+    }
     shown = instance(row, "o")
     assert (shown.state is InstanceState.UNKNOWN) == (status == "LEVITATING")
     assert shown.state is not InstanceState.GONE
     assert (shown.state.is_billed) == (
-        status not in ("STOPPING", "STOPPED", "TERMINATED", "SUSPENDING", "SUSPENDED", "PENDING_STOP", "DEPROVISIONING")
+        status
+        not in (
+            "STOPPING",
+            "STOPPED",
+            "TERMINATED",
+            "SUSPENDING",
+            "SUSPENDED",
+            "PENDING_STOP",
+            "DEPROVISIONING",
+        )
     )
 
 
@@ -242,8 +303,12 @@ def test_labels_say_who_logs_in_and_where() -> None:
         "status": "RUNNING",
         "labels": {LOGIN_LABEL: "ubuntu", SSH_PORT_LABEL: "2222"},
         "machineType": "m/n1-standard-4",
-        "guestAccelerators": [{"acceleratorType": "zones/z/acceleratorTypes/nvidia-tesla-v100", "acceleratorCount": 2}],
-        "networkInterfaces": [{"networkIP": "10.0.0.2", "accessConfigs": [{"natIP": "203.0.113.9"}]}],
+        "guestAccelerators": [
+            {"acceleratorType": "zones/z/acceleratorTypes/nvidia-tesla-v100", "acceleratorCount": 2}
+        ],
+        "networkInterfaces": [
+            {"networkIP": "10.0.0.2", "accessConfigs": [{"natIP": "203.0.113.9"}]}
+        ],
         "scheduling": {"provisioningModel": "SPOT"},
         "creationTimestamp": "2026-11-22T01:02:03.456-08:00",
     }
@@ -258,11 +323,17 @@ def test_labels_say_who_logs_in_and_where() -> None:
     )
     assert shown.instance_type == type_of(row) == "n1-standard-4+2xV100"
     assert shown.launched_at > 1_700_000_000
-    assert (instance({**row, "labels": {}}, "o").user, instance({**row, "labels": {}}, "o").port) == ("nbprov", 22)
+    assert (
+        instance({**row, "labels": {}}, "o").user,
+        instance({**row, "labels": {}}, "o").port,
+    ) == ("nbprov", 22)
 
 
 def test_image_has_the_driver_where_there_is_a_gpu() -> None:
     assert all("nvidia" in family for _, family in usual("g2", has_gpu=True))
     assert not any("nvidia" in family for _, family in usual("n2", has_gpu=False))
-    assert usual("n1", has_gpu=True, device="nvidia-tesla-v100")[0][0] == "deeplearning-platform-release"
+    assert (
+        usual("n1", has_gpu=True, device="nvidia-tesla-v100")[0][0]
+        == "deeplearning-platform-release"
+    )
     assert all("arm64" in family for _, family in usual("t2a", has_gpu=False))

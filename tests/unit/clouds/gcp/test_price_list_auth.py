@@ -34,15 +34,25 @@ def test_the_file_that_gcloud_leaves_is_found(tmp_path: Path) -> None:
     assert price_list_auth.missing({}, {"CLOUDSDK_CONFIG": str(tmp_path)}) == ""
 
 
-def test_a_login_without_googles_library_is_said_to_need_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_without_googles_library_is_said_to_need_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "application_default_credentials.json").write_text("{}")
     monkeypatch.setattr(price_list_auth, "find_spec", lambda name: None)
-    assert 'pip install "nbprov[gcp]"' in price_list_auth.missing({}, {"CLOUDSDK_CONFIG": str(tmp_path)})
+    assert 'pip install "nbprov[gcp]"' in price_list_auth.missing(
+        {}, {"CLOUDSDK_CONFIG": str(tmp_path)}
+    )
 
 
 def test_a_named_file_that_is_not_there_is_no_login(tmp_path: Path) -> None:
     assert (
-        price_list_auth.login_file({"GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "no.json"), "CLOUDSDK_CONFIG": str(tmp_path)}) is None
+        price_list_auth.login_file(
+            {
+                "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "no.json"),
+                "CLOUDSDK_CONFIG": str(tmp_path),
+            }
+        )
+        is None
     )
 
 
@@ -61,20 +71,27 @@ def test_a_service_account_logs_in_and_brings_its_project(double: GcpDouble) -> 
     assert TOKEN not in repr(opened)
 
 
-def test_the_environment_names_another_project(double: GcpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_another_project(
+    double: GcpDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "other")
     assert price_list_auth.open_access({}).project == "other"
 
 
 def test_a_login_that_is_refused_is_a_fault_of_credentials(double: GcpDouble) -> None:
-    double.web.on("/token", json_answer({"error": "invalid_grant", "error_description": "Invalid JWT Signature."}, 400))
+    double.web.on(
+        "/token",
+        json_answer({"error": "invalid_grant", "error_description": "Invalid JWT Signature."}, 400),
+    )
     with pytest.raises(CloudError, match="refused the credentials") as refused:
         price_list_auth.open_access({})
     assert refused.value.failure.cause is Cause.CREDENTIALS
     assert price_list_auth.open_access({"api_key": KEY}).bearer == {}
 
 
-def test_a_damaged_file_is_named_without_its_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_named_without_its_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "application_default_credentials.json"
     path.write_text(json.dumps({"type": "nothing", "private_key": "-----BEGIN"}))
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
@@ -85,7 +102,9 @@ def test_a_damaged_file_is_named_without_its_content(tmp_path: Path, monkeypatch
     assert "BEGIN" not in str(refused.value)
 
 
-def test_a_token_service_that_is_not_there_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_service_that_is_not_there_is_no_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with WebDouble() as web:
         path = GcpDouble(web).login_file(tmp_path)
     said = json.loads(path.read_text())
@@ -93,4 +112,7 @@ def test_a_token_service_that_is_not_there_is_no_refusal(tmp_path: Path, monkeyp
     monkeypatch.setenv(price_list_auth.FILE_VARIABLE, str(path))
     with pytest.raises(CloudError) as caught:
         price_list_auth.open_access({})
-    assert (caught.value.failure.cause, caught.value.failure.code) == (Cause.TRANSIENT, "unreachable")
+    assert (caught.value.failure.cause, caught.value.failure.code) == (
+        Cause.TRANSIENT,
+        "unreachable",
+    )

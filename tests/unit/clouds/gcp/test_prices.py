@@ -13,7 +13,18 @@ from typing import Any
 import jsonschema
 import pytest
 from fetch_context import TODAY, Fetching
-from gcp_billing import AGGREGATED, KEY, PROJECT, SCHEMA, SKUS_PATH, TOKEN, GcpDouble, lookalikes, parts, sku
+from gcp_billing import (
+    AGGREGATED,
+    KEY,
+    PROJECT,
+    SCHEMA,
+    SKUS_PATH,
+    TOKEN,
+    GcpDouble,
+    lookalikes,
+    parts,
+    sku,
+)
 from web_double import Asked, WebDouble, busy, json_answer
 
 from nbprov.catalog.sources import gcp_hosts
@@ -45,13 +56,21 @@ def fetch(fetching: Fetching) -> PriceList:
 
 
 def by_type(listed: PriceList, region: str = "us-central1") -> dict[str, PriceRow]:
-    return {row.instance_type or f"{row.accelerator}:{row.count:g}": row for row in listed.rows if row.region == region}
+    return {
+        row.instance_type or f"{row.accelerator}:{row.count:g}": row
+        for row in listed.rows
+        if row.region == region
+    }
 
 
 def shipped() -> dict[str, dict[str, str]]:
     with (SHIPPED / "types.csv").open() as types, (SHIPPED / "prices.csv").open() as prices:
         sizes = {row["id"]: row for row in csv.DictReader(types)}
-        return {row["id"]: {**sizes[row["id"]], **row} for row in csv.DictReader(prices) if row["region"] == "us-central1"}
+        return {
+            row["id"]: {**sizes[row["id"]], **row}
+            for row in csv.DictReader(prices)
+            if row["region"] == "us-central1"
+        }
 
 
 def test_the_parts_add_up_to_the_list_prices_of_the_shipped_catalogue(web: WebDouble) -> None:
@@ -65,11 +84,24 @@ def test_the_parts_add_up_to_the_list_prices_of_the_shipped_catalogue(web: WebDo
 def test_names_and_sizes_join_the_shipped_catalogue(web: WebDouble) -> None:
     rows, known = by_type(read(GcpDouble(web))), shipped()
     both = known.keys() & rows.keys()
-    assert {"a2-ultragpu-8g", "a3-highgpu-1g", "g2-standard-96", "n1-highcpu-96", "n2-highmem-128", "T4:4", "V100:8"} <= both
+    assert {
+        "a2-ultragpu-8g",
+        "a3-highgpu-1g",
+        "g2-standard-96",
+        "n1-highcpu-96",
+        "n2-highmem-128",
+        "T4:4",
+        "V100:8",
+    } <= both
     for name in both:
         row, old = rows[name], known[name]
-        assert (row.accelerator, f"{row.count:g}" if row.count else "") == (old["accelerator"], old["count"]), name
-        assert [f"{size:g}" if size else "" for size in (row.vcpus, row.memory_gib, row.device_gib)] == [
+        assert (row.accelerator, f"{row.count:g}" if row.count else "") == (
+            old["accelerator"],
+            old["count"],
+        ), name
+        assert [
+            f"{size:g}" if size else "" for size in (row.vcpus, row.memory_gib, row.device_gib)
+        ] == [
             old["vcpus"],
             old["memory_gib"],
             old["device_gib"],
@@ -80,8 +112,13 @@ def test_every_type_of_the_shipped_catalogue_is_known() -> None:
     from nbprov.clouds.gcp.machine_types import machines
 
     with (SHIPPED / "types.csv").open() as types:
-        wanted = {(row["type"], row["accelerator"], row["count"] and float(row["count"])) for row in csv.DictReader(types)}
-    assert wanted <= {(m.name, m.device.name if m.device else "", m.count or "") for m in machines()}
+        wanted = {
+            (row["type"], row["accelerator"], row["count"] and float(row["count"]))
+            for row in csv.DictReader(types)
+        }
+    assert wanted <= {
+        (m.name, m.device.name if m.device else "", m.count or "") for m in machines()
+    }
 
 
 def test_lines_that_look_alike_change_nothing(web: WebDouble) -> None:
@@ -90,16 +127,25 @@ def test_lines_that_look_alike_change_nothing(web: WebDouble) -> None:
 
 
 def test_the_cheap_h100_of_another_deal_is_not_taken(web: WebDouble) -> None:
-    assert by_type(read(GcpDouble(web)))["a3-highgpu-8g"].on_demand == pytest.approx(88_490_000, abs=5)
+    assert by_type(read(GcpDouble(web)))["a3-highgpu-8g"].on_demand == pytest.approx(
+        88_490_000, abs=5
+    )
 
 
 def test_small_a3_machines_are_sold_as_spot_only(web: WebDouble) -> None:
     rows = by_type(read(GcpDouble(web)))
-    assert [rows[f"a3-highgpu-{count}g"].on_demand is None for count in (1, 2, 4, 8)] == [True, True, True, False]
+    assert [rows[f"a3-highgpu-{count}g"].on_demand is None for count in (1, 2, 4, 8)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
     assert all((rows[f"a3-highgpu-{count}g"].spot or 0) > 0 for count in (1, 2, 4, 8))
 
 
-def test_accelerators_apart_and_their_hosts_become_whole_machines_in_the_catalogue(web: WebDouble) -> None:
+def test_accelerators_apart_and_their_hosts_become_whole_machines_in_the_catalogue(
+    web: WebDouble,
+) -> None:
     listed = read(GcpDouble(web))
     reading = Reading([entry(row, listed) for row in listed.rows])
     gcp_hosts.join(reading)
@@ -120,7 +166,11 @@ def test_a_machine_of_which_a_part_lacks_is_left_out_and_counted(web: WebDouble)
     lines = [line for line in parts() if "A2 Instance Ram" not in line["description"]]
     listed = read(GcpDouble(web, lines))
     assert not [row for row in listed.rows if row.instance_type.startswith("a2-")]
-    assert [note for note in listed.notes if "9 machines of which a part has no price" in note and "a2 memory in us-central1" in note]
+    assert [
+        note
+        for note in listed.notes
+        if "9 machines of which a part has no price" in note and "a2 memory in us-central1" in note
+    ]
 
 
 def test_a_machine_with_local_ssd_is_never_priced_without_it(web: WebDouble) -> None:
@@ -131,10 +181,16 @@ def test_a_machine_with_local_ssd_is_never_priced_without_it(web: WebDouble) -> 
 
 
 def test_a_part_with_two_prices_is_used_by_no_machine(web: WebDouble) -> None:
-    listed = read(GcpDouble(web, [*parts(), sku("N2 Instance Core running in Iowa", 0.5, group="CPU")]))
+    listed = read(
+        GcpDouble(web, [*parts(), sku("N2 Instance Core running in Iowa", 0.5, group="CPU")])
+    )
     assert "n2-standard-4" in by_type(listed)
     assert by_type(listed)["n2-standard-4"].on_demand is None
-    assert [note for note in listed.notes if "1 prices of parts that Google lists twice" in note and "n2 core in us-central1" in note]
+    assert [
+        note
+        for note in listed.notes
+        if "1 prices of parts that Google lists twice" in note and "n2 core in us-central1" in note
+    ]
 
 
 def test_a_region_without_gpus_sells_none_though_google_prices_them_there(web: WebDouble) -> None:
@@ -146,13 +202,19 @@ def test_a_region_without_gpus_sells_none_though_google_prices_them_there(web: W
 
 def test_without_a_login_accelerators_stand_in_the_zones_of_old(web: WebDouble) -> None:
     listed = read(GcpDouble(web))
-    assert {row.zone for row in listed.rows if row.instance_type == "a2-ultragpu-1g"} == {"us-central1-a", "us-central1-c"}
+    assert {row.zone for row in listed.rows if row.instance_type == "a2-ultragpu-1g"} == {
+        "us-central1-a",
+        "us-central1-c",
+    }
     assert {row.zone for row in listed.rows if row.instance_type == "n2-standard-4"} == {""}
     assert listed.notes[0].startswith("zones were not asked for, which needs a Google login")
 
 
 ZONES = {
-    "us-central1-a": (["a2-highgpu-1g", "n1-standard-4", "n2-standard-4", "m3-ultramem-32"], ["nvidia-tesla-t4", "nvidia-tesla-t4-vws"]),
+    "us-central1-a": (
+        ["a2-highgpu-1g", "n1-standard-4", "n2-standard-4", "m3-ultramem-32"],
+        ["nvidia-tesla-t4", "nvidia-tesla-t4-vws"],
+    ),
     "us-central1-b": (["n1-standard-4"], []),
     "us-central1-f": (["a2-highgpu-1g"], ["nvidia-tesla-v100", "ct5lp"]),
 }
@@ -190,12 +252,19 @@ def test_with_a_login_the_compute_api_says_which_zone_has_what(web: WebDouble, l
 def test_an_ai_zone_belongs_to_its_region(web: WebDouble, login: Any) -> None:
     double = GcpDouble(web, zones={"us-central1-ai1a": (["a2-highgpu-1g"], [])})
     login(double)
-    assert {(row.region, row.zone) for row in fetch(Fetching(double.endpoints)).rows} == {("us-central1", "us-central1-ai1a")}
+    assert {(row.region, row.zone) for row in fetch(Fetching(double.endpoints)).rows} == {
+        ("us-central1", "us-central1-ai1a")
+    }
 
 
-def test_without_a_login_accelerators_of_unknown_zones_stand_in_priced_regions_and_it_is_said(web: WebDouble) -> None:
+def test_without_a_login_accelerators_of_unknown_zones_stand_in_priced_regions_and_it_is_said(
+    web: WebDouble,
+) -> None:
     listed = read(GcpDouble(web, [*parts(), *parts("Milan", ("europe-west8",))]))
-    assert {(row.region, row.zone) for row in listed.rows if row.accelerator == "P100"} == {("us-central1", ""), ("europe-west8", "")}
+    assert {(row.region, row.zone) for row in listed.rows if row.accelerator == "P100"} == {
+        ("us-central1", ""),
+        ("europe-west8", ""),
+    }
     assert "B200, P100, P4, RTXPRO6000 in every region with a price" in listed.notes[0]
 
 
@@ -205,11 +274,17 @@ def test_an_api_key_goes_to_billing_and_the_login_to_compute(web: WebDouble, log
     read(double)
     assert {one.query.get("key") for one in web.asked if one.path == SKUS_PATH} == {KEY}
     assert all("authorization" not in one.headers for one in web.asked if one.path == SKUS_PATH)
-    assert {one.headers["authorization"] for one in web.asked if one.path.startswith(AGGREGATED)} == {f"Bearer {TOKEN}"}
+    assert {
+        one.headers["authorization"] for one in web.asked if one.path.startswith(AGGREGATED)
+    } == {f"Bearer {TOKEN}"}
 
 
 def test_a_zone_that_does_not_answer_keeps_its_region_as_it_was(web: WebDouble, login: Any) -> None:
-    double = GcpDouble(web, [*parts(), *parts("Belgium", ("europe-west1",))], zones={**ZONES, "europe-west1-b": (["n2-standard-4"], [])})
+    double = GcpDouble(
+        web,
+        [*parts(), *parts("Belgium", ("europe-west1",))],
+        zones={**ZONES, "europe-west1-b": (["n2-standard-4"], [])},
+    )
     double.unreachable = [f"projects/{PROJECT}/zones/europe-west1-c"]
     login(double)
     listed = fetch(Fetching(double.endpoints))
@@ -245,7 +320,9 @@ def test_the_double_speaks_googles_shape(web: WebDouble) -> None:
 
 def test_a_busy_service_and_a_torn_answer_are_asked_again(web: WebDouble) -> None:
     double = GcpDouble(web, page=5000)
-    torn = double.answer_skus(Asked("GET", SKUS_PATH, {"key": KEY, "pageSize": "5000"}, {}, b"")).with_(cut=4000)
+    torn = double.answer_skus(
+        Asked("GET", SKUS_PATH, {"key": KEY, "pageSize": "5000"}, {}, b"")
+    ).with_(cut=4000)
     web.on(SKUS_PATH, busy(429, retry_after=7), busy(503), torn, double.answer_skus)
     fetching = Fetching(double.endpoints, keys={"api_key": KEY})
     assert fetch(fetching).rows

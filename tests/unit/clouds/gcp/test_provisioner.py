@@ -20,7 +20,16 @@ from nbprov.clouds.gcp.labels import owner_tag
 from nbprov.clouds.gcp.provisioner import GcpCloud
 from nbprov.clouds.web.public_ip import VARIABLE
 from nbprov.model.failures import Cause, CloudError
-from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Pending, PollResult, Refused
+from nbprov.model.launches import (
+    Accepted,
+    InstanceState,
+    Launch,
+    OnShutdown,
+    Operation,
+    Pending,
+    PollResult,
+    Refused,
+)
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.spec import Request
@@ -59,11 +68,24 @@ def cloud(double: GcpDouble) -> GcpCloud:
     return found
 
 
-def launch(kind: str = "n1-standard-4+1xT4", *, market: Market = Market.ON_DEMAND, zone: str = "us-central1-a", **changes: Any) -> Launch:
+def launch(
+    kind: str = "n1-standard-4+1xT4",
+    *,
+    market: Market = Market.ON_DEMAND,
+    zone: str = "us-central1-a",
+    **changes: Any,
+) -> Launch:
     offer = Offer("gcp", zone[:-2], zone, kind, "T4", 1, 4, 15, market, 540_000)
     count = changes.get("count", 1)
     made = Launch(
-        uuid.uuid4().hex, "owner-1", "run-1", "dev", Candidate(offer, Request(), 0, count), count, 50, user_data_template="#!/bin/sh\n"
+        uuid.uuid4().hex,
+        "owner-1",
+        "run-1",
+        "dev",
+        Candidate(offer, Request(), 0, count),
+        count,
+        50,
+        user_data_template="#!/bin/sh\n",
     )
     return replace(made, **changes)
 
@@ -77,14 +99,21 @@ def eventually(look: Callable[[], Any]) -> Any:
 
 
 def decided(cloud: GcpCloud, operation: Operation) -> PollResult:
-    found: PollResult = eventually(lambda: (r := cloud.poll(operation)) and not isinstance(r, Pending) and r)
+    found: PollResult = eventually(
+        lambda: (r := cloud.poll(operation)) and not isinstance(r, Pending) and r
+    )
     return found
 
 
 def running(cloud: GcpCloud, wanted: Launch) -> tuple[str, ...]:
     result = decided(cloud, cloud.submit(wanted))
     assert isinstance(result, Accepted), result
-    eventually(lambda: {i.id for i in cloud.list("owner-1") if i.state is InstanceState.RUNNING} >= set(result.ids))
+    eventually(
+        lambda: (
+            {i.id for i in cloud.list("owner-1") if i.state is InstanceState.RUNNING}
+            >= set(result.ids)
+        )
+    )
     return result.ids
 
 
@@ -114,7 +143,9 @@ def test_new_address_is_let_in(cloud: GcpCloud, double: GcpDouble) -> None:
     assert cloud.admit(["us-central1-a/never"]) is False
 
 
-def test_computer_that_could_never_reach_a_machine_is_told_before_one_is_made(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_computer_that_could_never_reach_a_machine_is_told_before_one_is_made(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     os.environ[VARIABLE] = "2001:db8::7"
     with pytest.raises(CloudError, match=VARIABLE) as raised:
         cloud.submit(launch())
@@ -126,7 +157,9 @@ def test_rule_that_was_changed_by_hand_is_put_right(cloud: GcpCloud, double: Gcp
     running(cloud, launch())
     os.environ[VARIABLE] = "198.51.100.4"
     running(make_gcp(), launch())
-    assert double.tell("state")["firewalls"][f"{owner_tag('owner-1')}-ssh"]["sourceRanges"] == ["198.51.100.4/32"]
+    assert double.tell("state")["firewalls"][f"{owner_tag('owner-1')}-ssh"]["sourceRanges"] == [
+        "198.51.100.4/32"
+    ]
 
 
 def make_gcp() -> GcpCloud:
@@ -135,7 +168,9 @@ def make_gcp() -> GcpCloud:
     return found
 
 
-def test_network_that_is_not_there_is_said_with_what_to_do(cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_network_that_is_not_there_is_said_with_what_to_do(
+    cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("NBPROV_GCP_NETWORK", "gone")
     with pytest.raises(CloudError, match="name the network to use in NBPROV_GCP_NETWORK") as raised:
         cloud.submit(launch())
@@ -147,20 +182,26 @@ def test_network_that_is_not_there_is_said_with_what_to_do(cloud: GcpCloud, monk
 def test_ports_of_a_launch_are_its_own_side_object(cloud: GcpCloud, double: GcpDouble) -> None:
     wanted = launch(ports=((8888, 8888), (6000, 6005)))
     ids = running(cloud, wanted)
-    (rule,) = [r for r in double.tell("state")["firewalls"].values() if r["name"].endswith("-ports")]
+    (rule,) = [
+        r for r in double.tell("state")["firewalls"].values() if r["name"].endswith("-ports")
+    ]
     assert rule["allowed"] == [{"IPProtocol": "tcp", "ports": ["6000-6005", "8888"]}]
     cloud.open_ports(ids, [(9999, 9999), (8888, 8888)])
     cloud.close_ports(ids, [(6000, 6005)])
     (thing,) = [o for o in cloud.side_objects("owner-1") if not o.shared]
     assert (thing.kind, thing.token) == ("firewall", wanted.token)
-    assert double.tell("state")["firewalls"][thing.id]["allowed"] == [{"IPProtocol": "tcp", "ports": ["8888", "9999"]}]
+    assert double.tell("state")["firewalls"][thing.id]["allowed"] == [
+        {"IPProtocol": "tcp", "ports": ["8888", "9999"]}
+    ]
     cloud.close_ports(ids, [(8888, 8888), (9999, 9999)])
     cloud.close_ports(ids, [(8888, 8888)])
     assert [o for o in cloud.side_objects("owner-1") if not o.shared] == []
     assert cloud.remove([thing]) == []
 
 
-def test_machine_that_powered_itself_off_ends_if_it_was_to(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_machine_that_powered_itself_off_ends_if_it_was_to(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     (ends,) = running(cloud, launch())
     (stays,) = running(cloud, launch(on_shutdown=OnShutdown.STOP))
     for machine in (ends, stays):
@@ -171,7 +212,9 @@ def test_machine_that_powered_itself_off_ends_if_it_was_to(cloud: GcpCloud, doub
     assert [o for o in cloud.side_objects("owner-1") if o.kind == "disk"] == []
 
 
-def test_machines_that_power_off_together_are_ended_in_one_list(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_machines_that_power_off_together_are_ended_in_one_list(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     ids = running(cloud, launch(count=3))
     for machine in ids:
         double.tell("set", id=machine, guest_off=True)
@@ -182,14 +225,18 @@ def test_machines_that_power_off_together_are_ended_in_one_list(cloud: GcpCloud,
     assert len(double.calls("instances.delete")) == 3
 
 
-def test_stop_of_which_nothing_is_recorded_is_asked_for_once(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_stop_of_which_nothing_is_recorded_is_asked_for_once(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     (machine,) = running(cloud, launch())
     double.tell("set", id=machine, status="TERMINATED")
     for since, asked in ((60, 2), (7200, 1)):
         stopped = datetime.fromtimestamp(time.time() - since, UTC).isoformat()
         double.tell("set", id=machine, stopped=stopped)
         before, other = len(double.calls("zoneOperations.list")), make_gcp()
-        assert [[i.state.value for i in other.list("owner-1")] for _ in range(2)] == [["stopped"]] * 2
+        assert [[i.state.value for i in other.list("owner-1")] for _ in range(2)] == [
+            ["stopped"]
+        ] * 2
         assert len(double.calls("zoneOperations.list")) - before == asked
 
 
@@ -199,27 +246,41 @@ def test_machine_that_a_person_stopped_is_kept(cloud: GcpCloud, double: GcpDoubl
     eventually(lambda: state(cloud, machine) == "stopped")
     # Google may note the shutdown of the guest beside the stop that was asked for.
     double.tell("set", id=machine, guest_off=True)
-    assert [(i.state, i.reason) for i in make_gcp().list("owner-1")] == [(InstanceState.STOPPED, "it was stopped")]
+    assert [(i.state, i.reason) for i in make_gcp().list("owner-1")] == [
+        (InstanceState.STOPPED, "it was stopped")
+    ]
     assert double.calls("instances.delete") == []
 
 
-def test_preempted_machine_goes_or_stays_as_the_spec_says(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_preempted_machine_goes_or_stays_as_the_spec_says(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     (ends,) = running(cloud, launch(market=Market.SPOT))
     (stays,) = running(cloud, launch(market=Market.SPOT, on_shutdown=OnShutdown.STOP))
     double.tell("preempt")
     eventually(lambda: state(cloud, ends) == "absent")
     eventually(lambda: state(cloud, stays) == "stopped")
-    assert [(i.spot, i.reason) for i in cloud.list("owner-1")] == [(True, "Google took the spot machine back")]
+    assert [(i.spot, i.reason) for i in cloud.list("owner-1")] == [
+        (True, "Google took the spot machine back")
+    ]
 
 
-def test_spot_machine_that_is_being_taken_back_is_ending_and_says_why(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_spot_machine_that_is_being_taken_back_is_ending_and_says_why(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     (machine,) = running(cloud, launch(market=Market.SPOT))
     double.tell("preempt", seconds=600)
     (shown,) = make_gcp().list("owner-1")
-    assert (shown.id, shown.state, shown.reason) == (machine, InstanceState.ENDING, "Google took the spot machine back")
+    assert (shown.id, shown.state, shown.reason) == (
+        machine,
+        InstanceState.ENDING,
+        "Google took the spot machine back",
+    )
 
 
-def test_end_that_failed_at_google_is_not_believed_for_ever(cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_end_that_failed_at_google_is_not_believed_for_ever(
+    cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (machine,) = running(cloud, launch())
     double.add_fault(call="terminate", do="late_failure")
     cloud.terminate([machine])
@@ -234,7 +295,10 @@ def test_end_that_failed_at_google_is_not_believed_for_ever(cloud: GcpCloud, dou
 @pytest.mark.parametrize("do", ["unreachable", "partial", "unreachables"])
 def test_list_that_lacks_a_zone_is_none(cloud: GcpCloud, double: GcpDouble, do: str) -> None:
     running(cloud, launch())
-    for method, look in (("instances.aggregatedList", cloud.list), ("disks.aggregatedList", cloud.side_objects)):
+    for method, look in (
+        ("instances.aggregatedList", cloud.list),
+        ("disks.aggregatedList", cloud.side_objects),
+    ):
         double.add_fault(call=method, do=do)
         with pytest.raises(CloudError) as raised:
             look("owner-1")
@@ -244,9 +308,20 @@ def test_list_that_lacks_a_zone_is_none(cloud: GcpCloud, double: GcpDouble, do: 
 def test_rules_of_other_people_are_not_touched(cloud: GcpCloud, double: GcpDouble) -> None:
     """Somebody puts a tag of theirs on our machine, whose name looks like one of ours; or makes a rule under a name of ours."""
     (machine,) = running(cloud, launch())
-    theirs = {"teamweb-12345678-ssh": "teamweb-12345678", f"{owner_tag('owner-1')}-ssh-mine": owner_tag("owner-1")}
+    theirs = {
+        "teamweb-12345678-ssh": "teamweb-12345678",
+        f"{owner_tag('owner-1')}-ssh-mine": owner_tag("owner-1"),
+    }
     for name, tag in theirs.items():
-        double.tell("set", rule={"name": name, "sourceRanges": ["192.0.2.0/24"], "targetTags": [tag], "description": "keep out"})
+        double.tell(
+            "set",
+            rule={
+                "name": name,
+                "sourceRanges": ["192.0.2.0/24"],
+                "targetTags": [tag],
+                "description": "keep out",
+            },
+        )
     double.tell("set", id=machine, tag="teamweb-12345678")
     os.environ[VARIABLE] = "198.51.100.4"
     assert cloud.admit([machine]) is True
@@ -279,10 +354,14 @@ def test_machines_of_another_project_are_listed_and_ended_there(
     asked = len(double.calls("instances.aggregatedList"))
     other.list("owner-1")
     other.list("owner-1")
-    assert len(double.calls("instances.aggregatedList")) == asked + 1  # once more after the last machine, and then no longer
+    assert (
+        len(double.calls("instances.aggregatedList")) == asked + 1
+    )  # once more after the last machine, and then no longer
 
 
-def test_repeat_goes_to_the_project_that_was_planned_for(cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeat_goes_to_the_project_that_was_planned_for(
+    cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = launch()
     wanted = replace(wanted, candidate=replace(wanted.candidate, account=cloud.check().account))
     double.add_fault(call="create", do="lose_answer")
@@ -325,7 +404,9 @@ def test_quota_of_the_project_is_met(cloud: GcpCloud, double: GcpDouble) -> None
     assert (result.failure.cause, result.failure.code) == (Cause.QUOTA, "QUOTA_EXCEEDED")
 
 
-def test_disk_that_a_half_made_machine_left_is_found_and_removed(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_disk_that_a_half_made_machine_left_is_found_and_removed(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     wanted = launch()
     double.add_fault(call="create", do="half_made")
     assert isinstance(decided(cloud, cloud.submit(wanted)), Refused)
@@ -356,7 +437,9 @@ def test_start_without_stock_is_refused(cloud: GcpCloud, double: GcpDouble) -> N
     eventually(lambda: state(cloud, machine) == "running")
 
 
-def test_page_in_the_place_of_an_answer_is_an_unknown_outcome(cloud: GcpCloud, double: GcpDouble) -> None:
+def test_page_in_the_place_of_an_answer_is_an_unknown_outcome(
+    cloud: GcpCloud, double: GcpDouble
+) -> None:
     wanted = launch()
     double.add_fault(call="create", do="html")
     with pytest.raises(CloudError) as raised:
@@ -408,7 +491,10 @@ def test_many_machines_come_in_pages(cloud: GcpCloud, monkeypatch: pytest.Monkey
 def test_image_of_ones_own(cloud: GcpCloud, double: GcpDouble) -> None:
     running(cloud, launch(image="projects/nbprov-test/global/images/own-1", disk_gb=5))
     (call,) = double.calls("instances.insert")
-    assert call["body"]["disks"][0]["initializeParams"]["sourceImage"] == "projects/nbprov-test/global/images/own-1"
+    assert (
+        call["body"]["disks"][0]["initializeParams"]["sourceImage"]
+        == "projects/nbprov-test/global/images/own-1"
+    )
     assert call["body"]["disks"][0]["initializeParams"]["diskSizeGb"] == "30"
     for image in ("ami-12345", "projects/nbprov-test/global/images/lost"):
         with pytest.raises(CloudError) as raised:
@@ -419,11 +505,15 @@ def test_image_of_ones_own(cloud: GcpCloud, double: GcpDouble) -> None:
 def in_any_zone(**changes: Any) -> Launch:
     """A launch whose offer is the whole region's."""
     wanted = launch("n4-standard-8", **changes)
-    return replace(wanted, candidate=replace(wanted.candidate, offer=replace(wanted.candidate.offer, zone="")))
+    return replace(
+        wanted, candidate=replace(wanted.candidate, offer=replace(wanted.candidate.offer, zone=""))
+    )
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_google_chooses_the_zone_where_the_offer_names_none(cloud: GcpCloud, double: GcpDouble, count: int) -> None:
+def test_google_chooses_the_zone_where_the_offer_names_none(
+    cloud: GcpCloud, double: GcpDouble, count: int
+) -> None:
     double.tell("stock", zone="us-central1-a", left=0)
     wanted = in_any_zone(count=count)
     ids = running(cloud, wanted)
@@ -456,7 +546,9 @@ def test_region_without_stock_refuses(cloud: GcpCloud, double: GcpDouble) -> Non
     assert result.failure.cause is Cause.CAPACITY
 
 
-def test_field_that_the_library_does_not_know_is_no_lost_answer(cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_field_that_the_library_does_not_know_is_no_lost_answer(
+    cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nbprov.clouds.gcp import insert_bodies
 
     monkeypatch.setattr(insert_bodies, "_scheduling", lambda *_: {"fieldOfNextYear": True})
@@ -497,14 +589,19 @@ def test_secrets_stay_out_of_googles_own_log(cloud: GcpCloud) -> None:
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     try:
-        running(cloud, launch(user_data_template="#!/bin/sh\n: @@secret@@\n", fills={"secret": "canary-8"}))
+        running(
+            cloud,
+            launch(user_data_template="#!/bin/sh\n: @@secret@@\n", fills={"secret": "canary-8"}),
+        )
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
     assert "canary-8" not in "".join(said)
 
 
-def test_create_that_takes_too_long_is_an_unknown_outcome(cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_create_that_takes_too_long_is_an_unknown_outcome(
+    cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wanted = launch()
     running(cloud, launch())
     double.add_fault(call="create", do="slow", seconds=3)
@@ -528,7 +625,9 @@ def test_create_that_takes_too_long_is_an_unknown_outcome(cloud: GcpCloud, doubl
         ("html", Cause.TRANSIENT, ""),
     ],
 )
-def test_check_says_what_is_wrong_and_what_to_do(cloud: GcpCloud, double: GcpDouble, do: str, cause: Cause, words: str) -> None:
+def test_check_says_what_is_wrong_and_what_to_do(
+    cloud: GcpCloud, double: GcpDouble, do: str, cause: Cause, words: str
+) -> None:
     double.add_fault(call="check", do=do)
     told = cloud.check()
     assert not told.enabled

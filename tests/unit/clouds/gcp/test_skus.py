@@ -19,28 +19,70 @@ from nbprov.clouds.gcp.skus import SSD, Kind, Part, part_of, rates
     [
         ("N2 Instance Core running in Americas", "OnDemand", Part(Kind.CORE, "n2"), False),
         ("N2 Instance Ram running in Hong Kong", "OnDemand", Part(Kind.MEMORY, "n2"), False),
-        ("Spot Preemptible N2 Instance Core running in Americas", "Preemptible", Part(Kind.CORE, "n2"), True),
-        ("Preemptible N1 Predefined Instance Core running in Sydney", "Preemptible", Part(Kind.CORE, "n1"), True),
+        (
+            "Spot Preemptible N2 Instance Core running in Americas",
+            "Preemptible",
+            Part(Kind.CORE, "n2"),
+            True,
+        ),
+        (
+            "Preemptible N1 Predefined Instance Core running in Sydney",
+            "Preemptible",
+            Part(Kind.CORE, "n1"),
+            True,
+        ),
         ("N2D AMD Instance Core running in Americas", "OnDemand", Part(Kind.CORE, "n2d"), False),
         ("Compute optimized Core running in Americas", "OnDemand", Part(Kind.CORE, "c2"), False),
-        ("Compute optimized Instance Ram running in Doha", "OnDemand", Part(Kind.MEMORY, "c2"), False),
+        (
+            "Compute optimized Instance Ram running in Doha",
+            "OnDemand",
+            Part(Kind.MEMORY, "c2"),
+            False,
+        ),
         ("A3Plus Instance Core running in Virginia", "OnDemand", Part(Kind.CORE, "a3plus"), False),
         ("Nvidia Tesla A100 GPU running in Americas", "OnDemand", Part(Kind.DEVICE, "A100"), False),
-        ("Nvidia Tesla A100 80GB GPU running in Americas", "OnDemand", Part(Kind.DEVICE, "A100-80GB"), False),
-        ("Nvidia H100 80GB Plus GPU running in Americas", "OnDemand", Part(Kind.DEVICE, "H100-MEGA"), False),
-        ("Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in Americas", "Preemptible", Part(Kind.DEVICE, "T4"), True),
+        (
+            "Nvidia Tesla A100 80GB GPU running in Americas",
+            "OnDemand",
+            Part(Kind.DEVICE, "A100-80GB"),
+            False,
+        ),
+        (
+            "Nvidia H100 80GB Plus GPU running in Americas",
+            "OnDemand",
+            Part(Kind.DEVICE, "H100-MEGA"),
+            False,
+        ),
+        (
+            "Nvidia Tesla T4 GPU attached to Spot Preemptible VMs running in Americas",
+            "Preemptible",
+            Part(Kind.DEVICE, "T4"),
+            True,
+        ),
         ("RTX 6000 96GB running in Belgium", "OnDemand", Part(Kind.DEVICE, "RTXPRO6000"), False),
         ("SSD backed Local Storage", "OnDemand", SSD, False),
         ("SSD backed Local Storage in Bangkok", "OnDemand", SSD, False),
-        ("SSD backed Local Storage attached to Spot Preemptible VMs running in Paris", "OnDemand", SSD, True),
+        (
+            "SSD backed Local Storage attached to Spot Preemptible VMs running in Paris",
+            "OnDemand",
+            SSD,
+            True,
+        ),
     ],
 )
-def test_a_part_is_known_by_its_whole_sentence(description: str, usage: str, part: Part, spot: bool) -> None:
+def test_a_part_is_known_by_its_whole_sentence(
+    description: str, usage: str, part: Part, spot: bool
+) -> None:
     assert part_of(sku(description, 1, group="x", usage=usage)) == (part, spot)
 
 
 def test_a_spot_accelerator_that_google_files_under_on_demand_is_a_spot_price() -> None:
-    line = sku("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", 4.95, group="GPU", usage="OnDemand")
+    line = sku(
+        "Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas",
+        4.95,
+        group="GPU",
+        usage="OnDemand",
+    )
     assert part_of(line) == (Part(Kind.DEVICE, "B200"), True)
 
 
@@ -65,7 +107,9 @@ def test_every_part_a_machine_is_billed_for_can_be_found() -> None:
 
     known = set(skus._SENTENCES.values())
     assert {part for machine in machines() for part, _ in machine_prices.parts(machine)} <= known
-    assert {device.name for device in DEVICES} == {part.of for part in known if part.kind is Kind.DEVICE}
+    assert {device.name for device in DEVICES} == {
+        part.of for part in known if part.kind is Kind.DEVICE
+    }
 
 
 def test_prices_are_read_to_the_billionth() -> None:
@@ -87,7 +131,10 @@ def test_storage_is_priced_by_the_hour() -> None:
 
 
 def test_two_prices_of_one_part_are_none() -> None:
-    lines = [sku("N2 Instance Core running in Virginia", dollars, group="CPU", regions=("us-east4",)) for dollars in (0.03, 0.05)]
+    lines = [
+        sku("N2 Instance Core running in Virginia", dollars, group="CPU", regions=("us-east4",))
+        for dollars in (0.03, 0.05)
+    ]
     for order in (lines, lines[::-1]):
         found = rates(order)
         assert found.of("us-east4", Part(Kind.CORE, "n2"), spot=False) is None
@@ -104,7 +151,9 @@ def test_the_price_beyond_a_free_allowance_counts() -> None:
     line = sku("E2 Instance Core running in Americas", 0.02, group="CPU")
     tiers = line["pricingInfo"][0]["pricingExpression"]["tieredRates"]
     tiers[0]["startUsageAmount"] = 720
-    tiers.insert(0, {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 0}})
+    tiers.insert(
+        0, {"startUsageAmount": 0, "unitPrice": {"currencyCode": "USD", "units": "0", "nanos": 0}}
+    )
     assert rates([line]).of("us-central1", Part(Kind.CORE, "e2"), spot=False) == Decimal("0.02")
 
 
@@ -114,9 +163,15 @@ def test_the_price_beyond_a_free_allowance_counts() -> None:
         lambda line: line.pop("pricingInfo"),
         lambda line: line.update(pricingInfo=[]),
         lambda line: line["pricingInfo"][0]["pricingExpression"].update(usageUnit="mo"),
-        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"].update(units="0", nanos=0),
-        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"].update(currencyCode="EUR"),
-        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0]["unitPrice"].update(units="many"),
+        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0][
+            "unitPrice"
+        ].update(units="0", nanos=0),
+        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0][
+            "unitPrice"
+        ].update(currencyCode="EUR"),
+        lambda line: line["pricingInfo"][0]["pricingExpression"]["tieredRates"][0][
+            "unitPrice"
+        ].update(units="many"),
     ],
 )
 def test_a_line_without_a_price_that_can_be_read_is_counted(spoil: Any) -> None:
@@ -131,13 +186,23 @@ def test_accelerators_without_a_name_here_are_reported_and_other_deals_are_not()
 
 
 _odd = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=3), lambda inner: st.lists(inner, max_size=2), max_leaves=3
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=3,
 )
 
 
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(("description", "category", "serviceRegions", "pricingInfo"), _odd)))
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional=dict.fromkeys(("description", "category", "serviceRegions", "pricingInfo"), _odd),
+    )
+)
 def test_odd_lines_never_break_the_reading(line: dict[str, Any]) -> None:
-    assert rates([{**line, "category": line.get("category", {"usageType": "OnDemand"})}]).by_place == {}
+    assert (
+        rates([{**line, "category": line.get("category", {"usageType": "OnDemand"})}]).by_place
+        == {}
+    )
 
 
 @given(_odd)

@@ -16,9 +16,22 @@ from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool
 
-OFFER = Offer("gcp", "us-central1", "us-central1-a", "n1-standard-4+1xT4", "T4", 1, 4, 15, Market.ON_DEMAND, 540_000)
+OFFER = Offer(
+    "gcp",
+    "us-central1",
+    "us-central1-a",
+    "n1-standard-4+1xT4",
+    "T4",
+    1,
+    4,
+    15,
+    Market.ON_DEMAND,
+    540_000,
+)
 SPOT = replace(OFFER, market=Market.SPOT)
-H100 = replace(OFFER, instance_type="a3-highgpu-8g", accelerator="H100", accelerator_count=8, vcpus=208)
+H100 = replace(
+    OFFER, instance_type="a3-highgpu-8g", accelerator="H100", accelerator_count=8, vcpus=208
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +86,12 @@ def test_metric_that_google_does_not_have_is_unknown(double: GcpDouble) -> None:
 
 
 def test_advice_tells_of_spot_alone(double: GcpDouble) -> None:
-    for score, level in ((0.9, Level.HIGH), (0.5, Level.MEDIUM), (0.1, Level.LOW), (0.0, Level.NONE)):
+    for score, level in (
+        (0.9, Level.HIGH),
+        (0.5, Level.MEDIUM),
+        (0.1, Level.LOW),
+        (0.0, Level.NONE),
+    ):
         double.tell("stock", zone="us-central1-a", obtainability=score)
         assert levels([OFFER, SPOT]) == {Pool.of(SPOT): level}
     assert len(double.calls("advice.capacity")) == 4
@@ -87,7 +105,10 @@ def test_quota_counts_before_advice(double: GcpDouble) -> None:
 def test_each_region_is_asked_once_and_offers_of_others_not_at_all(double: GcpDouble) -> None:
     there = [replace(OFFER, region="europe-west4", zone=f"europe-west4-{z}") for z in "abc"]
     levels([OFFER, *there, replace(OFFER, cloud="aws")])
-    assert sorted(c["params"]["region"] for c in double.calls("regions.get")) == ["europe-west4", "us-central1"]
+    assert sorted(c["params"]["region"] for c in double.calls("regions.get")) == [
+        "europe-west4",
+        "us-central1",
+    ]
 
 
 def test_what_is_refused_is_not_known(double: GcpDouble) -> None:
@@ -108,7 +129,12 @@ def test_what_is_late_is_left_out(double: GcpDouble, monkeypatch: pytest.MonkeyP
 def test_quota_that_google_cannot_tell_now_is_not_known() -> None:
     quotas = [{"metric": "NVIDIA_T4_GPUS", "limit": 0.0, "usage": 0.0}]
     assert len(module.region_quota({"quotas": quotas}, [OFFER], 1)) == 1
-    assert module.region_quota({"quotas": quotas, "quotaStatusWarning": {"code": "PARTIAL_SUCCESS"}}, [OFFER], 1) == []
+    assert (
+        module.region_quota(
+            {"quotas": quotas, "quotaStatusWarning": {"code": "PARTIAL_SUCCESS"}}, [OFFER], 1
+        )
+        == []
+    )
 
 
 def test_without_a_login_nothing_is_asked() -> None:

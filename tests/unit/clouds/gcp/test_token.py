@@ -31,10 +31,14 @@ def tokens() -> Iterator[WebDouble]:
 
 
 @pytest.fixture
-def double(tokens: WebDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GcpDouble]:
+def double(
+    tokens: WebDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GcpDouble]:
     """A Compute API that is no loopback to the adapter: it is asked with credentials."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
     content = {
         "type": "service_account",
         "project_id": "nbprov-test",
@@ -47,7 +51,9 @@ def double(tokens: WebDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     file.write_text(json.dumps(content))
     monkeypatch.setattr(credentials, "LOOPBACK", ())
     # Beside its requests, google-auth asks iamcredentials.googleapis.com, in a thread of its own, where a service account may be used from.
-    monkeypatch.setattr(Credentials, "_maybe_start_regional_access_boundary_refresh", lambda *_: None, raising=False)
+    monkeypatch.setattr(
+        Credentials, "_maybe_start_regional_access_boundary_refresh", lambda *_: None, raising=False
+    )
     with GcpDouble() as made:
         monkeypatch.setenv("NBPROV_GCP_ENDPOINT", made.url)
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
@@ -60,7 +66,9 @@ def granted(seconds: int = 3600) -> Answer:
     return json_answer({"access_token": TOKEN, "expires_in": seconds, "token_type": "Bearer"})
 
 
-def test_one_token_serves_all_calls_and_is_shown_nowhere(double: GcpDouble, tokens: WebDouble) -> None:
+def test_one_token_serves_all_calls_and_is_shown_nowhere(
+    double: GcpDouble, tokens: WebDouble
+) -> None:
     tokens.on("/token", granted())
     cloud = make()
     told = cloud.check()
@@ -84,7 +92,10 @@ def test_token_is_renewed_once_it_has_expired(double: GcpDouble, tokens: WebDoub
 
 
 def test_refused_key_is_said_in_googles_words(double: GcpDouble, tokens: WebDouble) -> None:
-    tokens.on("/token", json_answer({"error": "invalid_grant", "error_description": "Invalid JWT Signature."}, 400))
+    tokens.on(
+        "/token",
+        json_answer({"error": "invalid_grant", "error_description": "Invalid JWT Signature."}, 400),
+    )
     told = make().check()
     assert not told.enabled
     assert told.problem is not None
@@ -93,7 +104,9 @@ def test_refused_key_is_said_in_googles_words(double: GcpDouble, tokens: WebDoub
     assert double.calls() == []
 
 
-def test_token_service_that_does_not_answer_is_left_in_time(double: GcpDouble, tokens: WebDouble) -> None:
+def test_token_service_that_does_not_answer_is_left_in_time(
+    double: GcpDouble, tokens: WebDouble
+) -> None:
     never = threading.Event()
     tokens.on("/token", Answer(body=b"x" * 10, hold=never))
     began = time.monotonic()
@@ -104,7 +117,9 @@ def test_token_service_that_does_not_answer_is_left_in_time(double: GcpDouble, t
     assert told.problem.cause is Cause.TRANSIENT
 
 
-def test_token_that_the_api_refuses_is_a_matter_of_credentials(double: GcpDouble, tokens: WebDouble) -> None:
+def test_token_that_the_api_refuses_is_a_matter_of_credentials(
+    double: GcpDouble, tokens: WebDouble
+) -> None:
     tokens.on("/token", granted())
     double.add_fault(call="list", do="credentials", times=-1)
     cloud = make()

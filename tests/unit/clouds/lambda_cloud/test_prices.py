@@ -46,7 +46,10 @@ def read(double: LambdaDouble, **given: Any) -> PriceList:
 def shipped() -> dict[tuple[str, str], dict[str, str]]:
     with (SHIPPED / "types.csv").open() as types, (SHIPPED / "prices.csv").open() as prices:
         sizes = {row["id"]: row for row in csv.DictReader(types)}
-        return {(row["id"], row["region"]): {**sizes[row["id"]], **row} for row in csv.DictReader(prices)}
+        return {
+            (row["id"], row["region"]): {**sizes[row["id"]], **row}
+            for row in csv.DictReader(prices)
+        }
 
 
 def test_rows_join_the_shipped_catalogue_and_agree_with_it(double: LambdaDouble) -> None:
@@ -60,7 +63,9 @@ def test_rows_join_the_shipped_catalogue_and_agree_with_it(double: LambdaDouble)
             old["maker"],
             old["arch"],
         ), row.instance_type
-        assert [f"{size:g}" if size else "" for size in (row.vcpus, row.memory_gib, row.device_gib)] == [
+        assert [
+            f"{size:g}" if size else "" for size in (row.vcpus, row.memory_gib, row.device_gib)
+        ] == [
             old["vcpus"],
             old["memory_gib"],
             old["device_gib"],
@@ -80,10 +85,14 @@ def test_a_region_that_is_new_is_taken_from_the_stock(double: LambdaDouble) -> N
 
 def test_one_question_with_the_key(double: LambdaDouble) -> None:
     read(double)
-    assert [(one.method, one.path, one.headers["authorization"]) for one in double.web.asked] == [("GET", PATH, f"Bearer {KEY}")]
+    assert [(one.method, one.path, one.headers["authorization"]) for one in double.web.asked] == [
+        ("GET", PATH, f"Bearer {KEY}")
+    ]
 
 
-def test_without_a_key_it_says_where_one_goes(double: LambdaDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_key_it_says_where_one_goes(
+    double: LambdaDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     fetching = Fetching(double.endpoints)
@@ -96,7 +105,9 @@ def test_without_a_key_it_says_where_one_goes(double: LambdaDouble, monkeypatch:
     assert double.web.asked == []
 
 
-def test_the_key_in_lambdas_own_file_is_used(double: LambdaDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_key_in_lambdas_own_file_is_used(
+    double: LambdaDouble, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     (tmp_path / ".lambda_cloud").mkdir()
@@ -108,14 +119,23 @@ def test_the_key_in_lambdas_own_file_is_used(double: LambdaDouble, monkeypatch: 
     assert fetch(fetching).rows
 
 
-@pytest.mark.parametrize(("text", "key"), [("api_key = k1\n", "k1"), ('x=1\napi_key="k2"', "k2"), ("nothing", ""), ("", "")])
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("api_key = k1\n", "k1"), ('x=1\napi_key="k2"', "k2"), ("nothing", ""), ("", "")],
+)
 def test_the_key_file_is_read(text: str, key: str) -> None:
     assert key_in(text) == key
 
 
 @pytest.mark.parametrize(("status", "cause"), [(401, Cause.CREDENTIALS), (403, Cause.PERMISSION)])
-def test_a_key_that_is_refused_is_named_with_lambdas_words(double: LambdaDouble, status: int, cause: Cause) -> None:
-    error = {"code": "global/invalid-api-key", "message": "API key was invalid, expired, or deleted.", "suggestion": "…"}
+def test_a_key_that_is_refused_is_named_with_lambdas_words(
+    double: LambdaDouble, status: int, cause: Cause
+) -> None:
+    error = {
+        "code": "global/invalid-api-key",
+        "message": "API key was invalid, expired, or deleted.",
+        "suggestion": "…",
+    }
     double.web.on(PATH, json_answer({"error": error}, status))
     with pytest.raises(CloudError, match="invalid, expired, or deleted") as refused:
         read(double)
@@ -124,14 +144,24 @@ def test_a_key_that_is_refused_is_named_with_lambdas_words(double: LambdaDouble,
 
 
 def test_a_busy_service_and_a_torn_answer_are_asked_again(double: LambdaDouble) -> None:
-    double.web.on(PATH, busy(429, retry_after=2), busy(500), json_answer(instance_types(), cut=100), double.answer)
+    double.web.on(
+        PATH,
+        busy(429, retry_after=2),
+        busy(500),
+        json_answer(instance_types(), cut=100),
+        double.answer,
+    )
     fetching = Fetching(double.endpoints, keys={"api_key": KEY})
     assert fetch(fetching).rows
     assert fetching.pauses == [2.0, 2.0, 4.0]
 
 
-@pytest.mark.parametrize("spoil", [{"price_cents_per_hour": None}, {"price_cents_per_hour": 0}, {"specs": None}])
-def test_a_type_that_cannot_be_read_is_left_out_and_counted(double: LambdaDouble, spoil: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "spoil", [{"price_cents_per_hour": None}, {"price_cents_per_hour": 0}, {"specs": None}]
+)
+def test_a_type_that_cannot_be_read_is_left_out_and_counted(
+    double: LambdaDouble, spoil: dict[str, Any]
+) -> None:
     answer = instance_types()
     answer["data"]["gpu_1x_a10"]["instance_type"].update(spoil)
     double.web.on(PATH, json_answer(answer))
@@ -158,7 +188,9 @@ def test_the_accelerator_is_read_from_name_and_description(
     assert {(row.accelerator, row.device_gib) for row in read(double).rows} == {(accelerator, gib)}
 
 
-@pytest.mark.parametrize("body", [[], {"data": []}, {"data": {}}, {"data": {"gpu_1x_a10": {}}}, {"error": "x"}])
+@pytest.mark.parametrize(
+    "body", [[], {"data": []}, {"data": {}}, {"data": {"gpu_1x_a10": {}}}, {"error": "x"}]
+)
 def test_an_answer_of_another_shape_is_an_error(double: LambdaDouble, body: Any) -> None:
     double.web.on(PATH, json_answer(body))
     with pytest.raises(CloudError):
@@ -168,7 +200,10 @@ def test_an_answer_of_another_shape_is_an_error(double: LambdaDouble, body: Any)
 def test_only_regions_that_were_asked_for_are_covered(double: LambdaDouble) -> None:
     listed = read(double, regions=("us-east-1", "moon-1"))
     assert {row.region for row in listed.rows} == {"us-east-1"}
-    assert (listed.covered, listed.failed) == ({"us-east-1", "moon-1"}, {"moon-1": "Lambda has no such region"})
+    assert (listed.covered, listed.failed) == (
+        {"us-east-1", "moon-1"},
+        {"moon-1": "Lambda has no such region"},
+    )
 
 
 def test_a_stop_is_heeded(double: LambdaDouble) -> None:

@@ -6,7 +6,15 @@ import copy
 from typing import Any
 
 import pytest
-from lambda_schema import ANSWERS, CALLS, INSTANCE, REQUESTS, differences, wrong_answer, wrong_request
+from lambda_schema import (
+    ANSWERS,
+    CALLS,
+    INSTANCE,
+    REQUESTS,
+    differences,
+    wrong_answer,
+    wrong_request,
+)
 
 
 @pytest.fixture
@@ -14,18 +22,26 @@ def document() -> dict[str, Any]:
     """An OpenAPI document that says what stands here, with a reference as the real one has them."""
     paths: dict[str, Any] = {}
     for call, (path, method) in CALLS.items():
-        data = copy.deepcopy(ANSWERS[call]) if call != "list" else {"type": "array", "items": {"$ref": "#/components/schemas/Instance"}}
+        data = (
+            copy.deepcopy(ANSWERS[call])
+            if call != "list"
+            else {"type": "array", "items": {"$ref": "#/components/schemas/Instance"}}
+        )
         answer = {"content": {"application/json": {"schema": {"properties": {"data": data}}}}}
         said: dict[str, Any] = {"responses": {"200": answer}}
         if call in REQUESTS:
-            said["requestBody"] = {"content": {"application/json": {"schema": copy.deepcopy(REQUESTS[call])}}}
+            said["requestBody"] = {
+                "content": {"application/json": {"schema": copy.deepcopy(REQUESTS[call])}}
+            }
         paths.setdefault(path, {})[method] = said
     return {"paths": paths, "components": {"schemas": {"Instance": copy.deepcopy(INSTANCE)}}}
 
 
 def body(document: dict[str, Any], call: str) -> dict[str, Any]:
     path, method = CALLS[call]
-    found: dict[str, Any] = document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+    found: dict[str, Any] = document["paths"][path][method]["requestBody"]["content"][
+        "application/json"
+    ]["schema"]
     return found
 
 
@@ -47,7 +63,9 @@ def test_a_new_demand_a_lost_field_and_another_limit_are_found(document: dict[st
     ]
 
 
-def test_new_fields_and_states_of_answers_are_found_behind_references(document: dict[str, Any]) -> None:
+def test_new_fields_and_states_of_answers_are_found_behind_references(
+    document: dict[str, Any],
+) -> None:
     instance = document["components"]["schemas"]["Instance"]
     instance["properties"]["power"] = {"type": "string"}
     instance["properties"]["status"]["enum"].append("stopped")
@@ -65,10 +83,19 @@ def test_a_call_that_is_gone_is_found(document: dict[str, Any]) -> None:
 
 def test_wrong_requests_and_answers_are_named_by_their_place_without_their_words() -> None:
     wrong = wrong_request(
-        "launch", {"region_name": 7, "instance_type_name": "x", "ssh_key_names": [], "user_data": "secret", "quantity": 1}
+        "launch",
+        {
+            "region_name": 7,
+            "instance_type_name": "x",
+            "ssh_key_names": [],
+            "user_data": "secret",
+            "quantity": 1,
+        },
     )
     assert {line.partition(":")[0] for line in wrong} == {"(all)", "region_name", "ssh_key_names"}
     assert "secret" not in str(wrong)
     assert wrong_request("list", {"a": 1}) == ["list takes no body"]
-    assert wrong_answer("launch", 200, {"data": {"instance_ids": [7]}}) == ["data/instance_ids/0: type is not kept"]
+    assert wrong_answer("launch", 200, {"data": {"instance_ids": [7]}}) == [
+        "data/instance_ids/0: type is not kept"
+    ]
     assert wrong_answer("launch", 400, {"error": {"code": "x"}}) == ["error: required is not kept"]

@@ -17,14 +17,23 @@ from nbprov.model.failures import Cause, CloudError, Failure, Scope
 def test_every_code_in_the_source_is_in_the_table() -> None:
     folder = Path(local.__file__).parent
     text = "".join(p.read_text() for p in folder.glob("*.py") if p.name != "errors.py")
-    used = set(re.findall(r'Refusal\(\s*"(\w+)"', text)) | set(re.findall(r'"code": "(\w+)"', text)) | {"SpotCapacity", "QuotaIsZero"}
+    used = (
+        set(re.findall(r'Refusal\(\s*"(\w+)"', text))
+        | set(re.findall(r'"code": "(\w+)"', text))
+        | {"SpotCapacity", "QuotaIsZero"}
+    )
     assert len(used) > 10
     assert used <= set(CAUSES)
 
 
 def test_details_of_a_refusal_reach_the_failure() -> None:
     failure = failure_of(Refusal("QuotaIsZero", "limit 0", {"scope": "account", "retry_after": 2}))
-    assert (failure.cause, failure.scope, failure.retry_after, failure.limit_is_zero) == (Cause.QUOTA, Scope.ACCOUNT, 2.0, True)
+    assert (failure.cause, failure.scope, failure.retry_after, failure.limit_is_zero) == (
+        Cause.QUOTA,
+        Scope.ACCOUNT,
+        2.0,
+        True,
+    )
     assert failure.rule.scope is Scope.ACCOUNT
 
 

@@ -84,7 +84,9 @@ def test_a_slow_answer_comes_after_the_work(local: LocalUnderTest) -> None:
     local.add('[[faults]]\ndo = "slow_answer"\nseconds = 2\nfirst = 1\n')
     launch = replace(local.launch(), answer_by=time.time() + 1.9)
     operation = local.cloud.submit(launch)
-    assert time.time() > launch.answer_by, "its answer came when it was no longer wanted, yet the work was begun in time"
+    assert time.time() > launch.answer_by, (
+        "its answer came when it was no longer wanted, yet the work was begun in time"
+    )
     assert len(local.accepted(operation)) == 1
 
 
@@ -113,7 +115,11 @@ def test_quota_counts_accelerators_of_the_region(local: LocalUnderTest) -> None:
 def test_no_quota_at_all_in_any_region_concerns_the_account(local: LocalUnderTest) -> None:
     local.add('[[quota]]\nfamily = "A100"\nlimit = 0\n')
     failure = refusal(local, local.launch())
-    assert (failure.cause, failure.limit_is_zero, failure.scope) == (Cause.QUOTA, True, Scope.ACCOUNT)
+    assert (failure.cause, failure.limit_is_zero, failure.scope) == (
+        Cause.QUOTA,
+        True,
+        Scope.ACCOUNT,
+    )
 
 
 def test_a_market_that_cannot_be_read_stops_buying_and_not_ending(local: LocalUnderTest) -> None:
@@ -129,7 +135,9 @@ def test_a_market_that_cannot_be_read_stops_buying_and_not_ending(local: LocalUn
     local.gone(launch.owner, [machine.id])
 
 
-def test_a_start_script_that_fails_still_gives_a_machine_and_tells_the_console(local: LocalUnderTest) -> None:
+def test_a_start_script_that_fails_still_gives_a_machine_and_tells_the_console(
+    local: LocalUnderTest,
+) -> None:
     launch = local.launch(user_data_template="echo from the script; false", fills={})
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -155,7 +163,8 @@ def test_gpus_are_there_and_said_to_be_simulated(local: LocalUnderTest) -> None:
     query = "nvidia-smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader,nounits"
     assert local.run(machine, query).stdout == "0, 0, 0\n"
     told = local.run(
-        machine, 'echo "$NBPROV_SIMULATED_GPUS $NBPROV_SIMULATED"; python3 -c "import ipykernel"; cd /; bash -lc "type -P python3"'
+        machine,
+        'echo "$NBPROV_SIMULATED_GPUS $NBPROV_SIMULATED"; python3 -c "import ipykernel"; cd /; bash -lc "type -P python3"',
     )
     assert told.stdout.splitlines()[0] == "A100:1 1"
     assert told.stdout.splitlines()[1].endswith("/venv/bin/python3")

@@ -40,7 +40,9 @@ def test_secret_files_are_private(local: LocalUnderTest) -> None:
     assert stat.S_IMODE(local.folder.stat().st_mode) == 0o700
 
 
-def test_a_caller_without_the_secret_is_refused(local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_without_the_secret_is_refused(
+    local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(rpc.TRANSPORT_VARIABLE, "tcp")
     assert local.cloud.check().enabled
     endpoint = rpc.read_endpoint(local.folder)
@@ -52,7 +54,9 @@ def test_a_caller_without_the_secret_is_refused(local: LocalUnderTest, monkeypat
     assert raised.value.code == rpc.STRANGER
 
 
-@pytest.mark.parametrize("line", [b"\n", b"not json\n", b"{}\n", b'{"cookie": 1}\n', b"[]\n", b"no end"])
+@pytest.mark.parametrize(
+    "line", [b"\n", b"not json\n", b"{}\n", b'{"cookie": 1}\n', b"[]\n", b"no end"]
+)
 def test_what_is_not_a_request_does_not_hurt(local: LocalUnderTest, line: bytes) -> None:
     assert local.cloud.check().enabled
     endpoint = rpc.read_endpoint(local.folder)
@@ -72,7 +76,15 @@ def test_a_request_with_missing_parts_is_a_bad_request(local: LocalUnderTest) ->
 
 
 def test_daemon_gets_no_credentials_from_the_environment() -> None:
-    kept = client.daemon_environment({"PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x", "NBPROV_HOME": "/h", "LC_ALL": "C", "HF_TOKEN": "y"})
+    kept = client.daemon_environment(
+        {
+            "PATH": "/bin",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "NBPROV_HOME": "/h",
+            "LC_ALL": "C",
+            "HF_TOKEN": "y",
+        }
+    )
     assert set(kept) == {"PATH", "NBPROV_HOME", "LC_ALL", "PYTHONPATH"}
 
 
@@ -94,12 +106,18 @@ def test_terminal_command_says_what_runs_and_ends_it(local: LocalUnderTest) -> N
     before = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "no daemon runs" in before.stdout
     local.running(local.launch())
-    assert '"running": 1' in subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    ended = subprocess.run([*command[:3], "stop", *command[4:]], capture_output=True, text=True, check=True)
+    assert (
+        '"running": 1' in subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    )
+    ended = subprocess.run(
+        [*command[:3], "stop", *command[4:]], capture_output=True, text=True, check=True
+    )
     assert "ended 1 machines" in ended.stdout
 
 
-def test_a_caller_with_the_secret_of_the_last_daemon_looks_again(local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_with_the_secret_of_the_last_daemon_looks_again(
+    local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert local.cloud.check().enabled
     endpoint = rpc.read_endpoint(local.folder)
     assert endpoint is not None

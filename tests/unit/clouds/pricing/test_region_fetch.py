@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 from fetch_context import Fetching
 
-from nbprov.clouds.pricing.region_fetch import MOST_IN_VAIN, Steps, each, endpoint, expect, find_key, number, price
+from nbprov.clouds.pricing.region_fetch import (
+    MOST_IN_VAIN,
+    Steps,
+    each,
+    endpoint,
+    expect,
+    find_key,
+    number,
+    price,
+)
 from nbprov.clouds.web.client import Stopped
 from nbprov.model.failures import Cause, CloudError, Failure
 
@@ -171,12 +180,17 @@ def test_number(value: object, found: float | None) -> None:
 
 def test_an_endpoint_is_the_providers_unless_another_is_given() -> None:
     assert endpoint(Fetching({}).context, "api", "https://api.example/") == "https://api.example"
-    assert endpoint(Fetching({"api": "http://127.0.0.1:9/"}).context, "api", "https://api.example") == "http://127.0.0.1:9"
+    assert (
+        endpoint(Fetching({"api": "http://127.0.0.1:9/"}).context, "api", "https://api.example")
+        == "http://127.0.0.1:9"
+    )
 
 
 def test_expect_says_whose_answer_is_odd() -> None:
     assert expect([1], list, "the list") == [1]
-    with pytest.raises(CloudError, match=r"the list is not as documented: \{'error': 1\}|\"\{'error': 1\}\""):
+    with pytest.raises(
+        CloudError, match=r"the list is not as documented: \{'error': 1\}|\"\{'error': 1\}\""
+    ):
         expect({"error": 1}, list, "the list")
 
 
@@ -185,10 +199,17 @@ def test_a_key_is_looked_for_in_order(tmp_path: Path, monkeypatch: pytest.Monkey
     assert find_key(Fetching({}).context, "SOME_KEY", file=file) == ""
     file.write_text(" in-file\n")
     assert find_key(Fetching({}).context, "SOME_KEY", file=file) == "in-file"
-    assert find_key(Fetching({}).context, "SOME_KEY", file=file, inside=lambda text: text.strip().upper()) == "IN-FILE"
+    assert (
+        find_key(
+            Fetching({}).context, "SOME_KEY", file=file, inside=lambda text: text.strip().upper()
+        )
+        == "IN-FILE"
+    )
     monkeypatch.setenv("SOME_KEY", "in-environment")
     assert find_key(Fetching({}).context, "SOME_KEY", file=file) == "in-environment"
-    assert find_key(Fetching({}, keys={"api_key": "given"}).context, "SOME_KEY", file=file) == "given"
+    assert (
+        find_key(Fetching({}, keys={"api_key": "given"}).context, "SOME_KEY", file=file) == "given"
+    )
 
 
 def test_a_key_file_that_is_no_text_is_none(tmp_path: Path) -> None:

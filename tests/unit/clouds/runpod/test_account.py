@@ -38,12 +38,21 @@ def double() -> Iterator[Double]:
 
 def theirs(home: Path, *arguments: str, **env: str) -> object:
     given = {"PATH": os.environ["PATH"], "HOME": str(home), **env}
-    done = subprocess.run([sys.executable, "-c", THEIRS, *arguments], env=given, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", THEIRS, *arguments],
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_package_and_adapter_agree(double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_package_and_adapter_agree(
+    double: Double, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert theirs(tmp_path, KEY) == {"api_key": KEY}
     monkeypatch.setenv("HOME", str(tmp_path))
     base = double.env["RUNPOD_API_BASE_URL"]
@@ -63,7 +72,9 @@ def test_environment_goes_before_the_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("text", ["", "[default]\n", "not toml [", 'api_key = ""\n'])
-def test_file_without_a_key_is_no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_file_without_a_key_is_no_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".runpod").mkdir()
     (tmp_path / ".runpod" / "config.toml").write_text(text)
@@ -80,13 +91,22 @@ def test_key_is_masked() -> None:
 
 def test_importing_the_adapter_imports_nothing_heavy() -> None:
     code = "import sys, nbprov.clouds.runpod as it; it.make(); print(sorted({'requests', 'runpod', 'numpy', 'pandas'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
 def test_what_the_planner_reads() -> None:
     can = CAPABILITIES
-    assert (can.spot, can.multi_node, can.replayable, can.own_timer, can.stock_probe, can.login) == (
+    assert (
+        can.spot,
+        can.multi_node,
+        can.replayable,
+        can.own_timer,
+        can.stock_probe,
+        can.login,
+    ) == (
         False,
         False,
         False,

@@ -18,7 +18,16 @@ from nbprov.clouds.runpod.api import Api
 from nbprov.clouds.runpod.provisioner import RunPodCloud
 from nbprov.clouds.runpod.type_ids import Kinds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
-from nbprov.model.launches import Accepted, Instance, InstanceState, Launch, OnShutdown, Operation, Refused, SideObject
+from nbprov.model.launches import (
+    Accepted,
+    Instance,
+    InstanceState,
+    Launch,
+    OnShutdown,
+    Operation,
+    Refused,
+    SideObject,
+)
 from nbprov.model.places import Market
 
 SECONDS = 10.0
@@ -61,7 +70,9 @@ def running(cloud: RunPodCloud, launch: Launch) -> Instance:
 
 
 def shown(cloud: RunPodCloud, owner: str, pod_id: str, state: InstanceState) -> Instance:
-    found: Instance = eventually(lambda: next((i for i in cloud.list(owner) if i.id == pod_id and i.state is state), None))
+    found: Instance = eventually(
+        lambda: next((i for i in cloud.list(owner) if i.id == pod_id and i.state is state), None)
+    )
     return found
 
 
@@ -75,7 +86,12 @@ def failure(call: Callable[[], Any]) -> Failure:
 def test_create_looks_before_it_makes_and_is_sent_once(cloud: RunPodCloud, double: Double) -> None:
     launch = a_launch()
     operation = cloud.submit(launch)
-    assert [one["call"] for one in double.calls()] == ["listPods", "listGpuTypes", "createSecret", "createPod"]
+    assert [one["call"] for one in double.calls()] == [
+        "listPods",
+        "listGpuTypes",
+        "createSecret",
+        "createPod",
+    ]
     assert make().submit(launch) == operation
     assert len(double.calls("createPod")) == 1
     assert cloud.poll(operation) == Accepted((operation.id,))
@@ -101,7 +117,9 @@ def test_start_script_is_a_secret_and_in_no_list(cloud: RunPodCloud, double: Dou
 
 
 @pytest.mark.parametrize("answer", ["denied", "missing"])
-def test_key_that_may_not_make_secrets_puts_it_into_the_environment(cloud: RunPodCloud, double: Double, answer: str) -> None:
+def test_key_that_may_not_make_secrets_puts_it_into_the_environment(
+    cloud: RunPodCloud, double: Double, answer: str
+) -> None:
     double.set(secrets=answer)
     cloud.submit(a_launch())
     told = cloud._api().get("/v2/pods", seconds=5)
@@ -121,7 +139,9 @@ def test_secret_goes_with_its_pod_or_with_the_refusal(cloud: RunPodCloud, double
     assert (double.control("secrets"), cloud.list("owner-1")) == ([], [])
 
 
-def test_a_slow_service_does_not_keep_pods_from_being_ended(cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_service_does_not_keep_pods_from_being_ended(
+    cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.clouds.runpod.provisioner.CALL_SECONDS", 4.5)
     monkeypatch.setattr("nbprov.clouds.runpod.provisioner.LOOK_SECONDS", 0.5)
     made = [cloud.submit(a_launch()).id for _ in range(3)]
@@ -143,13 +163,17 @@ def test_the_secrets_of_several_pods_go_with_them(cloud: RunPodCloud, double: Do
 
 def test_a_kind_that_is_listed_under_another_id_goes_by_that() -> None:
     kinds = Kinds()
-    old, new = ({"id": id, "name": "L40S", "memory": 48} for id in ("NVIDIA L40S", "NVIDIA L40S v2"))
+    old, new = (
+        {"id": id, "name": "L40S", "memory": 48} for id in ("NVIDIA L40S", "NVIDIA L40S v2")
+    )
     kinds.learn([old])
     kinds.learn([new])
     nobody = Api(Access("http://127.0.0.1:9", "k" * 20, "test"))
     assert kinds.gpu_id(nobody, "L40S", seconds=1.0) == "NVIDIA L40S v2"
     kinds.learn([new, old])
-    assert kinds.gpu_id(nobody, "L40S", seconds=1.0) == "NVIDIA L40S v2", "what is there still is kept"
+    assert kinds.gpu_id(nobody, "L40S", seconds=1.0) == "NVIDIA L40S v2", (
+        "what is there still is kept"
+    )
 
 
 def test_secret_of_a_living_pod_is_not_removed(cloud: RunPodCloud, double: Double) -> None:
@@ -159,7 +183,9 @@ def test_secret_of_a_living_pod_is_not_removed(cloud: RunPodCloud, double: Doubl
     assert (left.kind, left.token, left.shared) == ("secret", launch.token, False)
     assert cloud.side_objects("owner-2") == []
     assert cloud.remove([left]) == [left]
-    double.add_fault("transient", call="listSecrets")  # while the pod is ended: the secret stays behind
+    double.add_fault(
+        "transient", call="listSecrets"
+    )  # while the pod is ended: the secret stays behind
     cloud.terminate([operation.id])
     assert cloud.side_objects("owner-1") == [left]
     assert cloud.remove([left, replace(left, id="gone")]) == []
@@ -182,7 +208,9 @@ def test_secret_that_an_earlier_try_made_is_used(cloud: RunPodCloud, double: Dou
     assert len(double.control("secrets")) == 1
 
 
-def test_500_after_a_create_is_an_unknown_outcome_and_found_again(cloud: RunPodCloud, double: Double) -> None:
+def test_500_after_a_create_is_an_unknown_outcome_and_found_again(
+    cloud: RunPodCloud, double: Double
+) -> None:
     launch = a_launch()
     double.add_fault("half_made")
     assert failure(lambda: cloud.submit(launch)).cause is Cause.UNKNOWN_OUTCOME
@@ -197,7 +225,9 @@ def test_pod_that_fails_late_is_stopped_with_a_reason(cloud: RunPodCloud, double
     assert "error" in shown(cloud, "owner-1", operation.id, InstanceState.STOPPED).reason
 
 
-def test_pod_that_is_hidden_at_first_is_accepted_all_the_same(cloud: RunPodCloud, double: Double) -> None:
+def test_pod_that_is_hidden_at_first_is_accepted_all_the_same(
+    cloud: RunPodCloud, double: Double
+) -> None:
     double.add_fault("hide", seconds=60)
     operation = cloud.submit(a_launch())
     assert cloud.list("owner-1") == []
@@ -208,7 +238,11 @@ def test_all_pages_are_listed(cloud: RunPodCloud, double: Double) -> None:
     made = {cloud.submit(a_launch()).id for _ in range(5)}
     double.set(page=2)
     assert {i.id for i in cloud.list("owner-1")} == made
-    assert [one["params"].get("cursor") for one in double.calls("listPods")[-3:]] == [None, "c2", "c4"]
+    assert [one["params"].get("cursor") for one in double.calls("listPods")[-3:]] == [
+        None,
+        "c2",
+        "c4",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,7 +260,9 @@ def test_all_pages_are_listed(cloud: RunPodCloud, double: Double) -> None:
         (a_launch(tags={f"label-{n}": "x" * 60_000 for n in range(2)}), Cause.BAD_REQUEST),
     ],
 )
-def test_what_runpod_cannot_make_is_refused_and_leaves_nothing(cloud: RunPodCloud, double: Double, launch: Launch, cause: Cause) -> None:
+def test_what_runpod_cannot_make_is_refused_and_leaves_nothing(
+    cloud: RunPodCloud, double: Double, launch: Launch, cause: Cause
+) -> None:
     assert failure(lambda: cloud.submit(launch)).cause is cause
     assert (cloud.list("owner-1"), double.control("secrets")) == ([], [])
 
@@ -234,7 +270,9 @@ def test_what_runpod_cannot_make_is_refused_and_leaves_nothing(cloud: RunPodClou
 def test_any_data_centre_of_a_country_will_do(cloud: RunPodCloud, double: Double) -> None:
     double.set_stock(0, kind=L40S_ID, centre="EUR-IS-1")
     one = running(cloud, a_launch(an_offer(region="IS", zone="")))
-    assert double.calls("createPod")[0]["body"]["dataCenterIds"] == [f"EUR-IS-{n}" for n in range(1, 6)]
+    assert double.calls("createPod")[0]["body"]["dataCenterIds"] == [
+        f"EUR-IS-{n}" for n in range(1, 6)
+    ]
     assert str(one.place) == "runpod/IS/EUR-IS-2"
 
 
@@ -256,7 +294,9 @@ def test_address_changes_at_every_start(cloud: RunPodCloud) -> None:
     cloud.start([one.id])  # running already
 
 
-def test_start_without_a_gpu_is_out_of_stock_and_stopped_again(cloud: RunPodCloud, double: Double) -> None:
+def test_start_without_a_gpu_is_out_of_stock_and_stopped_again(
+    cloud: RunPodCloud, double: Double
+) -> None:
     one = running(cloud, a_launch())
     cloud.stop([one.id])
     double.set(zero_gpu=True)
@@ -274,14 +314,18 @@ def test_pod_that_lost_its_gpu_behind_our_back_says_so(cloud: RunPodCloud, doubl
     assert shown(cloud, "owner-1", one.id, InstanceState.RUNNING).reason == pods.NO_GPU
 
 
-def test_one_that_cannot_be_ended_keeps_no_other_from_it(cloud: RunPodCloud, double: Double) -> None:
+def test_one_that_cannot_be_ended_keeps_no_other_from_it(
+    cloud: RunPodCloud, double: Double
+) -> None:
     first, second = cloud.submit(a_launch()), cloud.submit(a_launch())
     double.add_fault("transient", call="deletePod", where={"id": first.id})
     assert failure(lambda: cloud.terminate([first.id, second.id])).cause is Cause.TRANSIENT
     assert [i.id for i in cloud.list("owner-1")] == [first.id]
 
 
-def test_pod_whose_launch_cannot_be_learnt_is_ended_all_the_same(cloud: RunPodCloud, double: Double) -> None:
+def test_pod_whose_launch_cannot_be_learnt_is_ended_all_the_same(
+    cloud: RunPodCloud, double: Double
+) -> None:
     operation = cloud.submit(a_launch())
     double.add_fault("transient", call="getPod")
     cloud.terminate([operation.id])
@@ -323,7 +367,11 @@ def test_check_tells_account_source_and_money(cloud: RunPodCloud) -> None:
     told = cloud.check()
     assert (told.enabled, told.problem, told.credential) == (True, None, "RUNPOD_API_KEY (…0001)")
     assert told.account.startswith("key-")
-    assert told.details[:3] == ("balance $25.00", "spending $0.00 an hour now", "spend limit $80.00 an hour")
+    assert told.details[:3] == (
+        "balance $25.00",
+        "spending $0.00 an hour now",
+        "spend limit $80.00 an hour",
+    )
 
 
 def test_check_does_without_the_balance(cloud: RunPodCloud, double: Double) -> None:
@@ -332,7 +380,9 @@ def test_check_does_without_the_balance(cloud: RunPodCloud, double: Double) -> N
     assert (told.enabled, told.details[0]) == (True, "the balance is not told")
 
 
-def test_check_names_what_is_wrong(cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_check_names_what_is_wrong(
+    cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     double.set(balance=0)
     told = cloud.check()
     assert not told.enabled
@@ -353,7 +403,11 @@ def test_check_names_what_is_wrong(cloud: RunPodCloud, double: Double, monkeypat
 def test_unknown_prose_blocks_one_offer_only(cloud: RunPodCloud, double: Double) -> None:
     double.add_fault("rule")
     told = failure(lambda: cloud.submit(a_launch()))
-    assert (told.cause, told.scope, told.message) == (Cause.UNKNOWN, Scope.OFFER, "request could not be processed")
+    assert (told.cause, told.scope, told.message) == (
+        Cause.UNKNOWN,
+        Scope.OFFER,
+        "request could not be processed",
+    )
 
 
 def test_side_objects_of_nobody_are_nothing(cloud: RunPodCloud, double: Double) -> None:

@@ -36,8 +36,19 @@ def web() -> Iterator[WebDouble]:
         yield double
 
 
-def failed(api: Api, method: str = "GET", path: str = "/v2/pods", *, seconds: float = 5.0, creates: bool = False) -> Failure:
-    body = {"name": "x", "image": "y", "cpu": {"id": "cpu5c", "vcpuCount": 2}} if method == "POST" else None
+def failed(
+    api: Api,
+    method: str = "GET",
+    path: str = "/v2/pods",
+    *,
+    seconds: float = 5.0,
+    creates: bool = False,
+) -> Failure:
+    body = (
+        {"name": "x", "image": "y", "cpu": {"id": "cpu5c", "vcpuCount": 2}}
+        if method == "POST"
+        else None
+    )
     with pytest.raises(CloudError) as raised:
         api.call(method, path, body, seconds=seconds, creates=creates)
     assert KEY not in f"{raised.value}{raised.value.failure}"
@@ -55,7 +66,9 @@ def failed(api: Api, method: str = "GET", path: str = "/v2/pods", *, seconds: fl
         ("credentials", Cause.CREDENTIALS, Cause.CREDENTIALS),
     ],
 )
-def test_request_that_fails_is_sent_once(api: Api, server: Double, fault: str, create: Cause, look: Cause) -> None:
+def test_request_that_fails_is_sent_once(
+    api: Api, server: Double, fault: str, create: Cause, look: Cause
+) -> None:
     server.add_fault(fault, call="createPod", seconds=7)
     server.add_fault(fault, call="listPods", seconds=7)
     told = failed(api, "POST", creates=True)
@@ -64,10 +77,19 @@ def test_request_that_fails_is_sent_once(api: Api, server: Double, fault: str, c
     assert [len(server.calls(call)) for call in ("createPod", "listPods")] == [1, 1]
 
 
-@pytest.mark.parametrize(("creates", "cause"), [(True, Cause.UNKNOWN_OUTCOME), (False, Cause.TRANSIENT)])
-def test_create_that_timed_out_on_the_way_is_open(web: WebDouble, creates: bool, cause: Cause) -> None:
+@pytest.mark.parametrize(
+    ("creates", "cause"), [(True, Cause.UNKNOWN_OUTCOME), (False, Cause.TRANSIENT)]
+)
+def test_create_that_timed_out_on_the_way_is_open(
+    web: WebDouble, creates: bool, cause: Cause
+) -> None:
     web.on(
-        "/v2/pods", Answer(408, b'{"title": "Request Timeout", "status": 408, "detail": "timed out"}', {"Content-Type": "application/json"})
+        "/v2/pods",
+        Answer(
+            408,
+            b'{"title": "Request Timeout", "status": 408, "detail": "timed out"}',
+            {"Content-Type": "application/json"},
+        ),
     )
     assert failed(Api(Access(web.url(""), KEY, "test")), "POST", creates=creates).cause is cause
 
@@ -103,7 +125,9 @@ def test_list_that_is_not_whole_is_none(web: WebDouble) -> None:
 
 def test_list_of_the_older_form_is_whole(web: WebDouble) -> None:
     web.on("/v2/pods", json_answer({"pods": [{"id": "a"}, "odd"]}))
-    assert Api(Access(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5) == [{"id": "a"}]
+    assert Api(Access(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5) == [
+        {"id": "a"}
+    ]
 
 
 @pytest.mark.parametrize("creates", [True, False])
@@ -111,26 +135,36 @@ def test_odd_success_of_a_create_is_open(web: WebDouble, creates: bool) -> None:
     api = Api(Access(web.url(), KEY, "test"))
     for body in (b"<html>log in</html>", b"not json"):
         web.on("/v2/pods", Answer(200, body))
-        assert failed(api, "POST", creates=creates).cause is (Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT)
+        assert failed(api, "POST", creates=creates).cause is (
+            Cause.UNKNOWN_OUTCOME if creates else Cause.TRANSIENT
+        )
 
 
 def test_what_was_sent_is_not_repeated_in_a_message(web: WebDouble) -> None:
     echo = {"title": "x", "status": 422, "detail": f"bad: hidden-value and {KEY}", "errors": []}
     web.on("/v2/pods", json_answer(echo, 422))
     with pytest.raises(CloudError) as raised:
-        Api(Access(web.url(), KEY, "test")).call("POST", "/v2/pods", {}, seconds=5, secrets=["hidden-value"])
+        Api(Access(web.url(), KEY, "test")).call(
+            "POST", "/v2/pods", {}, seconds=5, secrets=["hidden-value"]
+        )
     assert raised.value.failure.message == "bad: ••• and •••"
 
 
 def test_key_is_sent_as_a_bearer_and_by_us(web: WebDouble) -> None:
     web.on("/v2/pods", json_answer({"pods": []}))
     Api(Access(web.url(), KEY, "test")).listed("/v2/pods", "pods", seconds=5)
-    assert (web.asked[0].headers["authorization"], web.asked[0].headers["user-agent"]) == (f"Bearer {KEY}", "nbprov")
+    assert (web.asked[0].headers["authorization"], web.asked[0].headers["user-agent"]) == (
+        f"Bearer {KEY}",
+        "nbprov",
+    )
 
 
 def test_address_that_would_send_the_key_in_the_clear_is_refused() -> None:
     with pytest.raises(CloudError, match="https://"):
         find_access({"RUNPOD_API_BASE_URL": "http://runpod.example", "RUNPOD_API_KEY": KEY})
-    assert find_access({"RUNPOD_API_KEY": KEY, "RUNPOD_API_BASE_URL": "http://127.0.0.1:1/v2/"}).base == "http://127.0.0.1:1"
+    assert (
+        find_access({"RUNPOD_API_KEY": KEY, "RUNPOD_API_BASE_URL": "http://127.0.0.1:1/v2/"}).base
+        == "http://127.0.0.1:1"
+    )
     assert find_access({"RUNPOD_API_KEY": KEY}).is_usual
     assert KEY not in repr(find_access({"RUNPOD_API_KEY": KEY}))

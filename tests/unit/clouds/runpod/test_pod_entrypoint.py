@@ -65,12 +65,21 @@ class Inside:
         self.write(found["key"])
 
     def write(self, key: str, api: str = "") -> None:
-        (self.home / ".nbprov" / "pod").write_text(f"pod={self.id}\nkey={key}\napi={api or self.double.url}\n")
+        (self.home / ".nbprov" / "pod").write_text(
+            f"pod={self.id}\nkey={key}\napi={api or self.double.url}\n"
+        )
 
     def run(self, mode: str, path: str = "") -> subprocess.CompletedProcess[str]:
         command = CAPABILITIES.poweroff.format(mode=mode, reason="'idle for 60 min'")
         env = {"HOME": str(self.home), "PATH": path or os.environ["PATH"]}
-        return subprocess.run(["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
     def state(self) -> str:
         return next((str(i.state) for i in make().list("owner-1") if i.id == self.id), "gone")
@@ -119,7 +128,12 @@ def test_first_process_is_a_script_that_any_shell_reads(tmp_path: Path) -> None:
     text = pod_entrypoint.command(API)
     assert "@@" not in text
     for script in (text, pod_entrypoint.POWEROFF):
-        assert subprocess.run(["/bin/sh", "-n"], input=script, text=True, capture_output=True, check=False).stderr == ""
+        assert (
+            subprocess.run(
+                ["/bin/sh", "-n"], input=script, text=True, capture_output=True, check=False
+            ).stderr
+            == ""
+        )
     args = json.loads(pod_entrypoint.arguments(API))
     assert (args["entrypoint"], args["cmd"]) == (["/bin/sh", "-c"], [text])
     assert len(pod_entrypoint.arguments(API)) < 16_000
@@ -127,18 +141,34 @@ def test_first_process_is_a_script_that_any_shell_reads(tmp_path: Path) -> None:
 
 def first_process(tmp_path: Path, **env: Any) -> subprocess.CompletedProcess[str]:
     """The first process on a machine that brings its own ssh server, as a double's do."""
-    given = {"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"], "NBPROV_HOST_KEY": str(tmp_path / "host"), **env}
+    given = {
+        "HOME": str(tmp_path / "home"),
+        "PATH": os.environ["PATH"],
+        "NBPROV_HOST_KEY": str(tmp_path / "host"),
+        **env,
+    }
     given["NBPROV_AUTHORIZED_KEYS"] = str(tmp_path / "keys" / "authorized")
     (tmp_path / "home").mkdir(exist_ok=True)
     return subprocess.run(
-        ["/bin/sh", "-c", pod_entrypoint.command(API)], env=given, capture_output=True, text=True, timeout=120, check=False
+        ["/bin/sh", "-c", pod_entrypoint.command(API)],
+        env=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
 def test_first_process_leaves_what_the_pod_needs(tmp_path: Path) -> None:
     script = pod_entrypoint.packed('#!/bin/sh\necho ran >"$HOME/ran"\necho said\n')
     for _ in range(2):  # at every start
-        done = first_process(tmp_path, RUNPOD_POD_ID="p1", RUNPOD_API_KEY="k1", NBPROV_START=script, PUBLIC_KEY="ssh-ed25519 AAAA me")
+        done = first_process(
+            tmp_path,
+            RUNPOD_POD_ID="p1",
+            RUNPOD_API_KEY="k1",
+            NBPROV_START=script,
+            PUBLIC_KEY="ssh-ed25519 AAAA me",
+        )
         assert (done.returncode, done.stdout, done.stderr) == (0, "said\n", "")
     folder = tmp_path / "home" / ".nbprov"
     assert (tmp_path / "home" / "ran").read_text() == "ran\n"
@@ -160,4 +190,6 @@ def test_start_script_that_fails_is_told(tmp_path: Path) -> None:
 
 
 def test_boot_guard_ends_the_pod_by_this_command() -> None:
-    assert 'sh "$HOME/.nbprov/poweroff" terminate' in boot_template(CAPABILITIES.poweroff, login=CAPABILITIES.login)
+    assert 'sh "$HOME/.nbprov/poweroff" terminate' in boot_template(
+        CAPABILITIES.poweroff, login=CAPABILITIES.login
+    )

@@ -37,11 +37,22 @@ RECORDED: dict[str, Any] = {
 }  # fmt: skip
 
 
-def body(launch: Launch, centres: list[str] | None = None, value: str = "{{ RUNPOD_SECRET_x }}", access: Access = USUAL) -> dict[str, Any]:
+def body(
+    launch: Launch,
+    centres: list[str] | None = None,
+    value: str = "{{ RUNPOD_SECRET_x }}",
+    access: Access = USUAL,
+) -> dict[str, Any]:
     offer = launch.candidate.offer
     found = container_for(offer, pods.asked_image(launch))
     return pods.body(
-        launch, read_type(offer.instance_type), "NVIDIA L40S", ["EU-CZ-1"] if centres is None else centres, found, access, value
+        launch,
+        read_type(offer.instance_type),
+        "NVIDIA L40S",
+        ["EU-CZ-1"] if centres is None else centres,
+        found,
+        access,
+        value,
     )
 
 
@@ -50,7 +61,10 @@ def seen(**changes: Any) -> pods.Instance:
 
 
 def test_gpu_body_keeps_the_contract_and_holds_no_key() -> None:
-    launch = a_launch(tags={"nbprov-owner": "owner-1", "team": "Vision & Sound", LOGIN_LABEL: "ubuntu"}, ports=((8000, 8002), (22, 22)))
+    launch = a_launch(
+        tags={"nbprov-owner": "owner-1", "team": "Vision & Sound", LOGIN_LABEL: "ubuntu"},
+        ports=((8000, 8002), (22, 22)),
+    )
     made = body(launch)
     assert faults_of(CREATE_POD, made) == []
     assert made["gpu"] == {"id": "NVIDIA L40S", "count": 1, "minCudaVersion": CUDA_VERSION}
@@ -58,8 +72,15 @@ def test_gpu_body_keeps_the_contract_and_holds_no_key() -> None:
     assert made["mounts"] == {"persistent": {"size": 20, "path": "/workspace"}}
     assert made["ports"] == ["22/tcp", "8000/tcp", "8001/tcp", "8002/tcp"]
     env = made["env"]
-    assert (env["NBPROV_OWNER"], env["NBPROV_TOKEN"], env["NBPROV_LOGIN"]) == ("owner-1", launch.token, "ubuntu")
-    assert (env["NBPROV_LABEL_TEAM"], env["PUBLIC_KEY"]) == ("Vision & Sound", "ssh-ed25519 AAAATEST nbprov")
+    assert (env["NBPROV_OWNER"], env["NBPROV_TOKEN"], env["NBPROV_LOGIN"]) == (
+        "owner-1",
+        launch.token,
+        "ubuntu",
+    )
+    assert (env["NBPROV_LABEL_TEAM"], env["PUBLIC_KEY"]) == (
+        "Vision & Sound",
+        "ssh-ed25519 AAAATEST nbprov",
+    )
     assert "NBPROV_API" not in env
     args = json.loads(made["args"])
     assert args["entrypoint"] == ["/bin/sh", "-c"]
@@ -71,7 +92,12 @@ def test_cpu_body_has_no_volume_and_a_disk_that_the_flavour_can_have() -> None:
     made = body(a_launch(offer, disk_gb=DEFAULT_DISK_GB))
     assert faults_of(CREATE_POD, made) == []
     assert made["cpu"] == {"id": "cpu5c", "vcpuCount": 4}
-    assert (made["disk"], made["image"], "mounts" in made, "gpu" in made) == (40, PLAIN, False, False)
+    assert (made["disk"], made["image"], "mounts" in made, "gpu" in made) == (
+        40,
+        PLAIN,
+        False,
+        False,
+    )
     assert body(a_launch(offer, disk_gb=100))["disk"] == 100  # asked for: RunPod says no by itself
 
 
@@ -89,7 +115,11 @@ def test_names_and_labels_are_cleaned() -> None:
     launch = a_launch(name="Élan / 7\nrun")
     assert pods.pod_name(launch) == f"nbprov-lan-7-ru-{launch.token}"
     assert pods.pod_name(a_launch(name="…", token="b" * 32)) == "nbprov-pod-" + "b" * 32
-    env = pods.environment(a_launch(tags={"a b/c": "x\ny {{ RUNPOD_SECRET_theirs }}"}), read_type("1x_L40S_SECURE"), USUAL)
+    env = pods.environment(
+        a_launch(tags={"a b/c": "x\ny {{ RUNPOD_SECRET_theirs }}"}),
+        read_type("1x_L40S_SECURE"),
+        USUAL,
+    )
     assert env["NBPROV_LABEL_A_B_C"] == "x y { { RUNPOD_SECRET_theirs }}"
 
 
@@ -98,7 +128,9 @@ def test_too_many_ports_are_refused() -> None:
         body(a_launch(ports=((1000, 60000),)))
 
 
-@pytest.mark.parametrize(("said", "port"), [("2222", 2222), ("", 22), ("0", 22), ("x", 22), ("70000", 22)])
+@pytest.mark.parametrize(
+    ("said", "port"), [("2222", 2222), ("", 22), ("0", 22), ("x", 22), ("70000", 22)]
+)
 def test_port_of_sshd_is_the_labels(said: str, port: int) -> None:
     made = body(a_launch(tags={SSH_PORT_LABEL: said}))
     assert made["ports"][0] == f"{port}/tcp"
@@ -129,8 +161,17 @@ def pods_candidate(launch: Launch, request: Request) -> Any:
 def test_recorded_pod_is_read() -> None:
     one = seen()
     assert (one.id, one.token, one.owner, one.name) == ("5xpma5eg46tqjq", "a" * 32, "me", "dev")
-    assert (one.state, one.host, one.port, one.user) == (InstanceState.RUNNING, "213.173.104.74", 35558, "root")
-    assert (str(one.place), one.instance_type, one.hourly) == ("runpod/RO/EU-RO-1", "1x_RTXPRO4500_SECURE", usd("0.72"))
+    assert (one.state, one.host, one.port, one.user) == (
+        InstanceState.RUNNING,
+        "213.173.104.74",
+        35558,
+        "root",
+    )
+    assert (str(one.place), one.instance_type, one.hourly) == (
+        "runpod/RO/EU-RO-1",
+        "1x_RTXPRO4500_SECURE",
+        usd("0.72"),
+    )
     assert one.launched_at == pytest.approx(1787206579.43)
 
 
@@ -169,7 +210,11 @@ def test_pod_without_its_gpu_is_named(gpu: Any) -> None:
 
 
 def test_open_ports_are_told_with_their_numbers_outside() -> None:
-    mapped = [{"ip": "213.173.104.74", "private": 8000, "public": 41003, "type": "tcp"}, {"private": 9, "type": "tcp"}, "odd"]
+    mapped = [
+        {"ip": "213.173.104.74", "private": 8000, "public": 41003, "type": "tcp"},
+        {"private": 9, "type": "tcp"},
+        "odd",
+    ]
     one = seen(runtime={"uptime": 3, "ports": [*mapped, *RECORDED["runtime"]["ports"]]})
     assert one.mapped == ((22, "213.173.104.74", 35558), (8000, "213.173.104.74", 41003)), (
         "what RunPod's proxy alone reaches is none of them"
@@ -178,14 +223,25 @@ def test_open_ports_are_told_with_their_numbers_outside() -> None:
 
 def test_another_ssh_port_is_found_among_the_mapped_ones() -> None:
     env = {**RECORDED["env"], "NBPROV_SSH_PORT": "2222", "NBPROV_LOGIN": "ubuntu"}
-    mapped = [{"ip": "213.173.104.74", "private": 2222, "public": 41111, "type": "tcp"}, *RECORDED["runtime"]["ports"]]
+    mapped = [
+        {"ip": "213.173.104.74", "private": 2222, "public": 41111, "type": "tcp"},
+        *RECORDED["runtime"]["ports"],
+    ]
     one = seen(env=env, runtime={"uptime": 3, "ports": mapped})
     assert (one.host, one.port, one.user) == ("213.173.104.74", 41111, "ubuntu")
     assert seen(env=env).state is InstanceState.PENDING
 
 
 @pytest.mark.parametrize(
-    "odd", [{"env": None}, {"ssh": None}, {"runtime": []}, {"gpu": 3}, {"cost": "?"}, {"createdAt": None, "startedAt": "x"}]
+    "odd",
+    [
+        {"env": None},
+        {"ssh": None},
+        {"runtime": []},
+        {"gpu": 3},
+        {"cost": "?"},
+        {"createdAt": None, "startedAt": "x"},
+    ],
 )
 def test_odd_documents_do_not_break_the_reading(odd: dict[str, Any]) -> None:
     assert seen(**odd).id == "5xpma5eg46tqjq"

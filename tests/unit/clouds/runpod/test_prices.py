@@ -24,7 +24,12 @@ from nbprov.model.price_list import PriceList, PriceRow
 
 SHIPPED = Path(__file__).parents[4] / "catalogs" / "runpod"
 REFUSED = {
-    "errors": [{"message": "Something went wrong. Please try again later.", "extensions": {"code": "INTERNAL_SERVER_ERROR"}}],
+    "errors": [
+        {
+            "message": "Something went wrong. Please try again later.",
+            "extensions": {"code": "INTERNAL_SERVER_ERROR"},
+        }
+    ],
     "data": None,
 }
 
@@ -59,7 +64,11 @@ def without_key(double: RunPodDouble) -> PriceList:
 def shipped() -> dict[tuple[str, str], dict[str, str]]:
     with (SHIPPED / "types.csv").open() as types, (SHIPPED / "prices.csv").open() as prices:
         sizes = {row["id"]: row for row in csv.DictReader(types)}
-        return {(row["id"], zone): {**sizes[row["id"]], **row} for row in csv.DictReader(prices) for zone in row["zones"].split()}
+        return {
+            (row["id"], zone): {**sizes[row["id"]], **row}
+            for row in csv.DictReader(prices)
+            for zone in row["zones"].split()
+        }
 
 
 def gpu_rows(listed: PriceList) -> list[PriceRow]:
@@ -72,7 +81,11 @@ def test_rows_join_the_shipped_catalogue_and_agree_with_it(double: RunPodDouble,
     assert len(rows) == 91 + 32 + 10
     for row in rows:
         old = known[row.instance_type, row.zone]
-        assert (row.region, row.accelerator, f"{row.count:g}") == (old["region"], old["accelerator"], old["count"])
+        assert (row.region, row.accelerator, f"{row.count:g}") == (
+            old["region"],
+            old["accelerator"],
+            old["count"],
+        )
         assert [f"{size:g}" for size in (row.vcpus, row.memory_gib, row.device_gib) if size] == [
             old["vcpus"],
             old["memory_gib"],
@@ -84,8 +97,16 @@ def test_rows_join_the_shipped_catalogue_and_agree_with_it(double: RunPodDouble,
 
 def test_with_a_key_the_list_is_rest_v2s_with_spot_from_graphql(double: RunPodDouble) -> None:
     listed = with_key(double)
-    assert (listed.source, listed.spot_source) == ("RunPod REST v2 catalogue", "RunPod GraphQL gpuTypes")
-    assert double.web.paths() == ["/v2/catalog/gpus", "/v2/catalog/datacenters", "/v2/catalog/cpus", "/graphql"]
+    assert (listed.source, listed.spot_source) == (
+        "RunPod REST v2 catalogue",
+        "RunPod GraphQL gpuTypes",
+    )
+    assert double.web.paths() == [
+        "/v2/catalog/gpus",
+        "/v2/catalog/datacenters",
+        "/v2/catalog/cpus",
+        "/graphql",
+    ]
     assert listed.unseen == frozenset()
     row = next(row for row in listed.rows if row.instance_type == "2x_RTX4090_SECURE")
     assert (row.on_demand, row.spot) == (1_480_000, 700_000)
@@ -95,18 +116,30 @@ def test_without_a_key_one_question_is_enough(double: RunPodDouble) -> None:
     listed = without_key(double)
     assert double.web.paths() == ["/graphql"]
     assert "authorization" not in double.web.asked[0].headers
-    assert (listed.source, listed.spot_source, listed.unseen) == ("RunPod GraphQL gpuTypes", "", {"cpu"})
+    assert (listed.source, listed.spot_source, listed.unseen) == (
+        "RunPod GraphQL gpuTypes",
+        "",
+        {"cpu"},
+    )
 
 
 def test_cpu_pods_come_in_doubling_sizes(double: RunPodDouble) -> None:
     rows = [row for row in with_key(double).rows if not row.accelerator]
-    assert [row.instance_type for row in rows] == ["cpu5c-2-4", "cpu5c-4-8", "cpu5c-8-16", "cpu5c-16-32", "cpu5c-32-64"]
+    assert [row.instance_type for row in rows] == [
+        "cpu5c-2-4",
+        "cpu5c-4-8",
+        "cpu5c-8-16",
+        "cpu5c-16-32",
+        "cpu5c-32-64",
+    ]
     assert {row.zone for row in rows} == {"EU-CZ-1"}
     assert (rows[1].vcpus, rows[1].memory_gib, rows[1].on_demand) == (4, 8, 120_000)
 
 
 @pytest.mark.parametrize("read", [with_key, without_key])
-def test_a_kind_that_only_the_community_cloud_has_is_not_sold(double: RunPodDouble, read: Any) -> None:
+def test_a_kind_that_only_the_community_cloud_has_is_not_sold(
+    double: RunPodDouble, read: Any
+) -> None:
     listed = read(double)
     assert not [row for row in listed.rows if "RTX3070" in row.accelerator]
     assert COMMUNITY_ONLY not in GPUS
@@ -117,8 +150,13 @@ def test_a_data_centre_that_is_not_listed_is_left_out(double: RunPodDouble) -> N
     assert "EU-NL-1" not in {row.zone for row in without_key(double).rows}
 
 
-@pytest.mark.parametrize("answer", [json_answer({"title": "Unauthorized", "status": 401, "detail": "bad"}, 401), busy(503)])
-def test_where_rest_fails_graphql_stands_in_and_it_is_said(double: RunPodDouble, answer: Any) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [json_answer({"title": "Unauthorized", "status": 401, "detail": "bad"}, 401), busy(503)],
+)
+def test_where_rest_fails_graphql_stands_in_and_it_is_said(
+    double: RunPodDouble, answer: Any
+) -> None:
     double.web.on("/v2/catalog/gpus", answer)
     listed = with_key(double)
     assert gpu_rows(listed) == gpu_rows(without_key(double))
@@ -127,8 +165,13 @@ def test_where_rest_fails_graphql_stands_in_and_it_is_said(double: RunPodDouble,
     assert listed.source == "RunPod GraphQL gpuTypes"
 
 
-@pytest.mark.parametrize("answer", [json_answer(REFUSED), json_answer({"title": "Gone", "detail": "GraphQL was retired"}, 410)])
-def test_where_graphql_fails_spot_prices_stay_as_they_were(double: RunPodDouble, answer: Any) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [json_answer(REFUSED), json_answer({"title": "Gone", "detail": "GraphQL was retired"}, 410)],
+)
+def test_where_graphql_fails_spot_prices_stay_as_they_were(
+    double: RunPodDouble, answer: Any
+) -> None:
     double.web.on("/graphql", answer)
     listed = with_key(double)
     assert listed.unseen == {"spot"}
@@ -140,18 +183,30 @@ def test_errors_with_status_200_are_errors(double: RunPodDouble) -> None:
     double.web.on("/graphql", json_answer(REFUSED))
     with pytest.raises(CloudError, match="Something went wrong") as refused:
         without_key(double)
-    assert (refused.value.failure.cause, refused.value.failure.code) == (Cause.TRANSIENT, "INTERNAL_SERVER_ERROR")
+    assert (refused.value.failure.cause, refused.value.failure.code) == (
+        Cause.TRANSIENT,
+        "INTERNAL_SERVER_ERROR",
+    )
 
 
 def test_a_question_that_is_forbidden_is_named_as_such(double: RunPodDouble) -> None:
-    double.web.on("/graphql", json_answer({"errors": [{"message": "no", "extensions": {"code": "FORBIDDEN"}}]}))
+    double.web.on(
+        "/graphql",
+        json_answer({"errors": [{"message": "no", "extensions": {"code": "FORBIDDEN"}}]}),
+    )
     with pytest.raises(CloudError) as refused:
         without_key(double)
     assert refused.value.failure.cause is Cause.PERMISSION
 
 
 def test_a_partial_answer_is_used_and_its_errors_said(double: RunPodDouble, web: WebDouble) -> None:
-    whole = json.loads(bytes(double.answer_graphql(Asked("POST", "/graphql", {}, {}, json.dumps({"query": query()}).encode())).body))  # type: ignore[arg-type]
+    whole = json.loads(
+        bytes(
+            double.answer_graphql(
+                Asked("POST", "/graphql", {}, {}, json.dumps({"query": query()}).encode())
+            ).body
+        )
+    )  # type: ignore[arg-type]
     web.on("/graphql", json_answer({**whole, "errors": [{"message": "EU-SE-1 timed out"}]}))
     listed = without_key(double)
     assert len(gpu_rows(listed)) == 133
@@ -165,14 +220,19 @@ def query() -> str:
 
 
 def test_both_refusing_is_the_first_ones_error(double: RunPodDouble) -> None:
-    double.web.on("/v2/catalog/gpus", json_answer({"title": "Unauthorized", "status": 401, "detail": "key expired"}, 401))
+    double.web.on(
+        "/v2/catalog/gpus",
+        json_answer({"title": "Unauthorized", "status": 401, "detail": "key expired"}, 401),
+    )
     double.web.on("/graphql", json_answer(REFUSED))
     with pytest.raises(CloudError, match="key expired") as refused:
         with_key(double)
     assert refused.value.failure.cause is Cause.CREDENTIALS
 
 
-def test_where_no_data_centre_names_a_gpu_every_kind_stands_in_each(double: RunPodDouble, web: WebDouble) -> None:
+def test_where_no_data_centre_names_a_gpu_every_kind_stands_in_each(
+    double: RunPodDouble, web: WebDouble
+) -> None:
     def forgetful(asked: Asked) -> Any:
         answer = json.loads(bytes(double.answer_graphql(asked).body))  # type: ignore[arg-type]
         for centre in answer["data"]["dataCenters"]:
@@ -186,14 +246,19 @@ def test_where_no_data_centre_names_a_gpu_every_kind_stands_in_each(double: RunP
 
 
 def test_a_kind_without_a_price_is_left_out_and_counted(double: RunPodDouble) -> None:
-    spoiled = [{**double.gpu("NVIDIA L4"), "price": {"secure": 0, "community": 0}}, double.gpu("NVIDIA L40")]
+    spoiled = [
+        {**double.gpu("NVIDIA L4"), "price": {"secure": 0, "community": 0}},
+        double.gpu("NVIDIA L40"),
+    ]
     double.web.on("/v2/catalog/gpus", json_answer({"gpus": spoiled}))
     listed = with_key(double)
     assert {row.accelerator for row in gpu_rows(listed)} == {"L40"}
     assert [note for note in listed.notes if note.startswith("left out: 1 kinds")]
 
 
-def test_a_busy_service_and_a_torn_answer_are_asked_again(double: RunPodDouble, web: WebDouble) -> None:
+def test_a_busy_service_and_a_torn_answer_are_asked_again(
+    double: RunPodDouble, web: WebDouble
+) -> None:
     good = double.guarded(lambda _: {"gpus": [double.gpu(name) for name in GPUS]})
     torn = json_answer({"gpus": []}, cut=3)
     web.on("/v2/catalog/gpus", busy(429, retry_after=12), torn, good)

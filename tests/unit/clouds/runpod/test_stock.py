@@ -55,7 +55,10 @@ def the_documents_example() -> list[Offer]:
     """One L40S in six countries of Europe, in the document's order, as the shipped price list has them."""
     catalog = default_catalog()
     found = [
-        catalog.offers(Query(accelerator="L40S", count=1, cloud="runpod", region=country, market="on-demand")) for country in COUNTRIES
+        catalog.offers(
+            Query(accelerator="L40S", count=1, cloud="runpod", region=country, market="on-demand")
+        )
+        for country in COUNTRIES
     ]
     return [offer for offers in found for offer in offers]
 
@@ -70,7 +73,9 @@ def test_one_look_finds_the_only_place_that_has_any(double: Double) -> None:
     started = time.monotonic()
     said = list(cloud.stock(offers, 1))
     assert time.monotonic() - started < STOCK_SECONDS
-    assert levels(said) == {offer.zone: Level.MEDIUM if offer.zone == "EUR-NO-1" else Level.NONE for offer in offers}
+    assert levels(said) == {
+        offer.zone: Level.MEDIUM if offer.zone == "EUR-NO-1" else Level.NONE for offer in offers
+    }
     assert len(double.calls("listGpuTypes")) == 1
 
     refused = []
@@ -105,7 +110,10 @@ def test_levels_are_those_of_the_size_that_is_wanted(double: Double) -> None:
 def test_cpu_sizes_are_asked_for_too(double: Double) -> None:
     double.set_stock(1, kind="cpu5c", centre="EU-CZ-1")
     (said,) = make().stock([an_offer("cpu5c-4-8")], 1)
-    assert (said.level, said.pool) == (Level.LOW, Pool("runpod", "CZ", "EU-CZ-1", "cpu5c-4-8", "on-demand"))
+    assert (said.level, said.pool) == (
+        Level.LOW,
+        Pool("runpod", "CZ", "EU-CZ-1", "cpu5c-4-8", "on-demand"),
+    )
 
 
 def test_a_country_is_as_good_as_its_best_data_centre(double: Double) -> None:

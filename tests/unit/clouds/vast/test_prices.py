@@ -51,9 +51,33 @@ def shipped_offers() -> tuple[list[dict[str, Any]], set[tuple[Any, ...]]]:
     for number, row in enumerate(rows):
         name = row["type"].split("-", 1)[1].rsplit("-", 2)[0].replace("_", " ")
         place, mib = row["region"].rpartition(",")[0], float(row["device_gib"]) * 1024
-        offers.append(offer(number, name, float(row["on_demand"]), num_gpus=int(row["count"]), gpu_ram=mib, geolocation=place))
-        sizes_of = (float(row["count"]), float(row["device_gib"]), float(row["vcpus"]), float(row["memory_gib"]))
-        expected.add((row["type"], row["region"], row["accelerator"], row["maker"], row["arch"], *sizes_of, usd(row["on_demand"])))
+        offers.append(
+            offer(
+                number,
+                name,
+                float(row["on_demand"]),
+                num_gpus=int(row["count"]),
+                gpu_ram=mib,
+                geolocation=place,
+            )
+        )
+        sizes_of = (
+            float(row["count"]),
+            float(row["device_gib"]),
+            float(row["vcpus"]),
+            float(row["memory_gib"]),
+        )
+        expected.add(
+            (
+                row["type"],
+                row["region"],
+                row["accelerator"],
+                row["maker"],
+                row["arch"],
+                *sizes_of,
+                usd(row["on_demand"]),
+            )
+        )
     return offers, expected
 
 
@@ -61,13 +85,29 @@ def test_types_names_and_places_join_the_shipped_catalogue(web: WebDouble) -> No
     offers, expected = shipped_offers()
     listed = fetch(Fetching(VastDouble(web, offers).endpoints))
     assert {
-        (r.instance_type, r.region, r.accelerator, r.maker, r.arch, r.count, r.device_gib, r.vcpus, r.memory_gib, r.on_demand)
+        (
+            r.instance_type,
+            r.region,
+            r.accelerator,
+            r.maker,
+            r.arch,
+            r.count,
+            r.device_gib,
+            r.vcpus,
+            r.memory_gib,
+            r.on_demand,
+        )
         for r in listed.rows
     } == expected
 
 
 def test_the_whole_market_is_read_however_few_offers_a_page_has(web: WebDouble) -> None:
-    offers = [offer(number, "RTX 4090", round(0.2 + number % 50 / 100, 2), geolocation=f"Place{number}, SE") for number in range(300)]
+    offers = [
+        offer(
+            number, "RTX 4090", round(0.2 + number % 50 / 100, 2), geolocation=f"Place{number}, SE"
+        )
+        for number in range(300)
+    ]
     random.Random(1).shuffle(offers)
     fetching = Fetching(VastDouble(web, offers, cap=64).endpoints)
     listed = fetch(fetching)
@@ -78,7 +118,9 @@ def test_the_whole_market_is_read_however_few_offers_a_page_has(web: WebDouble) 
 
 
 def test_more_offers_of_one_price_than_a_page_holds_do_not_end_in_a_circle(web: WebDouble) -> None:
-    offers = [offer(number, "RTX 4090", 0.4, geolocation=f"Place{number}, SE") for number in range(100)]
+    offers = [
+        offer(number, "RTX 4090", 0.4, geolocation=f"Place{number}, SE") for number in range(100)
+    ]
     assert len(fetch(Fetching(VastDouble(web, offers, cap=64).endpoints)).rows) == 64
     assert len(web.asked) == 2
 
@@ -87,7 +129,9 @@ def test_only_machines_that_can_be_rented_now_are_asked_for(web: WebDouble) -> N
     good = offer(1, "RTX 4090", 0.4)
     bad = [
         offer(2 + n, "RTX 4090", 0.1, **change)
-        for n, change in enumerate(({"rented": True}, {"rentable": False}, {"verified": False}, {"disk_space": 10.0}))
+        for n, change in enumerate(
+            ({"rented": True}, {"rentable": False}, {"verified": False}, {"disk_space": 10.0})
+        )
     ]
     listed = fetch(Fetching(VastDouble(web, [good, *bad]).endpoints))
     assert [row.on_demand for row in listed.rows] == [400_000]
@@ -124,7 +168,10 @@ def test_a_bid_that_says_nothing_is_no_spot_price(bid: float | None) -> None:
     ],
 )
 def test_a_size_is_what_comes_with_the_gpus_at_least(change: dict[str, Any], size: str) -> None:
-    assert aggregate([offer(1, "RTX 4090", 0.4, **change)]).rows[0].instance_type == f"1x-RTX_4090-{size}"
+    assert (
+        aggregate([offer(1, "RTX 4090", 0.4, **change)]).rows[0].instance_type
+        == f"1x-RTX_4090-{size}"
+    )
 
 
 def test_small_and_odd_offers_are_left_out_and_counted(web: WebDouble) -> None:
@@ -144,7 +191,9 @@ def test_small_and_odd_offers_are_left_out_and_counted(web: WebDouble) -> None:
 
 
 def test_one_name_with_two_sizes_of_memory_is_two_accelerators() -> None:
-    rows = aggregate([offer(1, "A100 SXM4", 0.8, gpu_ram=40960), offer(2, "A100 SXM4", 1.2, gpu_ram=81920)]).rows
+    rows = aggregate(
+        [offer(1, "A100 SXM4", 0.8, gpu_ram=40960), offer(2, "A100 SXM4", 1.2, gpu_ram=81920)]
+    ).rows
     assert [(row.instance_type, row.accelerator) for row in rows] == [
         ("1x-A100_SXM4-32-65536", "A100"),
         ("1x-A100_SXM4-32-65536", "A100-80GB"),
@@ -175,14 +224,18 @@ _offers = st.lists(
 
 
 @given(_offers, st.randoms())
-def test_no_row_is_dearer_than_an_offer_and_order_does_not_matter(offers: list[dict[str, Any]], chance: random.Random) -> None:
+def test_no_row_is_dearer_than_an_offer_and_order_does_not_matter(
+    offers: list[dict[str, Any]], chance: random.Random
+) -> None:
     market = aggregate(offers)
     shuffled = list(offers)
     chance.shuffle(shuffled)
     assert aggregate(shuffled).rows == market.rows
     assert market.small + market.unread <= len(offers)
     for row in market.rows:
-        assert row.on_demand == min(usd(one["dph_total"]) for one in offers if _is_of(one, row.instance_type, row.region))
+        assert row.on_demand == min(
+            usd(one["dph_total"]) for one in offers if _is_of(one, row.instance_type, row.region)
+        )
         assert row.spot is None or row.spot <= row.on_demand
 
 
@@ -191,14 +244,26 @@ def _is_of(one: dict[str, Any], instance_type: str, region: str) -> bool:
         (
             f"{cores}-{mib}"
             for cores, mib in SIZES
-            if one["cpu_cores_effective"] >= cores and one["cpu_cores_effective"] / 64 * 131072 >= mib
+            if one["cpu_cores_effective"] >= cores
+            and one["cpu_cores_effective"] / 64 * 131072 >= mib
         ),
         "",
     )
-    return bool(size) and f"1x-{one['gpu_name'].replace(' ', '_')}-{size}" == instance_type and region_of(one["geolocation"]) == region
+    return (
+        bool(size)
+        and f"1x-{one['gpu_name'].replace(' ', '_')}-{size}" == instance_type
+        and region_of(one["geolocation"]) == region
+    )
 
 
-_odd = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+_odd = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.integers(), max_size=2)
+)
 
 
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(offer(1, "x", 1.0), _odd)))
@@ -209,13 +274,17 @@ def test_odd_offers_never_break_the_reading(one: dict[str, Any]) -> None:
 
 def test_a_busy_service_and_a_torn_answer_are_asked_again(web: WebDouble) -> None:
     double = VastDouble(web, [offer(1, "RTX 4090", 0.4)])
-    web.on(PATH, busy(429), busy(502), json_answer({"offers": double.offers}, cut=30), double.answer)
+    web.on(
+        PATH, busy(429), busy(502), json_answer({"offers": double.offers}, cut=30), double.answer
+    )
     fetching = Fetching(double.endpoints)
     assert fetch(fetching).rows
     assert fetching.pauses == [1.0, 2.0, 4.0]
 
 
-@pytest.mark.parametrize("body", [[], {"offers": {}}, {"offers": []}, {"success": False, "msg": "no"}])
+@pytest.mark.parametrize(
+    "body", [[], {"offers": {}}, {"offers": []}, {"success": False, "msg": "no"}]
+)
 def test_an_answer_without_offers_is_an_error(web: WebDouble, body: Any) -> None:
     double = VastDouble(web, [])
     web.on(PATH, json_answer(body))
@@ -248,7 +317,9 @@ def test_a_stop_is_heeded_between_pages(web: WebDouble) -> None:
 
 
 def test_where_nobody_takes_bids_spot_prices_stay_as_they_were(web: WebDouble) -> None:
-    assert fetch(Fetching(VastDouble(web, [offer(1, "RTX 4090", 0.4, min_bid=None)]).endpoints)).unseen == {"spot"}
+    assert fetch(
+        Fetching(VastDouble(web, [offer(1, "RTX 4090", 0.4, min_bid=None)]).endpoints)
+    ).unseen == {"spot"}
 
 
 def test_the_double_speaks_vasts_shape() -> None:

@@ -44,11 +44,20 @@ def failing(http: Http, url: str, **more: Any) -> CloudError:
     return caught.value
 
 
-def test_json_sends_parameters_and_headers_and_returns_the_value(web: WebDouble, http: Http) -> None:
+def test_json_sends_parameters_and_headers_and_returns_the_value(
+    web: WebDouble, http: Http
+) -> None:
     web.on("/sizes", json_answer({"sizes": [1, 2]}))
-    assert http.json(web.url("/sizes"), params={"q": "a b&c", "n": 3}, headers={"X-One": "1"}) == {"sizes": [1, 2]}
+    assert http.json(web.url("/sizes"), params={"q": "a b&c", "n": 3}, headers={"X-One": "1"}) == {
+        "sizes": [1, 2]
+    }
     asked = web.asked[0]
-    assert (asked.method, asked.path, asked.query, asked.headers["x-one"]) == ("GET", "/sizes", {"q": "a b&c", "n": "3"}, "1")
+    assert (asked.method, asked.path, asked.query, asked.headers["x-one"]) == (
+        "GET",
+        "/sizes",
+        {"q": "a b&c", "n": "3"},
+        "1",
+    )
     assert asked.headers["user-agent"] == "nbprov"
 
 
@@ -109,7 +118,9 @@ def test_cookies_are_not_kept(web: WebDouble, http: Http) -> None:
         text_answer("[" * 200_000),
     ],
 )
-def test_what_passes_is_tried_again(web: WebDouble, http: Http, pauses: list[float], fault: Answer) -> None:
+def test_what_passes_is_tried_again(
+    web: WebDouble, http: Http, pauses: list[float], fault: Answer
+) -> None:
     web.on("/a", fault, fault, json_answer([7]))
     assert http.json(web.url("/a")) == [7]
     assert pauses == [1.0, 2.0]
@@ -120,7 +131,9 @@ def test_a_short_body_that_is_json_by_chance_is_not_taken(web: WebDouble, http: 
     assert http.json(web.url("/a")) == 12345
 
 
-def test_five_tries_and_then_the_services_own_words(web: WebDouble, http: Http, pauses: list[float]) -> None:
+def test_five_tries_and_then_the_services_own_words(
+    web: WebDouble, http: Http, pauses: list[float]
+) -> None:
     web.on("/a", busy(503, words="we are moving"))
     error = failing(http, web.url("/a"))
     assert len(web.asked) == TRIES == 5
@@ -137,12 +150,20 @@ def test_retry_after_in_seconds_is_kept(web: WebDouble, http: Http, pauses: list
 
 
 def test_retry_after_as_a_date_is_kept(web: WebDouble, http: Http, pauses: list[float]) -> None:
-    web.on("/a", busy(429, retry_after=format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)), json_answer(1))
+    web.on(
+        "/a",
+        busy(
+            429, retry_after=format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+        ),
+        json_answer(1),
+    )
     assert http.json(web.url("/a")) == 1
     assert 30 < pauses[0] <= 40
 
 
-def test_a_pause_longer_than_a_minute_is_not_waited_for(web: WebDouble, http: Http, pauses: list[float]) -> None:
+def test_a_pause_longer_than_a_minute_is_not_waited_for(
+    web: WebDouble, http: Http, pauses: list[float]
+) -> None:
     web.on("/a", busy(429, retry_after=3600, words="quota of the hour is used up"))
     error = failing(http, web.url("/a"))
     assert (len(web.asked), pauses) == (1, [])
@@ -153,17 +174,40 @@ def test_a_pause_longer_than_a_minute_is_not_waited_for(web: WebDouble, http: Ht
 
 @pytest.mark.parametrize(
     ("status", "cause"),
-    [(401, Cause.CREDENTIALS), (403, Cause.PERMISSION), (400, Cause.TRANSIENT), (404, Cause.TRANSIENT), (410, Cause.TRANSIENT)],
+    [
+        (401, Cause.CREDENTIALS),
+        (403, Cause.PERMISSION),
+        (400, Cause.TRANSIENT),
+        (404, Cause.TRANSIENT),
+        (410, Cause.TRANSIENT),
+    ],
 )
-def test_a_refusal_is_final_and_has_its_cause(web: WebDouble, http: Http, pauses: list[float], status: int, cause: Cause) -> None:
+def test_a_refusal_is_final_and_has_its_cause(
+    web: WebDouble, http: Http, pauses: list[float], status: int, cause: Cause
+) -> None:
     web.on("/a", json_answer({"message": "no"}, status))
     error = failing(http, web.url("/a"))
-    assert (error.failure.cause, error.failure.code, len(web.asked), pauses) == (cause, str(status), 1, [])
+    assert (error.failure.cause, error.failure.code, len(web.asked), pauses) == (
+        cause,
+        str(status),
+        1,
+        [],
+    )
 
 
 def test_no_message_repeats_a_secret(web: WebDouble, http: Http) -> None:
-    web.on("/a", lambda asked: json_answer({"error": f"bad: {asked.headers['authorization']} {asked.query}"}, 401))
-    error = failing(http, web.url("/a"), params={"api_key": "hidden-in-params"}, headers={"Authorization": "Bearer hidden-in-header"})
+    web.on(
+        "/a",
+        lambda asked: json_answer(
+            {"error": f"bad: {asked.headers['authorization']} {asked.query}"}, 401
+        ),
+    )
+    error = failing(
+        http,
+        web.url("/a"),
+        params={"api_key": "hidden-in-params"},
+        headers={"Authorization": "Bearer hidden-in-header"},
+    )
     assert "hidden" not in str(error)
     assert "hidden" not in error.failure.message
     assert "•••" in str(error)
@@ -190,7 +234,9 @@ def test_not_json_says_how_the_answer_begins(web: WebDouble, http: Http) -> None
     assert "see http://status" in str(error)
 
 
-def test_a_network_that_wants_a_login_is_asked_twice_in_all(web: WebDouble, http: Http, pauses: list[float]) -> None:
+def test_a_network_that_wants_a_login_is_asked_twice_in_all(
+    web: WebDouble, http: Http, pauses: list[float]
+) -> None:
     page = Answer(200, b"<!DOCTYPE html><title>Airport</title>", {"Content-Type": "text/html"})
     web.on(lambda asked: True, page)
     for path in ("/a", "/b", "/c"):
@@ -200,7 +246,9 @@ def test_a_network_that_wants_a_login_is_asked_twice_in_all(web: WebDouble, http
     assert (web.paths(), pauses) == (["/a", "/a"], [1.0])
 
 
-def test_a_host_without_a_connection_is_given_up_soon_and_for_good(http: Http, pauses: list[float]) -> None:
+def test_a_host_without_a_connection_is_given_up_soon_and_for_good(
+    http: Http, pauses: list[float]
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         address = f"http://127.0.0.1:{gone.getsockname()[1]}"
     for path in ("/a", "/b", "/c"):
@@ -246,7 +294,11 @@ def test_a_torn_gzip_answer_is_tried_again(web: WebDouble, http: Http) -> None:
     import gzip
 
     body = gzip.compress(bytes(range(256)) * 40)
-    web.on("/a", Answer(body=body, headers={"Content-Encoding": "gzip"}, cut=len(body) // 2), json_answer(1))
+    web.on(
+        "/a",
+        Answer(body=body, headers={"Content-Encoding": "gzip"}, cut=len(body) // 2),
+        json_answer(1),
+    )
     assert http.json(web.url("/a")) == 1
 
 
@@ -277,7 +329,12 @@ def test_a_stop_ends_a_pause(web: WebDouble) -> None:
 
 
 @pytest.mark.parametrize(
-    "act", [lambda http, url: http.json(url), lambda http, url: http.post(url, 1), lambda http, url: list(http.lines(url))]
+    "act",
+    [
+        lambda http, url: http.json(url),
+        lambda http, url: http.post(url, 1),
+        lambda http, url: list(http.lines(url)),
+    ],
 )
 def test_nothing_is_asked_once_stopped(web: WebDouble, act: Callable[[Http, str], object]) -> None:
     stop = threading.Event()
@@ -290,7 +347,9 @@ def test_nothing_is_asked_once_stopped(web: WebDouble, act: Callable[[Http, str]
 def test_several_threads_share_one_client(web: WebDouble, http: Http) -> None:
     web.on(lambda asked: True, lambda asked: json_answer(int(asked.query["n"])))
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda n: http.json(web.url("/"), params={"n": n}), range(64))) == list(range(64))
+        assert list(
+            pool.map(lambda n: http.json(web.url("/"), params={"n": n}), range(64))
+        ) == list(range(64))
 
 
 def test_what_is_no_fault_of_the_network_is_raised_as_it_is(http: Http) -> None:

@@ -31,24 +31,48 @@ def http() -> Http:
 
 
 def test_a_file_with_its_hash_and_validators(web: WebDouble, http: Http, tmp_path: Path) -> None:
-    web.on("/f", Answer(body=BODY, headers={"ETag": '"v1"', "Last-Modified": "Fri, 20 Nov 2026 00:00:00 GMT"}))
+    web.on(
+        "/f",
+        Answer(
+            body=BODY, headers={"ETag": '"v1"', "Last-Modified": "Fri, 20 Nov 2026 00:00:00 GMT"}
+        ),
+    )
     seen: list[int] = []
     done = http.download(web.url("/f"), tmp_path / "f", seen=seen.append)
     assert (tmp_path / "f").read_bytes() == BODY
-    assert (done.size, done.md5) == (len(BODY), hashlib.md5(BODY, usedforsecurity=False).hexdigest())
-    assert (done.etag, done.last_modified, done.unchanged) == ('"v1"', "Fri, 20 Nov 2026 00:00:00 GMT", False)
+    assert (done.size, done.md5) == (
+        len(BODY),
+        hashlib.md5(BODY, usedforsecurity=False).hexdigest(),
+    )
+    assert (done.etag, done.last_modified, done.unchanged) == (
+        '"v1"',
+        "Fri, 20 Nov 2026 00:00:00 GMT",
+        False,
+    )
     assert seen[-1] == len(BODY)
     assert list(tmp_path.iterdir()) == [tmp_path / "f"]
 
 
-@pytest.mark.parametrize("fault", [Answer(body=BODY, cut=100_000), Answer(body=BODY, cut=0, chunked=True), busy(503), Answer(hang_up=True)])
-def test_what_breaks_is_fetched_again(web: WebDouble, http: Http, tmp_path: Path, fault: Answer) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Answer(body=BODY, cut=100_000),
+        Answer(body=BODY, cut=0, chunked=True),
+        busy(503),
+        Answer(hang_up=True),
+    ],
+)
+def test_what_breaks_is_fetched_again(
+    web: WebDouble, http: Http, tmp_path: Path, fault: Answer
+) -> None:
     web.on("/f", fault, Answer(body=BODY))
     http.download(web.url("/f"), tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == BODY
 
 
-def test_the_old_file_stays_until_the_new_one_is_whole(web: WebDouble, http: Http, tmp_path: Path) -> None:
+def test_the_old_file_stays_until_the_new_one_is_whole(
+    web: WebDouble, http: Http, tmp_path: Path
+) -> None:
     (tmp_path / "f").write_bytes(b"old")
     web.on("/f", Answer(body=BODY, cut=100_000))
     with pytest.raises(CloudError, match="ended early"):
@@ -59,7 +83,10 @@ def test_the_old_file_stays_until_the_new_one_is_whole(web: WebDouble, http: Htt
 
 def test_unchanged_leaves_everything_as_it_is(web: WebDouble, http: Http, tmp_path: Path) -> None:
     def answer(asked: Asked) -> Answer:
-        same = asked.headers.get("if-none-match") == '"v1"' and asked.headers.get("if-modified-since") == "yesterday"
+        same = (
+            asked.headers.get("if-none-match") == '"v1"'
+            and asked.headers.get("if-modified-since") == "yesterday"
+        )
         return Answer(304) if same else Answer(500)
 
     web.on("/f", answer)
@@ -76,7 +103,9 @@ def test_without_validators_none_are_sent(web: WebDouble, http: Http, tmp_path: 
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_more_than_the_most_is_refused(web: WebDouble, http: Http, tmp_path: Path, chunked: bool) -> None:
+def test_more_than_the_most_is_refused(
+    web: WebDouble, http: Http, tmp_path: Path, chunked: bool
+) -> None:
     web.on("/f", Answer(body=BODY, chunked=chunked))
     with pytest.raises(CloudError, match=r"larger than 100,000 bytes"):
         http.download(web.url("/f"), tmp_path / "f", most=100_000)
@@ -96,7 +125,9 @@ def test_a_stop_leaves_no_file(web: WebDouble, tmp_path: Path) -> None:
     web.on("/f", Answer(body=BODY, hold=never, hold_after=200_000))
     http = Http(stop=stop)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(http.download, web.url("/f"), tmp_path / "f", seen=lambda size: begun.set())
+        waiting = pool.submit(
+            http.download, web.url("/f"), tmp_path / "f", seen=lambda size: begun.set()
+        )
         assert begun.wait(60)
         stop.set()
         with pytest.raises(Stopped):

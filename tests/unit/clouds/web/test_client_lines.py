@@ -70,7 +70,9 @@ def test_lines_come_before_the_answer_is_whole(web: WebDouble, http: Http) -> No
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_breaks_off_goes_on_from_there(web: WebDouble, http: Http, chunked: bool) -> None:
+def test_a_body_that_breaks_off_goes_on_from_there(
+    web: WebDouble, http: Http, chunked: bool
+) -> None:
     whole = text_answer(TEXT, ranges=True, chunked=chunked, headers={"ETag": '"v1"'})
     web.on("/a", whole.with_(cut=300_000), whole.with_(cut=200_000), whole)
     assert list(http.lines(web.url("/a"))) == LINES
@@ -81,14 +83,20 @@ def test_a_body_that_breaks_off_goes_on_from_there(web: WebDouble, http: Http, c
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_where_parts_are_not_served_it_begins_anew_and_nothing_comes_twice(web: WebDouble, http: Http, chunked: bool) -> None:
+def test_where_parts_are_not_served_it_begins_anew_and_nothing_comes_twice(
+    web: WebDouble, http: Http, chunked: bool
+) -> None:
     whole = text_answer(TEXT, chunked=chunked)
     web.on("/a", whole.with_(cut=300_000), whole.with_(cut=150_000), whole)
     assert list(http.lines(web.url("/a"))) == LINES
 
 
 def test_a_weak_etag_is_no_validator_for_a_part(web: WebDouble, http: Http) -> None:
-    whole = text_answer(TEXT, ranges=True, headers={"ETag": 'W/"v1"', "Last-Modified": "Fri, 20 Nov 2026 00:00:00 GMT"})
+    whole = text_answer(
+        TEXT,
+        ranges=True,
+        headers={"ETag": 'W/"v1"', "Last-Modified": "Fri, 20 Nov 2026 00:00:00 GMT"},
+    )
     web.on("/a", whole.with_(cut=300_000), whole)
     assert list(http.lines(web.url("/a"))) == LINES
     assert web.asked[1].headers["if-range"] == "Fri, 20 Nov 2026 00:00:00 GMT"
@@ -118,14 +126,28 @@ def test_a_part_from_elsewhere_than_asked_is_refused(web: WebDouble, http: Http)
 def test_a_part_that_is_not_there_is_asked_for_from_the_start(web: WebDouble, http: Http) -> None:
     """The body came whole, only its end did not: there is nothing behind it to ask for."""
     text = TEXT[:65_536]
-    web.on("/a", text_answer(text, chunked=True, cut=len(text.encode())), Answer(416), text_answer(text))
+    web.on(
+        "/a",
+        text_answer(text, chunked=True, cut=len(text.encode())),
+        Answer(416),
+        text_answer(text),
+    )
     assert list(http.lines(web.url("/a"))) == text.splitlines()
     assert ranges(web)[2] is None
 
 
-def test_a_part_that_is_not_there_at_the_last_try_is_an_error_and_no_end(web: WebDouble, http: Http) -> None:
+def test_a_part_that_is_not_there_at_the_last_try_is_an_error_and_no_end(
+    web: WebDouble, http: Http
+) -> None:
     text = TEXT[:65_536]
-    web.on("/a", text_answer(text, chunked=True, cut=len(text.encode())), busy(503), busy(503), busy(503), Answer(416))
+    web.on(
+        "/a",
+        text_answer(text, chunked=True, cut=len(text.encode())),
+        busy(503),
+        busy(503),
+        busy(503),
+        Answer(416),
+    )
     with pytest.raises(CloudError, match="416"):
         list(http.lines(web.url("/a")))
 
@@ -144,7 +166,9 @@ def test_a_busy_service_is_asked_again_before_anything_came(web: WebDouble, http
     assert list(http.lines(web.url("/a"))) == LINES
 
 
-def test_a_line_without_end_is_given_up(web: WebDouble, http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_given_up(
+    web: WebDouble, http: Http, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.clouds.web.client.MOST_LINE", 200_000)
     web.on("/a", text_answer("x" * 1_000_000))
     with pytest.raises(CloudError, match="larger than 200,000 bytes"):
@@ -179,7 +203,9 @@ def test_whoever_stops_reading_leaves_no_thread_behind(web: WebDouble, http: Htt
     chunked=st.booleans(),
     parts=st.booleans(),
 )
-def test_whatever_breaks_where_the_lines_are_the_documents(text: str, cuts: list[int], chunked: bool, parts: bool) -> None:
+def test_whatever_breaks_where_the_lines_are_the_documents(
+    text: str, cuts: list[int], chunked: bool, parts: bool
+) -> None:
     body = text.encode()
     whole = Answer(body=body, chunked=chunked, ranges=parts, headers={"ETag": '"x"'})
     with WebDouble() as web:

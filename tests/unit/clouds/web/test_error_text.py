@@ -8,13 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.clouds.web.error_text import MOST_WORDS, blotted, broken, host_of, refusal, retry_after, secrets_in, words_of, worth_another_try
+from nbprov.clouds.web.error_text import (
+    MOST_WORDS,
+    blotted,
+    broken,
+    host_of,
+    refusal,
+    retry_after,
+    secrets_in,
+    words_of,
+    worth_another_try,
+)
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ('{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}', "API key not valid."),
+        (
+            '{"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}',
+            "API key not valid.",
+        ),
         (
             '{"error": {"code": "global/invalid-api-key", "message": "API key was invalid", "suggestion": "Check it"}}',
             "API key was invalid",
@@ -28,7 +41,10 @@ from nbprov.clouds.web.error_text import MOST_WORDS, blotted, broken, host_of, r
             "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access &amp; more denied</Message></Error>",
             "Access & more denied",
         ),
-        ("<html><head><title>503 Service\n Unavailable</title></head><body>x</body></html>", "503 Service Unavailable"),
+        (
+            "<html><head><title>503 Service\n Unavailable</title></head><body>x</body></html>",
+            "503 Service Unavailable",
+        ),
         ("<html><h1>Bad <b>Gateway</b></h1></html>", "Bad Gateway"),
         ("<html><body>nothing</body></html>", ""),
         ("Rate limit exceeded\nfor you", "Rate limit exceeded for you"),
@@ -52,7 +68,9 @@ def test_words_are_one_printable_line_of_bounded_length(body: str) -> None:
 @given(
     st.recursive(
         st.none() | st.text() | st.integers(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["error", "message", "x"]), inner),
+        lambda inner: (
+            st.lists(inner) | st.dictionaries(st.sampled_from(["error", "message", "x"]), inner)
+        ),
     )
 )
 def test_any_json_has_words_or_none(value: object) -> None:
@@ -81,7 +99,11 @@ def test_retry_after(value: str | None, seconds: float | None) -> None:
 
 
 def test_statuses_worth_another_try() -> None:
-    assert [status for status in (200, 304, 400, 401, 403, 404, 429, 500, 502, 503, 504, 529) if worth_another_try(status)] == [
+    assert [
+        status
+        for status in (200, 304, 400, 401, 403, 404, 429, 500, 502, 503, 504, 529)
+        if worth_another_try(status)
+    ] == [
         429,
         500,
         502,
@@ -92,7 +114,10 @@ def test_statuses_worth_another_try() -> None:
 
 
 def test_an_unknown_status_has_no_phrase() -> None:
-    assert str(refusal("http://api.example/x", 529, "busy")) == "passing fault at the cloud: api.example answered 529: busy"
+    assert (
+        str(refusal("http://api.example/x", 529, "busy"))
+        == "passing fault at the cloud: api.example answered 529: busy"
+    )
 
 
 def test_the_host_of_an_address_leaves_out_who_asks_and_what() -> None:
@@ -100,7 +125,11 @@ def test_the_host_of_an_address_leaves_out_who_asks_and_what() -> None:
 
 
 def test_secrets_are_found_by_their_names() -> None:
-    found = secrets_in({"Authorization": "Bearer abcdef123", "Accept": "application/json"}, {"key": "xyz-xyz", "page": "1234567"}, None)
+    found = secrets_in(
+        {"Authorization": "Bearer abcdef123", "Accept": "application/json"},
+        {"key": "xyz-xyz", "page": "1234567"},
+        None,
+    )
     assert found == ("abcdef123", "xyz-xyz")
     assert blotted("with abcdef123, xyz-xyz", found) == "with •••, •••"
 
@@ -112,11 +141,20 @@ def test_secrets_are_found_by_their_names() -> None:
             "HTTPSConnectionPool: Max retries exceeded (Caused by NameResolutionError('Failed to resolve'))",
             "the name api.example could not be resolved",
         ),
-        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed", "certificate of api.example could not be verified"),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed",
+            "certificate of api.example could not be verified",
+        ),
         ("[Errno 111] Connection refused", "api.example refused the connection"),
         ("Read timed out. (read timeout=30)", "api.example stopped answering"),
-        ("('Connection broken: IncompleteRead(5 bytes read, 10 more expected)')", "the answer of api.example ended early"),
-        ("('Connection aborted.', RemoteDisconnected('Remote end closed'))", "hung up without an answer"),
+        (
+            "('Connection broken: IncompleteRead(5 bytes read, 10 more expected)')",
+            "the answer of api.example ended early",
+        ),
+        (
+            "('Connection aborted.', RemoteDisconnected('Remote end closed'))",
+            "hung up without an answer",
+        ),
         ("something else\nentirely", "api.example: OSError something else entirely"),
     ],
 )

@@ -53,7 +53,9 @@ def test_all_who_ask_at_once_ask_one_question(web: WebDouble) -> None:
     assert len(web.asked) == 1
 
 
-def test_second_service_answers_where_the_first_does_not(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_second_service_answers_where_the_first_does_not(
+    web: WebDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web.on("/first", text_answer("<html>log in to the hotel's network</html>"))
     web.on("/second", text_answer("198.51.100.9"))
     monkeypatch.setattr(module, "SERVICES", (web.url("/first"), web.url("/second")))
@@ -93,7 +95,9 @@ def test_nonsense_from_a_service_is_no_address(web: WebDouble, answer: str) -> N
     assert raised.value.failure.cause is Cause.TRANSIENT
 
 
-def test_service_that_never_answers_is_left_in_time(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_that_never_answers_is_left_in_time(
+    web: WebDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     never = threading.Event()
     web.on("/ip", Answer(body=b"203.0.113.7\n", hold=never))
     monkeypatch.setattr(module, "ADDRESS_SECONDS", 0.3)
@@ -113,7 +117,9 @@ def test_failure_is_not_kept(web: WebDouble) -> None:
     assert str(my_address()) == "203.0.113.7/32"
 
 
-def test_clock_set_back_does_not_keep_an_answer_for_ever(web: WebDouble, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_set_back_does_not_keep_an_answer_for_ever(
+    web: WebDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
     web.on("/ip", text_answer("203.0.113.7"), text_answer("203.0.113.8"))
     os.environ[VARIABLE] = web.url("/ip")
     my_address()

@@ -36,14 +36,23 @@ class Agent:
         return SimpleNamespace(guards=self.guards)
 
 
-async def watched(config: GuardConfig | None, *guards: GuardState, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+async def watched(
+    config: GuardConfig | None, *guards: GuardState, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
     """What a watch says of these guards in several looks; it asks only where one of them ends a machine that is at work."""
     monkeypatch.setattr(notices, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(notices, "GUARDS_SECONDS", 0.001)
     agent, notes = Agent(*guards), list[str]()
     live = SimpleNamespace(name="dev", nodes=[None], run_id="r")
     node = Node(cast("Any", SimpleNamespace(node=0)), told=config)
-    watch = Watch(cast("Any", live), node, cast("Any", agent), "id", cast("Any", None), cast("Any", SimpleNamespace(note=notes.append)))
+    watch = Watch(
+        cast("Any", live),
+        node,
+        cast("Any", agent),
+        "id",
+        cast("Any", None),
+        cast("Any", SimpleNamespace(note=notes.append)),
+    )
     looking = asyncio.create_task(watch.look())
     if watch._cuts_off:
         async with asyncio.timeout(60):
@@ -53,18 +62,26 @@ async def watched(config: GuardConfig | None, *guards: GuardState, monkeypatch: 
     return notes
 
 
-def test_a_lifetime_and_a_budget_that_come_near_are_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = GuardConfig("true", idle_seconds=60.0, max_lifetime_seconds=3600.0, limit=usd(5), hourly=usd(1))
+def test_a_lifetime_and_a_budget_that_come_near_are_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = GuardConfig(
+        "true", idle_seconds=60.0, max_lifetime_seconds=3600.0, limit=usd(5), hourly=usd(1)
+    )
     guards = (
         GuardState("budget", 540.0, "stop", "budget: $4 of $5 spent"),
         GuardState("lifetime", 3000.0, "terminate", "lifetime"),
         GuardState("idle", 30.0, "terminate", "idle"),
     )
     said = asyncio.run(watched(config, *guards, monkeypatch=monkeypatch))
-    assert said == ["dev is to be stopped in 9 min (budget), and a cell that still runs then is cut off"]
+    assert said == [
+        "dev is to be stopped in 9 min (budget), and a cell that still runs then is cut off"
+    ]
 
 
-def test_an_idle_guard_is_told_of_where_it_does_not_wait_for_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_guard_is_told_of_where_it_does_not_wait_for_cells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     near = GuardState("idle", 120.0, "terminate", "idle")
     config = GuardConfig("true", idle_seconds=600.0, wait_for="none")
     assert asyncio.run(watched(config, near, monkeypatch=monkeypatch)) == [

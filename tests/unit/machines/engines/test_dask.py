@@ -28,7 +28,12 @@ from nbprov.machines.engines.engine_state import EngineFailed, NoEngine
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="machines have addresses of their own"
+    ),
+]
 
 WAIT_SECONDS = 120.0
 ENGINE = """
@@ -79,7 +84,9 @@ def test_run_finds_it(gang: tuple[TunnelWorld, api.Cluster]) -> None:
     assert "processes=2 threads=2" in gang[1].logs("run")
 
 
-def test_the_same_client_is_given_until_it_is_closed(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+def test_the_same_client_is_given_until_it_is_closed(
+    gang: tuple[TunnelWorld, api.Cluster], client: Any
+) -> None:
     assert gang[1].dask() is client
     client.close()
     again = gang[1].dask()
@@ -88,16 +95,22 @@ def test_the_same_client_is_given_until_it_is_closed(gang: tuple[TunnelWorld, ap
     again.close()
 
 
-def test_its_tunnels_are_listed_and_the_dashboard_answers(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+def test_its_tunnels_are_listed_and_the_dashboard_answers(
+    gang: tuple[TunnelWorld, api.Cluster], client: Any
+) -> None:
     words = gang[0].session.tunnel_words(gang[1].cluster_id)
     assert any("is the Dask dashboard of gang" in line for line in words)
     assert any(line.startswith("tls://127.0.0.1:") for line in words)
     assert any(client.dashboard_link.startswith(line.partition(" ")[0]) for line in words)
-    with urllib.request.urlopen(client.dashboard_link.replace("/status", "/health"), timeout=WAIT_SECONDS) as page:
+    with urllib.request.urlopen(
+        client.dashboard_link.replace("/status", "/health"), timeout=WAIT_SECONDS
+    ) as page:
         assert page.read() == b"ok"
 
 
-def test_nothing_of_it_listens_on_all_addresses(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+def test_nothing_of_it_listens_on_all_addresses(
+    gang: tuple[TunnelWorld, api.Cluster], client: Any
+) -> None:
     private = {i.private_host for i in gang[1].view().instances}
     assert len(private) == 2
     heard = {
@@ -110,12 +123,19 @@ def test_nothing_of_it_listens_on_all_addresses(gang: tuple[TunnelWorld, api.Clu
     assert not any(address in ("0.0.0.0", "::", "127.0.0.1") for address in heard)
 
 
-def test_nobody_without_the_clusters_key_is_heard(gang: tuple[TunnelWorld, api.Cluster], client: Any, tmp_path: Path) -> None:
+def test_nobody_without_the_clusters_key_is_heard(
+    gang: tuple[TunnelWorld, api.Cluster], client: Any, tmp_path: Path
+) -> None:
     from nbprov.machines.engines.certificates import certificate
 
     address = client.scheduler.address
     strange = str(certificate(tmp_path))
-    foreign = distributed.Security(tls_ca_file=strange, tls_client_cert=strange, tls_client_key=strange, require_encryption=True)
+    foreign = distributed.Security(
+        tls_ca_file=strange,
+        tls_client_cert=strange,
+        tls_client_key=strange,
+        require_encryption=True,
+    )
     for at, security in ((address.replace("tls://", "tcp://"), None), (address, foreign)):
         with pytest.raises(OSError):  # noqa: PT011
             distributed.Client(at, security=security, timeout=2, set_as_default=False)
@@ -132,8 +152,12 @@ def test_a_waiting_engine_is_no_activity(gang: tuple[TunnelWorld, api.Cluster]) 
     assert not any("dask" in words for words in gang[1].guards().active)
 
 
-def test_a_plain_client_on_the_machine_needs_no_address(gang: tuple[TunnelWorld, api.Cluster]) -> None:
-    told = gang[1].bash("python3 -c 'import distributed; c = distributed.Client(); print(c.submit(sum, [2, 3]).result())'")
+def test_a_plain_client_on_the_machine_needs_no_address(
+    gang: tuple[TunnelWorld, api.Cluster],
+) -> None:
+    told = gang[1].bash(
+        "python3 -c 'import distributed; c = distributed.Client(); print(c.submit(sum, [2, 3]).result())'"
+    )
     assert told.text.strip().endswith("5")
 
 
@@ -148,7 +172,9 @@ def test_a_worker_that_dies_is_replaced(gang: tuple[TunnelWorld, api.Cluster], c
     assert client.submit(sum, [1, 2]).result() == 3
 
 
-def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang: tuple[TunnelWorld, api.Cluster], client: Any) -> None:
+def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(
+    gang: tuple[TunnelWorld, api.Cluster], client: Any
+) -> None:
     world, cluster = gang
 
     def slow(number: int) -> int:
@@ -167,15 +193,25 @@ def test_a_machine_that_the_cloud_takes_back_is_replaced_in_mid_computation(gang
     client.wait_for_workers(2, timeout=WAIT_SECONDS)
 
     def who() -> tuple[str | None, str | None, str]:
-        return os.environ.get("GREETING"), os.environ.get("NBPROV_NODE_RANK"), (Path.home() / "set-up").read_text()
+        return (
+            os.environ.get("GREETING"),
+            os.environ.get("NBPROV_NODE_RANK"),
+            (Path.home() / "set-up").read_text(),
+        )
 
-    assert sorted(client.run(who).values()) == [("hello", "0", "0\n"), ("hello", "1", "1\n")], "set up as the others were"
+    assert sorted(client.run(who).values()) == [("hello", "0", "0\n"), ("hello", "1", "1\n")], (
+        "set up as the others were"
+    )
     assert cluster.bash("echo $NODE_RANK", nodes="1").text == "1\n"
-    assert cluster.bash("ssh -n node1 'echo $NBPROV_NODE'").text == "1\n", "the head knows where it is"
+    assert cluster.bash("ssh -n node1 'echo $NBPROV_NODE'").text == "1\n", (
+        "the head knows where it is"
+    )
     assert not cluster.view().notes
 
 
-def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(gang: tuple[TunnelWorld, api.Cluster], tmp_path: Path) -> None:
+def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(
+    gang: tuple[TunnelWorld, api.Cluster], tmp_path: Path
+) -> None:
     cluster = gang[1]
     here = Path(distributed.__file__).parents[2]
     # As `python` makes one, with its pip.
@@ -186,7 +222,12 @@ def test_it_moves_beside_the_environment_of_a_python_that_has_no_dask(gang: tupl
         for word in installation.requirements("dask"):
             name, _, version = word.partition("==")
             # What is installed by these is the Dask that is here.
-            wheel(tmp_path, name, version, files={"here.pth": f"{here}\n"} if name == "distributed" else {})
+            wheel(
+                tmp_path,
+                name,
+                version,
+                files={"here.pth": f"{here}\n"} if name == "distributed" else {},
+            )
         pip = f"mkdir -p ~/.config/pip; printf '[global]\\nindex-url = {index.url}\\n' >~/.config/pip/pip.conf"
         cluster.bash(f"{make} && {packages} && {{ {fill}; {pip}; }}", nodes="all")
         client = cluster.dask()
@@ -213,7 +254,11 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
 
     async def end(live: Any) -> None:
         agent = agent_of(live.head)
-        (scheduler,) = [task for task in await agent.jobs() if task.name == "dask-scheduler" and not task.is_over]
+        (scheduler,) = [
+            task
+            for task in await agent.jobs()
+            if task.name == "dask-scheduler" and not task.is_over
+        ]
         await agent.cancel_job(scheduler.id)
         await agent.job_output(scheduler.id).wait()
 
@@ -222,11 +267,16 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
         return os.environ["WORD"]
 
     world.session.wait_remote("gang", end, WAIT_SECONDS)
-    monkeypatch.setattr(world.session, "runs", {})  # as in the kernel that comes after the one that launched it
+    monkeypatch.setattr(
+        world.session, "runs", {}
+    )  # as in the kernel that comes after the one that launched it
     monkeypatch.delenv("WORD", raising=False)
     with pytest.raises(EngineFailed, match="does not know WORD") as error:
         cluster.dask()
-    assert (error.value.code, "os.environ['WORD']" in error.value.hint) == ("engine.unknown-values", True)
+    assert (error.value.code, "os.environ['WORD']" in error.value.hint) == (
+        "engine.unknown-values",
+        True,
+    )
     monkeypatch.setenv("WORD", "a-word-of-the-spec")
     client = cluster.dask()
     assert client.submit(sum, [1, 2]).result() == 3
@@ -236,11 +286,16 @@ def test_a_scheduler_that_was_ended_is_started_again_with_new_workers_and_not_wi
     cluster.dask().close()  # what runs needs no values
     worker = "grep -ho 'the word is [a-z*-]*' ~/.nbprov/tasks/dask-worker-*/out.* || true"
     for node in ("0", "1"):
-        until(lambda node=node: cluster.bash(worker, nodes=node).text == "the word is ***\n", "its words")
+        until(
+            lambda node=node: cluster.bash(worker, nodes=node).text == "the word is ***\n",
+            "its words",
+        )
         assert cluster.bash("grep -rl a-word-of ~/.nbprov | wc -l", nodes=node).text.strip() == "0"
 
 
-def test_a_cluster_without_that_engine_says_so(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_without_that_engine_says_so(
+    gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from nbprov.machines.engines import ray
 
     monkeypatch.setattr(ray, "check_installed", lambda name: None)
@@ -290,12 +345,21 @@ def test_it_is_there_again_after_a_stop_and_a_start(gang: tuple[TunnelWorld, api
 
 
 def end_scheduler(cluster: api.Cluster) -> None:
-    for running in [job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running"]:
+    for running in [
+        job.id for job in cluster.jobs() if job.name == "dask-scheduler" and job.state == "running"
+    ]:
         cluster.cancel_job(running)
-        until(lambda id=running: all(job.state != "running" for job in cluster.jobs() if job.id == id), "its end")
+        until(
+            lambda id=running: all(
+                job.state != "running" for job in cluster.jobs() if job.id == id
+            ),
+            "its end",
+        )
 
 
-def test_an_engine_that_has_died_is_named_with_its_last_lines(gang: tuple[TunnelWorld, api.Cluster]) -> None:
+def test_an_engine_that_has_died_is_named_with_its_last_lines(
+    gang: tuple[TunnelWorld, api.Cluster],
+) -> None:
     cluster = gang[1]
     # Dask reads it at each start, and ends over what is no YAML.
     cluster.bash("echo ': : nonsense: [' > ~/.config/dask/a.yaml")
@@ -306,14 +370,20 @@ def test_an_engine_that_has_died_is_named_with_its_last_lines(gang: tuple[Tunnel
     assert "%nbprov logs gang dask-scheduler" in error.value.hint
 
 
-def test_an_engine_that_does_not_come_up_in_time_is_named(gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_come_up_in_time_is_named(
+    gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = gang[1]
     monkeypatch.setattr(startup, "START_SECONDS", 2.0)
     monkeypatch.setattr(startup, "MORE_SECONDS", 1.0)
     # Whoever reads it waits until somebody writes it.
-    cluster.bash("mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml")
+    cluster.bash(
+        "mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml"
+    )
     end_scheduler(cluster)
-    with pytest.raises(EngineFailed, match="dask-scheduler on node 0 of gang is not up after 3 s") as error:
+    with pytest.raises(
+        EngineFailed, match="dask-scheduler on node 0 of gang is not up after 3 s"
+    ) as error:
         cluster.dask()
     assert error.value.code == "engine.timeout"
     assert "gang.start_engine() waits for it again" in error.value.hint

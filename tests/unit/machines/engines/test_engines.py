@@ -17,7 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines.engines import certificates, dask, installation, process_specs, ray
-from nbprov.machines.engines.engine_state import EngineFailed, EngineMissing, EngineVersions, Facts, Running, ports_of, state_of
+from nbprov.machines.engines.engine_state import (
+    EngineFailed,
+    EngineMissing,
+    EngineVersions,
+    Facts,
+    Running,
+    ports_of,
+    state_of,
+)
 from nbprov.machines.engines.startup import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
@@ -40,7 +48,15 @@ def cluster(count: int = 2, gpus: float = 0, vcpus: float | None = 8, private: b
     nodes = [
         Node(
             Instance(
-                "local", f"i{n}", "t", "o", place, "small", InstanceState.RUNNING, node=n, private_host=f"10.0.0.{n + 1}" if private else ""
+                "local",
+                f"i{n}",
+                "t",
+                "o",
+                place,
+                "small",
+                InstanceState.RUNNING,
+                node=n,
+                private_host=f"10.0.0.{n + 1}" if private else "",
             )
         )
         for n in range(count)
@@ -58,7 +74,10 @@ def test_everything_of_dask_is_bound_to_private_addresses_and_speaks_tls() -> No
     assert value(scheduler.command, "--host") == "10.0.0.1"
     assert value(scheduler.command, "--dashboard-address") == "10.0.0.1:{dashboard}"
     assert [value(role.command, "--host") for role in workers] == ["10.0.0.1", "10.0.0.2"]
-    assert [value(role.command, "--dashboard-address") for role in workers] == ["10.0.0.1:0", "10.0.0.2:0"]
+    assert [value(role.command, "--dashboard-address") for role in workers] == [
+        "10.0.0.1:0",
+        "10.0.0.2:0",
+    ]
     for role in (scheduler, *workers):
         assert value(role.command, "--protocol") == "tls"
         assert "{home}/.nbprov/engine/engine.pem" in role.command
@@ -79,7 +98,9 @@ def test_a_worker_a_gpu_sees_that_gpu_alone() -> None:
 
 
 def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them() -> None:
-    (role,) = dask.workers(cluster(1), Engine("dask", (("memory", "1GB"), ("threads", "1"), ("workers", "4"))), 8786)
+    (role,) = dask.workers(
+        cluster(1), Engine("dask", (("memory", "1GB"), ("threads", "1"), ("workers", "4"))), 8786
+    )
     assert value(role.command, "--memory-limit") == "250000000"
     assert role.data == 250_000_000 + process_specs.BASE_BYTES
     assert (value(role.command, "--nworkers"), value(role.command, "--nthreads")) == ("4", "1")
@@ -87,9 +108,14 @@ def test_the_memory_of_a_node_is_shared_among_its_workers_and_hard_beyond_them()
 
 def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     live = cluster(3, gpus=4, vcpus=16)
-    head, others = ray.head(live, Engine("ray", (("memory", "200MB"),))), ray.nodes(live, Engine("ray"), 6380)
+    head, others = (
+        ray.head(live, Engine("ray", (("memory", "200MB"),))),
+        ray.nodes(live, Engine("ray"), 6380),
+    )
     assert "--node-ip-address=10.0.0.1" in head.command
-    assert {"--num-cpus=16", "--num-gpus=4", "--object-store-memory=200000000", "--block"} <= set(head.command)
+    assert {"--num-cpus=16", "--num-gpus=4", "--object-store-memory=200000000", "--block"} <= set(
+        head.command
+    )
     assert [role.node.instance.node for role in others] == [1, 2]
     assert all("--address=10.0.0.1:6380" in role.command for role in others)
     assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
@@ -98,15 +124,28 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
 
 
 def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
-    live, packages = cluster(2), {"ray": "2.60.0", **dict.fromkeys(installation.RAYS_DASHBOARD, "1.0")}
+    live, packages = (
+        cluster(2),
+        {"ray": "2.60.0", **dict.fromkeys(installation.RAYS_DASHBOARD, "1.0")},
+    )
     whole = Facts("/usr/bin/python3", "3.11.7", packages)
     lacking = Facts(
-        whole.program, whole.python, {name: version for name, version in packages.items() if name != installation.RAYS_DASHBOARD[0]}
+        whole.program,
+        whole.python,
+        {
+            name: version
+            for name, version in packages.items()
+            if name != installation.RAYS_DASHBOARD[0]
+        },
     )
-    assert {"--include-dashboard=true", "--dashboard-host=10.0.0.1"} <= set(ray.head(live, Engine("ray"), whole).command)
+    assert {"--include-dashboard=true", "--dashboard-host=10.0.0.1"} <= set(
+        ray.head(live, Engine("ray"), whole).command
+    )
     assert "--include-dashboard=false" in ray.head(live, Engine("ray"), lacking).command
     # What an earlier kernel started is read by the same names, whether it has one or not.
-    assert list(ray.head(live, Engine("ray")).ports) == list(ray.head(live, Engine("ray"), whole).ports)
+    assert list(ray.head(live, Engine("ray")).ports) == list(
+        ray.head(live, Engine("ray"), whole).ports
+    )
 
 
 def test_several_machines_without_a_private_network_are_refused_and_one_is_its_own() -> None:
@@ -151,11 +190,21 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
 
     def said(code: str, *folders: Path) -> str:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
-        return subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, timeout=120, check=False).stderr
+        return subprocess.run(
+            [sys.executable, "-S", "-c", code],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        ).stderr
 
     assert said(LATE, late, place.parent) == ""
     # Where the package is not installed, it is as ever that it is not.
-    assert said("import rfc3987_syntax", late).splitlines()[-1] == "ModuleNotFoundError: No module named 'rfc3987_syntax'"
+    assert (
+        said("import rfc3987_syntax", late).splitlines()[-1]
+        == "ModuleNotFoundError: No module named 'rfc3987_syntax'"
+    )
 
 
 def running(kind: str, python: str = platform.python_version(), **packages: str) -> Running:
@@ -179,7 +228,8 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("version", "is_good"), [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)]
+    ("version", "is_good"),
+    [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)],
 )
 def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -> None:
     facts = Facts("/usr/bin/python3", "3.11.7", {"ray": version})
@@ -190,7 +240,9 @@ def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -
         ray.check_protected("dev", facts)
 
 
-def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_said_with_the_line_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(dask, "versions_here", lambda kind: {})
     with pytest.raises(EngineMissing) as error:
         dask.check_installed("dev")
@@ -198,13 +250,27 @@ def test_a_missing_package_is_said_with_the_line_that_installs_it(monkeypatch: p
 
 
 def test_machines_get_the_versions_of_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "versions_here", lambda kind: HERE | {"pandas": "3.1.1+local"})
-    assert installation.requirements("dask") == ["distributed==2026.8.0", "dask==2026.8.0", "pandas==3.1.1"]
+    monkeypatch.setattr(
+        installation, "versions_here", lambda kind: HERE | {"pandas": "3.1.1+local"}
+    )
+    assert installation.requirements("dask") == [
+        "distributed==2026.8.0",
+        "dask==2026.8.0",
+        "pandas==3.1.1",
+    ]
     monkeypatch.setattr(installation, "versions_here", lambda kind: {})
-    assert (installation.requirements("dask"), installation.requirements("ray")) == (["distributed"], ["ray[client]"])
+    assert (installation.requirements("dask"), installation.requirements("ray")) == (
+        ["distributed"],
+        ["ray[client]"],
+    )
 
 
-GOOD = {"ports": {"scheduler": 8786}, "program": "/usr/bin/python3", "python": "3.11.7", "packages": {"dask": "2026.8.0"}}
+GOOD = {
+    "ports": {"scheduler": 8786},
+    "program": "/usr/bin/python3",
+    "python": "3.11.7",
+    "packages": {"dask": "2026.8.0"},
+}
 
 
 @pytest.mark.parametrize(

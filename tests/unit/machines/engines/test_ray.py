@@ -25,7 +25,12 @@ from nbprov.machines.engines.engine_state import EngineFailed
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 grpc = pytest.importorskip("grpc", reason="the extra ray is not installed")
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(not sys.platform.startswith("linux"), reason="machines have addresses of their own")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="machines have addresses of their own"
+    ),
+]
 
 WAIT_SECONDS = 180.0
 ENGINE = "\nnum_nodes: 2\nengine: {ray: {workers: 1, memory: 100MB}}\nenvs: {GREETING: hello}\n"
@@ -94,10 +99,15 @@ def test_work_runs_with_the_specs_variables_on_all_nodes(connected: api.Cluster)
             return os.environ.get("NBPROV_NODE_RANK"), os.environ.get("GREETING")
 
     held = [Held.remote() for _ in range(2)]  # one a vCPU, so one a node
-    assert sorted(ray.get([one.where.remote() for one in held], timeout=WAIT_SECONDS)) == [("0", "hello"), ("1", "hello")]
+    assert sorted(ray.get([one.where.remote() for one in held], timeout=WAIT_SECONDS)) == [
+        ("0", "hello"),
+        ("1", "hello"),
+    ]
 
 
-def test_data_larger_than_the_store_of_one_node_lies_in_those_of_both(connected: api.Cluster) -> None:
+def test_data_larger_than_the_store_of_one_node_lies_in_those_of_both(
+    connected: api.Cluster,
+) -> None:
     from ray.experimental import get_object_locations
 
     nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
@@ -110,28 +120,42 @@ def test_data_larger_than_the_store_of_one_node_lies_in_those_of_both(connected:
 
     @ray.remote
     def places(refs: list[Any]) -> list[tuple[list[str], int]]:
-        return [(found["node_ids"], found["object_size"]) for found in get_object_locations(refs).values()]
+        return [
+            (found["node_ids"], found["object_size"])
+            for found in get_object_locations(refs).values()
+        ]
 
     @ray.remote
     def total(data: bytes) -> int:
         return data[0] * len(data)
 
-    made = [block.options(scheduling_strategy=pin(nodes[n % 2], soft=False)).remote(n) for n in range(8)]
+    made = [
+        block.options(scheduling_strategy=pin(nodes[n % 2], soft=False)).remote(n) for n in range(8)
+    ]
     # Whoever waits for a block gets a copy of it.
     ray.get([there for _, there in made], timeout=WAIT_SECONDS)
     blocks = [data for data, _ in made]
     found = ray.get(places.remote(blocks), timeout=WAIT_SECONDS)
     assert sum(size for _, size in found) > max(stores)
     assert [where for where, _ in found] == [[nodes[n % 2]] for n in range(8)]
-    assert sum(ray.get([total.remote(one) for one in blocks], timeout=WAIT_SECONDS)) == BLOCK * sum(range(8))
+    assert sum(ray.get([total.remote(one) for one in blocks], timeout=WAIT_SECONDS)) == BLOCK * sum(
+        range(8)
+    )
 
 
-def test_its_tunnel_is_listed_and_waiting_is_no_activity(gang: tuple[TunnelWorld, api.Cluster]) -> None:
-    assert any(line.startswith("ray://127.0.0.1:") for line in gang[0].session.tunnel_words(gang[1].cluster_id))
+def test_its_tunnel_is_listed_and_waiting_is_no_activity(
+    gang: tuple[TunnelWorld, api.Cluster],
+) -> None:
+    assert any(
+        line.startswith("ray://127.0.0.1:")
+        for line in gang[0].session.tunnel_words(gang[1].cluster_id)
+    )
     assert not any("ray" in words for words in gang[1].guards().active)
 
 
-def test_a_second_call_leaves_the_connection_and_its_objects_alone(connected: api.Cluster, connection: Any) -> None:
+def test_a_second_call_leaves_the_connection_and_its_objects_alone(
+    connected: api.Cluster, connection: Any
+) -> None:
     kept = ray.put("kept")
     assert connected.ray() is connection
     assert ray.get(kept, timeout=WAIT_SECONDS) == "kept"
@@ -146,12 +170,20 @@ def ping(address: str, token: str) -> bool:
     metadata = [("authorization", f"Bearer {token}")] if token else []
     with grpc.insecure_channel(address) as channel:
         stub = ray_client_pb2_grpc.RayletDriverStub(channel)
-        return bool(stub.ClusterInfo(request, metadata=metadata, timeout=WAIT_SECONDS, wait_for_ready=True))
+        return bool(
+            stub.ClusterInfo(request, metadata=metadata, timeout=WAIT_SECONDS, wait_for_ready=True)
+        )
 
 
-def test_nobody_without_the_clusters_token_is_heard(gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster) -> None:
+def test_nobody_without_the_clusters_token_is_heard(
+    gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster
+) -> None:
     token = (gang[0].home / "keys" / gang[1].cluster_id / "engine.token").read_text()
-    port = next(line.split()[0] for line in gang[0].session.tunnel_words(gang[1].cluster_id) if line.startswith("ray://"))
+    port = next(
+        line.split()[0]
+        for line in gang[0].session.tunnel_words(gang[1].cluster_id)
+        if line.startswith("ray://")
+    )
     address = port.removeprefix("ray://")
     assert ping(address, token)
     for secret in ("", "0" * 64):
@@ -170,7 +202,9 @@ def test_a_cell_of_the_next_kernel_needs_no_address(gang: tuple[TunnelWorld, api
     again = api.Session(gang[0].home)
     again.engine._clouds["local"] = gang[0].session.engine._clouds["local"]
     try:
-        told = again.cluster("gang").cell("import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()")
+        told = again.cluster("gang").cell(
+            "import ray; ray.init(log_to_driver=False); print(len(ray.nodes()), 'nodes'); ray.shutdown()"
+        )
     finally:
         again.close()
     assert told.text.strip().endswith("2 nodes")
@@ -182,7 +216,11 @@ def test_a_grammar_that_nobody_uses_is_read_by_no_process(connected: api.Cluster
         import rfc3987_syntax
 
         before = "lark" in sys.modules
-        return before, rfc3987_syntax.is_valid_syntax("iri", "http://a/b"), rfc3987_syntax.is_valid_syntax("iri", "a b")
+        return (
+            before,
+            rfc3987_syntax.is_valid_syntax("iri", "http://a/b"),
+            rfc3987_syntax.is_valid_syntax("iri", "a b"),
+        )
 
     pytest.importorskip("rfc3987_syntax")
     assert ray.get(looked.remote(), timeout=WAIT_SECONDS) == (False, True, False)
@@ -191,17 +229,31 @@ def test_a_grammar_that_nobody_uses_is_read_by_no_process(connected: api.Cluster
 def test_a_node_whose_raylet_dies_is_there_again(connected: api.Cluster) -> None:
     before = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     connected.bash("pkill -9 raylet", nodes="1")
-    until(lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2, "a new node", WAIT_SECONDS)
+    until(
+        lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2,
+        "a new node",
+        WAIT_SECONDS,
+    )
     # Its first worker takes a while to start, and the other node is quick.
     until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
 
 
-def test_a_lost_machine_is_replaced_and_the_client_stays_connected(gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster) -> None:
+def test_a_lost_machine_is_replaced_and_the_client_stays_connected(
+    gang: tuple[TunnelWorld, api.Cluster], connected: api.Cluster
+) -> None:
     before = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
     kept, lost = ray.put("kept"), connected.view().instances[1]
     Client(gang[0].home / "local").call("terminate", {"ids": [lost.id]}, timeout=15)
-    until(lambda: [i.node for i in connected.view().instances if i.id != lost.id] == [0, 1], "another machine", WAIT_SECONDS)
-    until(lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2, "its node", WAIT_SECONDS)
+    until(
+        lambda: [i.node for i in connected.view().instances if i.id != lost.id] == [0, 1],
+        "another machine",
+        WAIT_SECONDS,
+    )
+    until(
+        lambda: {n["NodeID"] for n in ray.nodes() if n["Alive"]} - before and alive() == 2,
+        "its node",
+        WAIT_SECONDS,
+    )
     until(lambda: ("1", "hello") in ranks(8), "work on it", WAIT_SECONDS)
     assert ray.get(kept, timeout=WAIT_SECONDS) == "kept"
 

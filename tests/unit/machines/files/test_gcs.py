@@ -58,24 +58,60 @@ class Storage:
             assert asked["subject_token"] == ["wide"]
             self.boundaries.append(json.loads(unquote(asked["options"][0])))
         token = "cut" if http.path == "/exchange" else "wide"
-        self.say(http, 200, {"access_token": token, "expires_in": 3600, "token_type": "Bearer", "issued_token_type": "x"})
+        self.say(
+            http,
+            200,
+            {
+                "access_token": token,
+                "expires_in": 3600,
+                "token_type": "Bearer",
+                "issued_token_type": "x",
+            },
+        )
 
     def get(self, http: BaseHTTPRequestHandler) -> None:
         if not self.is_public and http.headers.get("Authorization") != "Bearer cut":
-            self.say(http, 401, {"error": {"code": 401, "message": "Anonymous caller does not have storage.objects.list access"}})
+            self.say(
+                http,
+                401,
+                {
+                    "error": {
+                        "code": 401,
+                        "message": "Anonymous caller does not have storage.objects.list access",
+                    }
+                },
+            )
             return
         parts = urlsplit(http.path)
         bucket, _, key = unquote(parts.path.partition("/b/")[2]).partition("/o")
         key = key.removeprefix("/")
         if bucket != "shelf":
-            self.say(http, 404, {"error": {"code": 404, "message": "The specified bucket does not exist."}})
+            self.say(
+                http,
+                404,
+                {"error": {"code": 404, "message": "The specified bucket does not exist."}},
+            )
         elif parts.path.startswith("/download"):
             self.say(http, 200, self.objects[key])
         elif key:
-            self.say(http, *((200, self.row(key)) if key in self.objects else (404, {"error": {"message": "No such object"}})))
+            self.say(
+                http,
+                *(
+                    (200, self.row(key))
+                    if key in self.objects
+                    else (404, {"error": {"message": "No such object"}})
+                ),
+            )
         else:
             prefix = parse_qs(parts.query).get("prefix", [""])[0]
-            self.say(http, 200, {"items": [self.row(k) for k in self.objects if k.startswith(prefix)], "location": "EU"})
+            self.say(
+                http,
+                200,
+                {
+                    "items": [self.row(k) for k in self.objects if k.startswith(prefix)],
+                    "location": "EU",
+                },
+            )
 
     def row(self, key: str) -> dict[str, str]:
         content = self.objects[key]
@@ -91,7 +127,9 @@ def storage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage
 
     made = Storage()
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
     login = {
         "type": "service_account",
         "client_email": "a@p.example",
@@ -103,7 +141,9 @@ def storage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", made.url)
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "login.json"))
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
-    monkeypatch.setattr(google.auth.downscoped, "_STS_TOKEN_URL_PATTERN", f"{made.url}/exchange#{{}}")
+    monkeypatch.setattr(
+        google.auth.downscoped, "_STS_TOKEN_URL_PATTERN", f"{made.url}/exchange#{{}}"
+    )
     yield made
     made.close()
 
@@ -111,11 +151,17 @@ def storage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Storage
 def test_what_is_public_needs_no_key(storage: Storage) -> None:
     storage.objects = {"d/a": b"one", "d/b/c": b"two", "dd": b"no", "d/": b""}
     found = look_at_gs("gs://shelf/d")
-    assert sorted((item.name, item.size, item.etag) for item in found.items) == [("a", 3, "17"), ("b/c", 3, "17")]
+    assert sorted((item.name, item.size, item.etag) for item in found.items) == [
+        ("a", 3, "17"),
+        ("b/c", 3, "17"),
+    ]
     assert found.items[0].md5 == hashlib.md5(b"one").hexdigest()
     link = found.signer.link(found.items[0], 0)
     assert link is not None
-    assert ("Authorization" in link.headers, link.url.endswith("/o/d%2Fa?alt=media&generation=17")) == (False, True)
+    assert (
+        "Authorization" in link.headers,
+        link.url.endswith("/o/d%2Fa?alt=media&generation=17"),
+    ) == (False, True)
     one = look_at_gs("gs://shelf/dd")
     assert (one.is_tree, one.items[0].name) == (False, "dd")
 
@@ -132,7 +178,9 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
     said = rule["availabilityCondition"]["expression"]
     # With its slash: what only begins with the same letters is somebody else's.
     here = "projects/_/buckets/shelf/objects/d\\'x"
-    assert said.startswith(f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute(")
+    assert said.startswith(
+        f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute("
+    )
     assert said.endswith("startsWith('d\\'x/')")
 
 

@@ -60,10 +60,16 @@ def test_a_spec_with_a_repository(world: TunnelWorld, server: GitDouble) -> None
     code.commit(train="1")
     commit = code.commit(train="2")
     url = f"{server.url}/o/code.git"
-    cluster = world.up(rest=f"\nworkdir: {{url: '{url}', ref: main}}\nnum_nodes: 2\nsetup: cp train ~/seen\n")
+    cluster = world.up(
+        rest=f"\nworkdir: {{url: '{url}', ref: main}}\nnum_nodes: 2\nsetup: cp train ~/seen\n"
+    )
     assert there(cluster, "cat ~/seen; " + NOW) == ["2", commit, "1", url]
-    assert there(cluster, "cd ~/sky_workdir; git branch --show-current; git rev-parse --abbrev-ref @{u}") == ["main", "origin/main"]
-    assert sorted(bring(world, url, "main")) == [f"code: o/code at {commit[:7]} (main) on dev node {n}" for n in (0, 1)]
+    assert there(
+        cluster, "cd ~/sky_workdir; git branch --show-current; git rev-parse --abbrev-ref @{u}"
+    ) == ["main", "origin/main"]
+    assert sorted(bring(world, url, "main")) == [
+        f"code: o/code at {commit[:7]} (main) on dev node {n}" for n in (0, 1)
+    ]
     assert bring(world, url, commit)
     assert there(cluster, NOW) == [commit, "1", url]
 
@@ -78,21 +84,35 @@ def test_refs_of_all_kinds_one_after_the_other(world: TunnelWorld, server: GitDo
     code.git("checkout", "-q", "main")
     last = code.commit(a="4")
     cluster, url = world.up(), f"{server.url}/o/code.git"
-    for ref, commit in [("v1", first), ("feature/x", third), (second, second), ("", last), (first[:9], first), ("refs/tags/v1", first)]:
+    for ref, commit in [
+        ("v1", first),
+        ("feature/x", third),
+        (second, second),
+        ("", last),
+        (first[:9], first),
+        ("refs/tags/v1", first),
+    ]:
         bring(world, url, ref)
-        assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; git status --porcelain") == [commit], ref
+        assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; git status --porcelain") == [
+            commit
+        ], ref
     with pytest.raises(RepositoryError, match="no branch, tag or commit") as caught:
         bring(world, url, "nothere")
     assert caught.value.code == "git.ref"
     assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD") == [first]
 
 
-def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(world: TunnelWorld, server: GitDouble) -> None:
+def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(
+    world: TunnelWorld, server: GitDouble
+) -> None:
     code = server.add("o/code")
     code.commit(a="1")
     cluster, url = world.up(), f"{server.url}/o/code"
     bring(world, url, "main")
-    there(cluster, "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log; echo '*.log' > ~/sky_workdir/.git/info/exclude")
+    there(
+        cluster,
+        "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log; echo '*.log' > ~/sky_workdir/.git/info/exclude",
+    )
     commit = code.commit(a="2")
     assert bring(world, url, "main") == [f"code: o/code at {commit[:7]} (main)"]
     assert there(cluster, "cd ~/sky_workdir; cat a result kept.log") == ["2", "mine", "x"]
@@ -110,11 +130,19 @@ def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(world: T
     ("work", "why"),
     [
         ("echo mine > a", "1 file is changed there"),
-        ("git -c user.name=a -c user.email=b commit -q --allow-empty -m mine", "commits were made there"),
-        ("git checkout -q -b own; git -c user.name=a -c user.email=b commit -q --allow-empty -m mine", "commits were made there"),
+        (
+            "git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
+            "commits were made there",
+        ),
+        (
+            "git checkout -q -b own; git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
+            "commits were made there",
+        ),
     ],
 )
-def test_work_done_there_is_never_thrown_away(world: TunnelWorld, server: GitDouble, work: str, why: str) -> None:
+def test_work_done_there_is_never_thrown_away(
+    world: TunnelWorld, server: GitDouble, work: str, why: str
+) -> None:
     code = server.add("o/code")
     code.commit(a="1")
     cluster, url = world.up(), f"{server.url}/o/code.git"
@@ -127,7 +155,9 @@ def test_work_done_there_is_never_thrown_away(world: TunnelWorld, server: GitDou
     assert there(cluster, "cd ~/sky_workdir; git rev-parse HEAD; cat a") == before
 
 
-def test_a_branch_with_own_commits_is_kept_when_another_is_checked_out(world: TunnelWorld, server: GitDouble) -> None:
+def test_a_branch_with_own_commits_is_kept_when_another_is_checked_out(
+    world: TunnelWorld, server: GitDouble
+) -> None:
     code = server.add("o/code")
     code.commit(a="1")
     code.git("branch", "other")
@@ -135,10 +165,16 @@ def test_a_branch_with_own_commits_is_kept_when_another_is_checked_out(world: Tu
     cluster, url = world.up(), f"{server.url}/o/code.git"
     bring(world, url, "main")
     own = "git -c user.name=a -c user.email=b commit -q --allow-empty -m mine"
-    before = there(cluster, f"cd ~/sky_workdir; {own}; git rev-parse main; git checkout -q --detach origin/main")
+    before = there(
+        cluster,
+        f"cd ~/sky_workdir; {own}; git rev-parse main; git checkout -q --detach origin/main",
+    )
     assert "branch main has commits" in bring(world, url, "main")[1]
     bring(world, url, "other")
-    assert there(cluster, "cd ~/sky_workdir; git rev-parse main; git branch --show-current") == [*before, "other"]
+    assert there(cluster, "cd ~/sky_workdir; git rev-parse main; git branch --show-current") == [
+        *before,
+        "other",
+    ]
 
 
 def test_another_thing_in_its_place_is_an_error(world: TunnelWorld, server: GitDouble) -> None:
@@ -149,11 +185,15 @@ def test_another_thing_in_its_place_is_an_error(world: TunnelWorld, server: GitD
     with pytest.raises(RepositoryError, match="no git repository") as caught:
         bring(world, url)
     assert (caught.value.code, "mv ~/sky_workdir" in caught.value.hint) == ("git.place", True)
-    there(cluster, "cd ~/sky_workdir; git init -q; git remote add origin https://me:s3cr3t@host/x.git")
+    there(
+        cluster, "cd ~/sky_workdir; git init -q; git remote add origin https://me:s3cr3t@host/x.git"
+    )
     with pytest.raises(RepositoryError, match="another repository") as caught:
         bring(world, url)
     assert "s3cr3t" not in str(caught.value)
-    assert there(cluster, "cat ~/sky_workdir/mine; cd ~; ls -d sky_workdir .nbprov/clone 2>/dev/null || true") == ["x", "sky_workdir"]
+    assert there(
+        cluster, "cat ~/sky_workdir/mine; cd ~; ls -d sky_workdir .nbprov/clone 2>/dev/null || true"
+    ) == ["x", "sky_workdir"]
 
 
 def test_a_private_repository_is_cloned_here(
@@ -181,7 +221,12 @@ def test_a_private_repository_is_cloned_here(
     third = code.commit(a="3")
     bring(world, url, "main")
     assert there(cluster, NOW) == [third, "1", url]
-    assert there(cluster, "grep -rl 's3cr3t-w[0]rd' ~; ls ~/.nbprov | grep -e bundle -e 'clone$' || true") == []
+    assert (
+        there(
+            cluster, "grep -rl 's3cr3t-w[0]rd' ~; ls ~/.nbprov | grep -e bundle -e 'clone$' || true"
+        )
+        == []
+    )
 
 
 def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -> None:
@@ -228,13 +273,18 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
     running = world.session.engine.thread.call(carry_out())
     until(lambda: server.seen, "the machine's git asks")
     running.cancel()
-    until(lambda: subprocess.run(["pgrep", "-f", url], capture_output=True).returncode == 1, "the machine's git has ended")
+    until(
+        lambda: subprocess.run(["pgrep", "-f", url], capture_output=True).returncode == 1,
+        "the machine's git has ended",
+    )
     server.answers.set()
     bring(world, url)
     assert there(cluster, NOW) == [commit, "1", url]
 
 
-def test_git_that_says_nothing_is_ended(server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_that_says_nothing_is_ended(
+    server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(git_side, "STALL_SECONDS", 0.2)
     server.answers.clear()
     with pytest.raises(Trouble) as caught:
@@ -242,18 +292,28 @@ def test_git_that_says_nothing_is_ended(server: GitDouble, tmp_path: Path, monke
     assert caught.value.code == "stalled"
 
 
-def test_git_is_installed_where_it_is_missing(server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_is_installed_where_it_is_missing(
+    server: GitDouble, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code = server.add("o/code")
     commit = code.commit(a="1")
     tools, git = tmp_path / "bin", shutil.which("git")
     tools.mkdir()
     os.symlink("/bin/sh", tools / "sh")
-    for name, script in (("sudo", 'shift; exec "$@"'), ("apt-get", f'case "$*" in *install*) /bin/ln -s {git} {tools}/git;; esac')):
+    for name, script in (
+        ("sudo", 'shift; exec "$@"'),
+        ("apt-get", f'case "$*" in *install*) /bin/ln -s {git} {tools}/git;; esac'),
+    ):
         (tools / name).write_text(f"#!/bin/sh\n{script}\n")
         (tools / name).chmod(0o755)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tools))
-    asked = {"url": f"{server.url}/o/code.git", "ref": "", "folder": "sky_workdir", "install": False}
+    asked = {
+        "url": f"{server.url}/o/code.git",
+        "ref": "",
+        "folder": "sky_workdir",
+        "install": False,
+    }
     with pytest.raises(Trouble) as caught:
         Placing(asked, lambda **_: None).carry_out()
     assert caught.value.code == "git"
@@ -262,7 +322,12 @@ def test_git_is_installed_where_it_is_missing(server: GitDouble, tmp_path: Path,
 
 
 def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path) -> None:
-    for url in ("ext::sh -c 'touch hit'", f"file://{tmp_path}", str(tmp_path), "http://host.example/x"):
+    for url in (
+        "ext::sh -c 'touch hit'",
+        f"file://{tmp_path}",
+        str(tmp_path),
+        "http://host.example/x",
+    ):
         with pytest.raises(Trouble, match="not allowed"):
             git_side.resolve(Git(str(tmp_path)), url, "")
     assert not (tmp_path / "hit").exists()
@@ -271,10 +336,22 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("fatal: could not read Username for 'https://github.com': terminal prompts disabled", "login"),
-        ("remote: HTTP Basic: Access denied\nfatal: Authentication failed for 'https://gitlab.com/o/r.git/'", "login"),
-        ("fatal: unable to access 'https://h/o/r.git/': The requested URL returned error: 403", "login"),
-        ("git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.", "login"),
+        (
+            "fatal: could not read Username for 'https://github.com': terminal prompts disabled",
+            "login",
+        ),
+        (
+            "remote: HTTP Basic: Access denied\nfatal: Authentication failed for 'https://gitlab.com/o/r.git/'",
+            "login",
+        ),
+        (
+            "fatal: unable to access 'https://h/o/r.git/': The requested URL returned error: 403",
+            "login",
+        ),
+        (
+            "git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+            "login",
+        ),
         ("fatal: unable to access 'https://h/o/r.git/': Could not resolve host: h", "road"),
         ("fatal: write error: No space left on device", "full"),
         ("fatal: something else", "failed"),
@@ -285,9 +362,14 @@ def test_complaints_of_git(words: str, code: str) -> None:
 
 
 def test_a_password_in_a_complaint_is_not_repeated() -> None:
-    assert "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
+    assert (
+        "s3cr3t" not in trouble_of_git("fatal: unable to access 'https://me:s3cr3t@h/x': error").why
+    )
 
 
 def test_it_is_python_of_old() -> None:
     for name in PROGRAM:
-        ast.parse(files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+        ast.parse(
+            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
+            feature_version=(3, 8),
+        )

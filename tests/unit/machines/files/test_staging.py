@@ -19,7 +19,10 @@ from nbprov.machines.files import s3 as bucket_s3
 from nbprov.machines.files.remote_sources import look
 from nbprov.remote.download.download import FetchError
 
-KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+}
 
 
 @pytest.fixture
@@ -49,7 +52,9 @@ def put(client: Any, acl: str = "private", **objects: bytes) -> None:
         client.put_object(Bucket="shelf", Key=key.replace("__", "/"), Body=content, ACL=acl)
 
 
-def test_files_of_all_kinds_arrive_before_setup(world: TunnelWorld, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_all_kinds_arrive_before_setup(
+    world: TunnelWorld, s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(s3, data__a=b"one", data__deep__b=b"two" * 500_000, data2=b"no", single=b"alone")
     web = FilesDouble({"/m.bin": b"model"})
     (tmp_path / "src/.git").mkdir(parents=True)
@@ -64,7 +69,10 @@ def test_files_of_all_kinds_arrive_before_setup(world: TunnelWorld, s3: Any, tmp
         cluster = world.up(rest=spec + rest)
     finally:
         web.close()
-    seen = cluster.bash('cd ~; sed "s|$HOME/||" seen; cat one m/model.bin; wc -c < data/deep/b', timeout=WAIT_SECONDS).text
+    seen = cluster.bash(
+        'cd ~; sed "s|$HOME/||" seen; cat one m/model.bin; wc -c < data/deep/b',
+        timeout=WAIT_SECONDS,
+    ).text
     assert seen.split() == [
         "data/a",
         "data/deep/b",
@@ -76,7 +84,9 @@ def test_files_of_all_kinds_arrive_before_setup(world: TunnelWorld, s3: Any, tmp
     ]
 
 
-def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(s3, "public-read", open__a=b"x")
     put(s3, closed__a=b"x")
     public, private = look("s3://shelf/open"), look("s3://shelf/closed")
@@ -91,7 +101,9 @@ def test_what_is_public_needs_no_key_and_what_is_private_a_signed_link(s3: Any, 
     assert caught.value.code == "fetch.denied"
 
 
-def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(
+    s3: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     put(s3, shown__a=b"one", shown__b=b"two")
     monkeypatch.setattr(bucket_s3, "R2", s3.meta.endpoint_url)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
@@ -104,15 +116,26 @@ def test_r2_is_asked_at_the_accounts_own_address_with_its_own_keys(s3: Any, monk
     with pytest.raises(FetchError, match="r2") as caught:
         look("r2://shelf/shown")
     assert (caught.value.code, "r2.credentials" in caught.value.hint) == ("fetch.denied", True)
-    (tmp_path / ".cloudflare/r2.credentials").write_text("[r2]\naws_access_key_id = R2KEY\naws_secret_access_key = r2-secret\n")
+    (tmp_path / ".cloudflare/r2.credentials").write_text(
+        "[r2]\naws_access_key_id = R2KEY\naws_secret_access_key = r2-secret\n"
+    )
     found = look("r2://shelf/shown")
-    assert [(item.name, item.size, bool(item.md5)) for item in found.items] == [("a", 3, True), ("b", 3, True)]
+    assert [(item.name, item.size, bool(item.md5)) for item in found.items] == [
+        ("a", 3, True),
+        ("b", 3, True),
+    ]
     assert (found.cloud, found.region) == ("", "")
     link = found.signer.link(found.items[0], 0)
     assert link is not None
     assert link.url.startswith(f"{s3.meta.endpoint_url}/shelf/shown/a?")
-    assert ("R2KEY" in link.url, KEYS["AWS_ACCESS_KEY_ID"] in link.url, "r2-secret" in link.url) == (True, False, False)
-    with urllib.request.urlopen(urllib.request.Request(link.url, headers=dict(link.headers))) as answer:
+    assert (
+        "R2KEY" in link.url,
+        KEYS["AWS_ACCESS_KEY_ID"] in link.url,
+        "r2-secret" in link.url,
+    ) == (True, False, False)
+    with urllib.request.urlopen(
+        urllib.request.Request(link.url, headers=dict(link.headers))
+    ) as answer:
         assert answer.read() == b"one"
     with pytest.raises(FetchError, match="there is no bucket nothere-x in R2"):
         look("r2://nothere-x/y")
@@ -126,7 +149,9 @@ def test_hostile_names_are_skipped_by_name(s3: Any) -> None:
     assert {name for name, _ in found.skipped} == {"d/../../up", "d//etc", "d/a"}
 
 
-@pytest.mark.parametrize(("uri", "code"), [("s3://nothere-x/y", "fetch.bucket"), ("s3://shelf/nothere", "fetch.missing")])
+@pytest.mark.parametrize(
+    ("uri", "code"), [("s3://nothere-x/y", "fetch.bucket"), ("s3://shelf/nothere", "fetch.missing")]
+)
 def test_what_is_not_there_is_said(s3: Any, uri: str, code: str) -> None:
     with pytest.raises(FetchError) as caught:
         look(uri)

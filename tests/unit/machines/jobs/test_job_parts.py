@@ -18,7 +18,15 @@ from hypothesis import strategies as st
 from nbprov.machines.jobs import archive, logs
 from nbprov.machines.jobs.archive import KeptJobs
 from nbprov.machines.jobs.format import exit_words, gpu_words, state_words
-from nbprov.machines.jobs.jobs import LIVE, WORST_FIRST, Job, JobError, cancel_jobs, joined, list_jobs
+from nbprov.machines.jobs.jobs import (
+    LIVE,
+    WORST_FIRST,
+    Job,
+    JobError,
+    cancel_jobs,
+    joined,
+    list_jobs,
+)
 from nbprov.machines.jobs.logs import Writer, tail_of
 from nbprov.remote.agent.framing import AgentError, understood
 from nbprov.remote.agent.messages import Output, TaskInfo
@@ -30,8 +38,17 @@ def output(number: int, kind: str, text: str) -> Output:
 
 def test_pieces_of_a_line_are_joined_and_the_other_stream_does_not_get_between() -> None:
     writer = Writer()
-    pieces = [("stdout", "10%"), ("stdout", "\r20%"), ("stderr", "warn\n"), ("stdout", "x\n"), ("end", "")]
-    assert "".join(writer.text(output(n, *piece)) for n, piece in enumerate(pieces)) == "10%\r20%\nwarn\nx\n"
+    pieces = [
+        ("stdout", "10%"),
+        ("stdout", "\r20%"),
+        ("stderr", "warn\n"),
+        ("stdout", "x\n"),
+        ("end", ""),
+    ]
+    assert (
+        "".join(writer.text(output(n, *piece)) for n, piece in enumerate(pieces))
+        == "10%\r20%\nwarn\nx\n"
+    )
 
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=8)), st.integers(1, 5))
@@ -49,8 +66,15 @@ def test_a_tail_is_bounded_in_bytes_whatever_its_lines() -> None:
 
 
 @given(st.lists(st.sampled_from(LIVE + WORST_FIRST), min_size=1, max_size=5))
-def test_a_job_of_several_nodes_is_as_far_as_the_last_and_as_bad_as_the_worst(states: list[str]) -> None:
-    whole = joined([Job("j", "j", state, exit_code=1 if state == "failed" else None, parts=((state, None),)) for state in states])
+def test_a_job_of_several_nodes_is_as_far_as_the_last_and_as_bad_as_the_worst(
+    states: list[str],
+) -> None:
+    whole = joined(
+        [
+            Job("j", "j", state, exit_code=1 if state == "failed" else None, parts=((state, None),))
+            for state in states
+        ]
+    )
     if set(states) & set(LIVE):
         assert whole.state == ("queued" if set(states) == {"queued"} else "running")
         assert whole.exit_code is None
@@ -66,7 +90,9 @@ def test_a_job_of_several_nodes_is_as_far_as_the_last_and_as_bad_as_the_worst(st
 }))  # fmt: skip
 def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[str, Any]) -> None:
     try:
-        task = understood(TaskInfo.of, {"id": "x", "kind": "job", "name": "n", "state": "running", **told})
+        task = understood(
+            TaskInfo.of, {"id": "x", "kind": "job", "name": "n", "state": "running", **told}
+        )
     except AgentError:
         return  # refused as a whole
     job = Job.of(task)
@@ -87,7 +113,9 @@ def test_ids_that_could_name_a_file_elsewhere_are_no_jobs(id: str, tmp_path: Pat
 
 
 def test_words_of_exit_codes() -> None:
-    assert exit_words(-9).endswith("killed by signal 9 (SIGKILL), most likely because the memory ran out")
+    assert exit_words(-9).endswith(
+        "killed by signal 9 (SIGKILL), most likely because the memory ran out"
+    )
     assert exit_words(127) == "127: a command, or the job's folder, was not found"
     assert exit_words(10**30) == str(10**30)
     assert exit_words(-(10**30)).startswith(str(-(10**30)))
@@ -95,13 +123,27 @@ def test_words_of_exit_codes() -> None:
 
 def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) -> None:
     store = KeptJobs(tmp_path)
-    ran = Job("train-1", "train", "ok", 0, 10.0, 11.0, 12.0, 0.5, (1,), 2, None, (("ok", 0), ("ok", 0)))
+    ran = Job(
+        "train-1", "train", "ok", 0, 10.0, 11.0, 12.0, 0.5, (1,), 2, None, (("ok", 0), ("ok", 0))
+    )
     for run in ("old", "big", "new"):
         store.keep(run, "dev", ran, {0: "head\r\n", 1: "other"})
-    store.keep("new", "dev", Job("train-2", "train", "running", created=20.0, parts=(("running", None),)), {0: "so far"})
-    assert store.jobs("new") == [ran, Job("train-2", "train", "running", created=20.0, parts=(("running", None),))]
+    store.keep(
+        "new",
+        "dev",
+        Job("train-2", "train", "running", created=20.0, parts=(("running", None),)),
+        {0: "so far"},
+    )
+    assert store.jobs("new") == [
+        ran,
+        Job("train-2", "train", "running", created=20.0, parts=(("running", None),)),
+    ]
     assert [job.state for job in store.jobs("new", is_over=True)] == ["ok", "lost"]
-    assert (store.log("new", "train-1"), store.log("new", "train-1", 1), store.log("new", "none")) == ("head\r\n", "other", None)
+    assert (
+        store.log("new", "train-1"),
+        store.log("new", "train-1", 1),
+        store.log("new", "none"),
+    ) == ("head\r\n", "other", None)
     assert store.has("new", ran)
     assert not store.has("new", Job("train-1", "train", "lost", created=10.0))
     (store.folder / "new" / "train-3.json").write_text("{broken")
@@ -125,11 +167,19 @@ def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_pa
     for path in (store.folder / "flood").glob("*.json"):
         path.unlink()
     store.prune(run_size=2500)
-    assert [store.log("flood", f"j-{n}") is not None for n in range(1, 6)] == [False, False, False, True, True]
+    assert [store.log("flood", f"j-{n}") is not None for n in range(1, 6)] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
     assert store.log("other", "train-1") == "mine"
 
 
-def test_so_many_small_files_of_a_run_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_many_small_files_of_a_run_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(archive, "RUN_FILES", 4)
     store = KeptJobs(tmp_path)
     for number in range(5):
@@ -165,12 +215,18 @@ class Told:
 
 def told(*agents: Told) -> Any:
     return SimpleNamespace(
-        name="dev", nodes=[SimpleNamespace(agent=agent, missing=False, instance=SimpleNamespace(node=n)) for n, agent in enumerate(agents)]
+        name="dev",
+        nodes=[
+            SimpleNamespace(agent=agent, missing=False, instance=SimpleNamespace(node=n))
+            for n, agent in enumerate(agents)
+        ],
     )
 
 
 def part(status: str = "", code: int | None = None, **more: Any) -> TaskInfo:
-    return TaskInfo("train-1", "job", "train", "ended" if status else "running", status, code, nodes=2, **more)
+    return TaskInfo(
+        "train-1", "job", "train", "ended" if status else "running", status, code, nodes=2, **more
+    )
 
 
 def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
@@ -178,17 +234,29 @@ def test_a_part_on_a_node_that_does_not_answer_has_not_ended_well() -> None:
         return asyncio.run(list_jobs(told(*agents)))
 
     (unknown,) = listed(Told(part("ok", 0)), Told())
-    assert (unknown.state, unknown.exit_code, unknown.parts) == ("running", None, (("ok", 0), ("running", None)))
+    assert (unknown.state, unknown.exit_code, unknown.parts) == (
+        "running",
+        None,
+        (("ok", 0), ("running", None)),
+    )
     (failed,) = listed(Told(part("failed", 3)), Told())
     assert (failed.state, failed.exit_code) == ("failed", 3)
     # A node that the job has no part on, and one that tells of it a thousand times.
     (small,) = listed(Told(part("ok", 0)), Told(*[part("ok", 0)] * 1000), Told())
     assert (small.state, small.nodes, len(small.parts)) == ("ok", 2, 2)
     (why,) = listed(
-        Told(part("cancelled", -15, reason="ended: its part on node 1 failed with exit code 3\x1b[2J")), Told(part("failed", 3))
+        Told(
+            part(
+                "cancelled", -15, reason="ended: its part on node 1 failed with exit code 3\x1b[2J"
+            )
+        ),
+        Told(part("failed", 3)),
     )
     assert (why.state, why.exit_code) == ("failed", 3)
-    assert state_words(why) == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3[2J"
+    assert (
+        state_words(why)
+        == "failed (nodes: cancelled, failed); ended: its part on node 1 failed with exit code 3[2J"
+    )
 
 
 def test_a_node_that_is_not_reached_keeps_no_job_on_the_others() -> None:
@@ -200,7 +268,9 @@ def test_a_node_that_is_not_reached_keeps_no_job_on_the_others() -> None:
     assert here.cancelled == ["train-2", "train-1"], "the last first, so that none begins"
 
 
-def test_a_log_that_is_shorter_than_it_is_said_to_be_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_is_shorter_than_it_is_said_to_be_is_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(logs, "STALL_SECONDS", 0.1)
     live = told(Told(part(last=10**9), outputs=3))
     found = asyncio.run(logs.read_log(live, Job("train-1", "train", "running")))

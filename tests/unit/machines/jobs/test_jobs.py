@@ -40,7 +40,9 @@ def up(world: TunnelWorld) -> Callable[..., api.Cluster]:
     (world.home / "local" / "market.toml").write_text(MARKET + GPUS, encoding="utf-8")
 
     def make(rest: str = "", name: str = "dev") -> api.Cluster:
-        run = world.session.provision("resources: {cloud: local, instance_type: gpu}\n" + rest, name)
+        run = world.session.provision(
+            "resources: {cloud: local, instance_type: gpu}\n" + rest, name
+        )
         assert isinstance(run, api.Run)
         return run.launch().wait(120)
 
@@ -64,19 +66,33 @@ def tasks_of(cluster: api.Cluster) -> list[Any]:
     return cluster._session.attached(cluster.name, ask)
 
 
-def test_jobs_take_the_gpus_they_ask_for_and_tell_how_they_ended(up: Callable[..., api.Cluster]) -> None:
+def test_jobs_take_the_gpus_they_ask_for_and_tell_how_they_ended(
+    up: Callable[..., api.Cluster],
+) -> None:
     dev = up("run: |\n  echo the run has $CUDA_VISIBLE_DEVICES")
-    one = dev.submit(f"echo $CUDA_VISIBLE_DEVICES of $NBPROV_NUM_GPUS_PER_NODE; {UNTIL_GO}", gpus=1, name="train")
+    one = dev.submit(
+        f"echo $CUDA_VISIBLE_DEVICES of $NBPROV_NUM_GPUS_PER_NODE; {UNTIL_GO}", gpus=1, name="train"
+    )
     two = dev.submit(f"echo $CUDA_VISIBLE_DEVICES; {UNTIL_GO}; exit 3", gpus=1, name="train")
     whole = dev.submit("echo $CUDA_VISIBLE_DEVICES; kill -9 $$", env={"X": "1"})
     assert (one.id, two.id, whole.id) == ("train-1", "train-2", "job-1")
     until(lambda: states(dev)["train-2"] == "running", "both run")
-    assert states(dev) == {"run": "ok", "train-1": "running", "train-2": "running", "job-1": "queued"}
+    assert states(dev) == {
+        "run": "ok",
+        "train-1": "running",
+        "train-2": "running",
+        "job-1": "queued",
+    }
     assert dev.job("job-1").position == 1
     assert repr(one) == "<JobHandle train-1 on dev: under way>"
     go(dev)
     assert (one.wait(120).ok, two.wait(120).exit_code, whole.wait(120).exit_code) == (True, 3, -9)
-    assert [dev.logs(id) for id in ("run", "train-1", "train", "job-1")] == ["the run has 0,1\n", "0 of 1\n", "1\n", "0,1\n"]
+    assert [dev.logs(id) for id in ("run", "train-1", "train", "job-1")] == [
+        "the run has 0,1\n",
+        "0 of 1\n",
+        "1\n",
+        "0,1\n",
+    ]
     assert dev.wait_job("train-2") == 3
     assert repr(whole) == "<JobHandle job-1 on dev: failed>"
 
@@ -120,7 +136,9 @@ def test_cancel_ends_what_runs_and_what_waits(up: Callable[..., api.Cluster]) ->
     assert "sleep 61" not in dev.bash("ps x -o args= | grep '^sleep 61' || true").text
 
 
-def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(
+    up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(monitor, "GANG_GRACE", 0.5)
     monkeypatch.setattr(monitor, "LOOK_EVERY", 0.2)
     pair = up("num_nodes: 2\nrun: echo rank $SKYPILOT_NODE_RANK of $SKYPILOT_NUM_NODES", "pair")
@@ -128,16 +146,25 @@ def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(up: Callable[..., api.
     assert [pair.logs("run", node=node) for node in (0, 1)] == ["rank 0 of 2\n", "rank 1 of 2\n"]
     # Submitted at once, they stand in the same order on both nodes: none waits for a part that waits for another.
     with ThreadPoolExecutor() as threads:
-        gangs = list(threads.map(lambda _: pair.submit("sleep 0.1", nodes="all", gpus=2, name="gang"), range(4)))
+        gangs = list(
+            threads.map(
+                lambda _: pair.submit("sleep 0.1", nodes="all", gpus=2, name="gang"), range(4)
+            )
+        )
     assert sorted(job.id for job in gangs) == ["gang-1", "gang-2", "gang-3", "gang-4"]
     assert [job.wait(120).parts for job in gangs] == [(("ok", 0), ("ok", 0))] * 4
-    begun = [sorted((task.started, task.id) for task in tasks if task.name == "gang") for tasks in tasks_of(pair)]
+    begun = [
+        sorted((task.started, task.id) for task in tasks if task.name == "gang")
+        for tasks in tasks_of(pair)
+    ]
     assert [id for _, id in begun[0]] == [id for _, id in begun[1]]
     alone = pair.submit("echo $NBPROV_NUM_NODES")
     assert alone.wait(120).nodes == 1
     assert alone.logs() == "1\n"
     # One fails, the other would wait for it for ever.
-    broken = pair.submit('[ "$NBPROV_NODE_RANK" = 0 ] && exec sleep 613; exit 7', nodes=2, name="broken")
+    broken = pair.submit(
+        '[ "$NBPROV_NODE_RANK" = 0 ] && exec sleep 613; exit 7', nodes=2, name="broken"
+    )
     ended = broken.wait(120)
     assert (ended.state, ended.exit_code) == ("failed", 7)
     assert [state for state, _ in ended.parts] == ["cancelled", "failed"]
@@ -145,11 +172,15 @@ def test_a_job_of_several_nodes_has_ranks_and_ends_as_one(up: Callable[..., api.
         pair.logs("run", node=2)
 
 
-def test_logs_and_states_outlive_the_machine(up: Callable[..., api.Cluster], world: TunnelWorld) -> None:
+def test_logs_and_states_outlive_the_machine(
+    up: Callable[..., api.Cluster], world: TunnelWorld
+) -> None:
     dev = up()
     run_id = dev.view().run_id
     hidden = {"TOKEN": Secret("canary-1234"), "PLAIN": "x"}
-    done = dev.submit("for n in $(seq 5); do echo line $n $TOKEN; done; exit 4", name="train", env=hidden)
+    done = dev.submit(
+        "for n in $(seq 5); do echo line $n $TOKEN; done; exit 4", name="train", env=hidden
+    )
     assert done.wait(120).exit_code == 4
     dev.submit(f"echo so far; {UNTIL_GO}", name="long")
     dev.submit("echo never", name="waits")
@@ -170,7 +201,10 @@ def test_logs_and_states_outlive_the_machine(up: Callable[..., api.Cluster], wor
     for path in kept.iterdir():
         assert "canary" not in path.read_text()
         assert sys.platform == "win32" or stat.S_IMODE(path.stat().st_mode) == 0o600
-    told = {row["job_id"]: (row["state"], row["exit_code"]) for row in session.engine.ledger.jobs(run_id)}
+    told = {
+        row["job_id"]: (row["state"], row["exit_code"])
+        for row in session.engine.ledger.jobs(run_id)
+    }
     assert told["train-1"] == ("failed", 4)
     # A later cluster of that name has jobs of its own; the old ones are found by the id of their run.
     up()
@@ -178,7 +212,9 @@ def test_logs_and_states_outlive_the_machine(up: Callable[..., api.Cluster], wor
     assert session.logs(run_id, "long") == "so far\n"
 
 
-def test_after_a_stop_and_start_what_ran_is_lost_and_says_so(up: Callable[..., api.Cluster]) -> None:
+def test_after_a_stop_and_start_what_ran_is_lost_and_says_so(
+    up: Callable[..., api.Cluster],
+) -> None:
     dev = up()
     assert dev.submit("echo done").wait(120).ok
     dev.submit(f"echo began; {UNTIL_GO}")
@@ -189,7 +225,9 @@ def test_after_a_stop_and_start_what_ran_is_lost_and_says_so(up: Callable[..., a
     assert dev.logs("job-2") == "began\n"
     dev.start().wait(120)
     assert states(dev) == {"job-1": "ok", "job-2": "lost", "job-3": "lost"}
-    assert dev.logs("job-2").endswith("the agent on the machine was restarted; this was lost with it\n")
+    assert dev.logs("job-2").endswith(
+        "the agent on the machine was restarted; this was lost with it\n"
+    )
     assert "submit it again" in dev.logs("job-3")
     assert dev.submit("true").id == "job-4"
 
@@ -208,11 +246,15 @@ def test_logs_are_kept_when_the_guards_end_the_machine(
         agent = agent_of(live.head)
         known = world.session.engine.ledger.guard(row.run_id)
         assert known is not None
-        config = GuardConfig.from_json({**known[0], "max_lifetime_seconds": (await agent.status()).age + 0.2})
+        config = GuardConfig.from_json(
+            {**known[0], "max_lifetime_seconds": (await agent.status()).age + 0.2}
+        )
         await agent.set_guards(config)
 
     world.session.attached("dev", end_soon)
-    until(lambda: world.session.keeper.store.log(row.run_id, "job-1") == "so far\n", "its log is kept")
+    until(
+        lambda: world.session.keeper.store.log(row.run_id, "job-1") == "so far\n", "its log is kept"
+    )
     dev.down().wait(120)
     assert handle.wait(120).state == "lost"
     assert world.session.logs("dev", "job") == "so far\n"

@@ -11,7 +11,16 @@ import pytest
 from shell_machine import shell_node
 
 from nbprov.machines.python import environment
-from nbprov.machines.python.environment import Made, PythonDiffers, PythonTimeout, check_same, job_script, read_asked, same_words, see_made
+from nbprov.machines.python.environment import (
+    Made,
+    PythonDiffers,
+    PythonTimeout,
+    check_same,
+    job_script,
+    read_asked,
+    same_words,
+    see_made,
+)
 from nbprov.machines.python.requirement_files import PythonSource
 from nbprov.machines.setup.setup_jobs import SetupFailed, Steps
 from nbprov.model.errors import NbprovError
@@ -22,7 +31,13 @@ from nbprov.remote.uv_side import TOO_LONG
 
 
 def _record(**changes: object) -> str:
-    record = {"key": "k", "python": "3.12.4", "implementation": "cpython", "lock": "six==1\n", "packages": {"six": "1.16.0", "pip": "26.3"}}
+    record = {
+        "key": "k",
+        "python": "3.12.4",
+        "implementation": "cpython",
+        "lock": "six==1\n",
+        "packages": {"six": "1.16.0", "pip": "26.3"},
+    }
     return json.dumps({**record, **changes})
 
 
@@ -36,7 +51,10 @@ def test_equal_nodes_are_said_in_a_line() -> None:
     ("changes", "words"),
     [
         ({"python": "3.12.5"}, "node 1 has cpython 3.12.5, the head cpython 3.12.4"),
-        ({"packages": {"six": "1.17.0", "pip": "26.3"}}, "node 1 has other packages than the head: six 1.17.0 instead of 1.16.0"),
+        (
+            {"packages": {"six": "1.17.0", "pip": "26.3"}},
+            "node 1 has other packages than the head: six 1.17.0 instead of 1.16.0",
+        ),
         ({"packages": {"six": "1.16.0"}}, "pip missing instead of 26.3"),
         ({"packages": {"six": "1.16.0", "pip": "26.3", "x": "1"}}, "x 1 instead of none"),
         ({"packages": {f"p{n}": "1" for n in range(9)}}, "and 6 more"),
@@ -73,10 +91,14 @@ def test_what_is_no_record_is_not_believed(text: str) -> None:
 
 
 def test_the_job_is_one_text_that_holds_the_request_as_data() -> None:
-    source = PythonSource("requirements", "3.12", {"requirements.in": "six\nNBPROV_END_OF_PROGRAM\n'\"\\$HOME `id`\n"})
+    source = PythonSource(
+        "requirements", "3.12", {"requirements.in": "six\nNBPROV_END_OF_PROGRAM\n'\"\\$HOME `id`\n"}
+    )
     script = job_script(source.request(lock="a==1\n", python="3.12.4"))
     lines = script.splitlines()
-    assert [n for n, line in enumerate(lines) if line == "NBPROV_END_OF_PROGRAM"] == [len(lines) - 1]
+    assert [n for n, line in enumerate(lines) if line == "NBPROV_END_OF_PROGRAM"] == [
+        len(lines) - 1
+    ]
     compile("\n".join(lines[1:-1]), "job", "exec")
 
 
@@ -101,15 +123,29 @@ class Agent:
 @pytest.mark.parametrize(
     ("exit_code", "error", "words"),
     [
-        (None, PythonTimeout, "python on node 1 is not made after 0 min, and was ended; its last words:\n    uv pip sync"),
-        (TOO_LONG, PythonTimeout, "python on node 1 took too long; its last words:\n    uv pip sync"),
+        (
+            None,
+            PythonTimeout,
+            "python on node 1 is not made after 0 min, and was ended; its last words:\n    uv pip sync",
+        ),
+        (
+            TOO_LONG,
+            PythonTimeout,
+            "python on node 1 took too long; its last words:\n    uv pip sync",
+        ),
         (1, SetupFailed, "python ended with code 1 on node 1\n    uv pip sync"),
     ],
 )
 def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exit_code: int | None, error: type[NbprovError], words: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    exit_code: int | None,
+    error: type[NbprovError],
+    words: str,
 ) -> None:
-    if exit_code is None:  # what it says comes at once, without a wait in which the time could run out
+    if (
+        exit_code is None
+    ):  # what it says comes at once, without a wait in which the time could run out
         monkeypatch.setattr(environment, "MAKING_SECONDS", 0.3)
     agent, node = Agent(exit_code), shell_node(tmp_path, 1)
     node.agent = agent  # type: ignore[assignment]
@@ -127,15 +163,28 @@ def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
 
 
 def test_a_node_says_what_its_environment_was_made_from(tmp_path: Path) -> None:
-    source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\n"})
+    source = PythonSource(
+        "project", "3.12", {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\n"}
+    )
     place = tmp_path / ".nbprov" / "python"
     place.mkdir(parents=True)
     python_side.keep_request(source.request(lock="six==1\n", python="3.12.4"), str(place))
     assert asyncio.run(read_asked(shell_node(tmp_path))) == source
 
 
-@pytest.mark.parametrize("change", [{"key": "other"}, {"files": {"uv.lock": "another\n"}}, {"files": []}, {"files": {"uv.lock": 1}}, None])
-def test_a_node_that_does_not_say_it_is_not_believed(tmp_path: Path, change: dict[str, object] | None) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": "other"},
+        {"files": {"uv.lock": "another\n"}},
+        {"files": []},
+        {"files": {"uv.lock": 1}},
+        None,
+    ],
+)
+def test_a_node_that_does_not_say_it_is_not_believed(
+    tmp_path: Path, change: dict[str, object] | None
+) -> None:
     source = PythonSource("project", "3.12", {"uv.lock": "version = 1\n"})
     place = tmp_path / ".nbprov" / "python"
     place.mkdir(parents=True)

@@ -109,13 +109,23 @@ def test_what_the_lock_does_not_know_is_named(old: str, new: str, words: str) ->
 def test_groups_that_include_each_other_again_and_again_come_to_an_end() -> None:
     each = ", ".join(f'{{include-group = "g{number}"}}' for number in range(8))
     groups = "".join(f'g{number} = [{each}, "six"]\n' for number in range(8))
-    project = f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]\n{groups}'
-    assert "six is not in the lock (group g0)" in why_stale('[[package]]\nname = "my-app"\nsource = { virtual = "." }\n', project)
+    project = (
+        f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]\n{groups}'
+    )
+    assert "six is not in the lock (group g0)" in why_stale(
+        '[[package]]\nname = "my-app"\nsource = { virtual = "." }\n', project
+    )
 
 
 def test_what_only_a_build_could_tell_is_left_to_uv() -> None:
     groups = PROJECT.partition("[dependency-groups]")[2]
-    assert why_stale(LOCK, f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]{groups}') == ""
+    assert (
+        why_stale(
+            LOCK,
+            f'[project]\nname = "my-app"\ndynamic = ["dependencies"]\n[dependency-groups]{groups}',
+        )
+        == ""
+    )
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -134,7 +144,10 @@ def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) ->
     asked = PythonEnvironment(lock="uv.lock")
     assert read_source(asked, tmp_path) is not None
     (tmp_path / "pyproject.toml").write_text(PROJECT.replace("six (>=1.0)", "seven"))
-    with pytest.raises(PythonFiles, match=r"uv\.lock is not of its pyproject\.toml any more: seven is not in the lock") as caught:
+    with pytest.raises(
+        PythonFiles,
+        match=r"uv\.lock is not of its pyproject\.toml any more: seven is not in the lock",
+    ) as caught:
         read_source(asked, tmp_path)
     assert (caught.value.code, caught.value.hint) == ("python.stale-lock", "uv lock renews it")
     (tmp_path / "uv.lock").write_text("<<<<<<< HEAD\n")
@@ -147,7 +160,11 @@ def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) ->
 
 
 def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
-    source = read_source(PythonEnvironment("3.12", lock=lock), Path("/nowhere"), Repository("https://host/o/app", ref))
+    source = read_source(
+        PythonEnvironment("3.12", lock=lock),
+        Path("/nowhere"),
+        Repository("https://host/o/app", ref),
+    )
     assert source is not None
     return source
 
@@ -162,9 +179,18 @@ def _read(home: Path, source: PythonSource, files: dict[str, bytes]) -> PythonSo
     return asyncio.run(read_there(live, source, "sky_workdir"))
 
 
-@pytest.mark.parametrize(("lock", "place"), [("uv.lock", "."), ("sub\\a 'dir/uv.lock", "sub/a 'dir"), (".", "."), ("$(id)", "$(id)")])
-def test_the_lock_of_a_git_workdir_is_read_where_it_was_cloned(tmp_path: Path, lock: str, place: str) -> None:
-    files = {f"{place}/uv.lock": LOCK.encode(), f"{place}/pyproject.toml": PROJECT.encode(), f"{place}/.python-version": b"3.12\n"}
+@pytest.mark.parametrize(
+    ("lock", "place"),
+    [("uv.lock", "."), ("sub\\a 'dir/uv.lock", "sub/a 'dir"), (".", "."), ("$(id)", "$(id)")],
+)
+def test_the_lock_of_a_git_workdir_is_read_where_it_was_cloned(
+    tmp_path: Path, lock: str, place: str
+) -> None:
+    files = {
+        f"{place}/uv.lock": LOCK.encode(),
+        f"{place}/pyproject.toml": PROJECT.encode(),
+        f"{place}/.python-version": b"3.12\n",
+    }
     found = _read(tmp_path, _asked(lock), files)
     assert found.files == {"uv.lock": LOCK, "pyproject.toml": PROJECT, ".python-version": "3.12\n"}
     assert found.request()["files"] == found.files
@@ -177,8 +203,20 @@ def test_the_lock_of_a_git_workdir_is_read_where_it_was_cloned(tmp_path: Path, l
         ({}, "python.missing"),
         ({"uv.lock": LOCK.encode()}, "python.missing"),
         ({"uv.lock": b"#" * 5001, "pyproject.toml": PROJECT.encode()}, "python.missing"),
-        ({"uv.lock": LOCK.encode(), "pyproject.toml": PROJECT.replace("six (>", "seven (>").encode()}, "python.stale-lock"),
-        ({"uv.lock": LOCK.replace('"near", url', '"\\u001b[2J", url').encode(), "pyproject.toml": PROJECT.encode()}, "python.stale-lock"),
+        (
+            {
+                "uv.lock": LOCK.encode(),
+                "pyproject.toml": PROJECT.replace("six (>", "seven (>").encode(),
+            },
+            "python.stale-lock",
+        ),
+        (
+            {
+                "uv.lock": LOCK.replace('"near", url', '"\\u001b[2J", url').encode(),
+                "pyproject.toml": PROJECT.encode(),
+            },
+            "python.stale-lock",
+        ),
         ({"uv.lock": b"\x1b[2J", "pyproject.toml": PROJECT.encode()}, "python.lock"),
         ({"uv.lock": b"\xff", "pyproject.toml": PROJECT.encode()}, "python.files"),
     ],
@@ -194,13 +232,17 @@ def test_what_the_clone_lacks_is_named_and_harms_no_terminal(
     assert "\x1b" not in caught.value.message
 
 
-def test_a_lock_outside_of_the_clone_is_refused_and_one_with_a_whole_path_is_of_this_computer(tmp_path: Path) -> None:
+def test_a_lock_outside_of_the_clone_is_refused_and_one_with_a_whole_path_is_of_this_computer(
+    tmp_path: Path,
+) -> None:
     with pytest.raises(PythonFiles) as caught:
         _asked("../uv.lock")
     assert caught.value.code == "python.outside"
     (tmp_path / "uv.lock").write_text(LOCK)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
-    found = read_source(PythonEnvironment(lock=str(tmp_path)), Path("/nowhere"), Repository("https://host/o/app"))
+    found = read_source(
+        PythonEnvironment(lock=str(tmp_path)), Path("/nowhere"), Repository("https://host/o/app")
+    )
     assert found is not None
     assert found.files["uv.lock"] == LOCK
 
@@ -216,7 +258,11 @@ class Jobs:
 
 
 def test_the_same_wish_is_known_again_without_asking_the_machine(tmp_path: Path) -> None:
-    ledger: Any = Jobs(_read(tmp_path, _asked(), {"uv.lock": LOCK.encode(), "pyproject.toml": PROJECT.encode()}).noted)
+    ledger: Any = Jobs(
+        _read(
+            tmp_path, _asked(), {"uv.lock": LOCK.encode(), "pyproject.toml": PROJECT.encode()}
+        ).noted
+    )
     assert not python_differs(ledger, "run", _asked())
     for other in (_asked(ref="next"), _asked("sub"), PythonSource("requirements")):
         assert python_differs(ledger, "run", other)

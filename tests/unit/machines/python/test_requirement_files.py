@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from nbprov.machines.python.requirement_files import MOST_BYTES, PythonFiles, PythonSource, read_source
+from nbprov.machines.python.requirement_files import (
+    MOST_BYTES,
+    PythonFiles,
+    PythonSource,
+    read_source,
+)
 from nbprov.model.python_env import PythonEnvironment
 
 
@@ -23,12 +28,16 @@ def test_nothing_asked_is_nothing() -> None:
 
 def test_a_list_becomes_a_file_of_requirements(tmp_path: Path) -> None:
     source = read_source(PythonEnvironment("3.12", ("six", "tomli>=2")), tmp_path)
-    assert source == PythonSource("requirements", "3.12", {"requirements.in": "six\ntomli>=2\n"}, "3.12 with six, tomli>=2")
+    assert source == PythonSource(
+        "requirements", "3.12", {"requirements.in": "six\ntomli>=2\n"}, "3.12 with six, tomli>=2"
+    )
 
 
 def test_included_files_travel_too_and_each_once(tmp_path: Path) -> None:
     (tmp_path / "deps").mkdir()
-    (tmp_path / "requirements.txt").write_text("-r deps/base.txt\n-c deps/limits.txt  # a remark\nsix\n")
+    (tmp_path / "requirements.txt").write_text(
+        "-r deps/base.txt\n-c deps/limits.txt  # a remark\nsix\n"
+    )
     (tmp_path / "deps" / "base.txt").write_text("--requirement ../requirements.txt\ntomli\n")
     (tmp_path / "deps" / "limits.txt").write_text("six<2\n")
     files = _read(tmp_path, file="requirements.txt").files
@@ -41,7 +50,17 @@ def test_included_files_travel_too_and_each_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["-e .", "--editable=./x", "./wheels/x.whl", "../x", "/opt/x.whl", "~/x", "x @ file:///x.whl", "--find-links ./wheels", "file:x"],
+    [
+        "-e .",
+        "--editable=./x",
+        "./wheels/x.whl",
+        "../x",
+        "/opt/x.whl",
+        "~/x",
+        "x @ file:///x.whl",
+        "--find-links ./wheels",
+        "file:x",
+    ],
 )
 def test_what_only_this_computer_has_is_an_error_with_its_line(tmp_path: Path, line: str) -> None:
     (tmp_path / "r.txt").write_text(f"six\n{line}\n")
@@ -52,7 +71,13 @@ def test_what_only_this_computer_has_is_an_error_with_its_line(tmp_path: Path, l
 
 @pytest.mark.parametrize(
     "line",
-    ["six # ./not a path", "--index-url https://host/simple", "x @ https://host/x.whl", "six --hash=sha256:ab", "    --hash=sha256:cd"],
+    [
+        "six # ./not a path",
+        "--index-url https://host/simple",
+        "x @ https://host/x.whl",
+        "six --hash=sha256:ab",
+        "    --hash=sha256:cd",
+    ],
 )
 def test_what_any_machine_can_have_is_left_as_it_is(tmp_path: Path, line: str) -> None:
     (tmp_path / "r.txt").write_text(line)
@@ -75,7 +100,11 @@ def test_a_lock_comes_with_its_project(tmp_path: Path) -> None:
     assert caught.value.hint == "uv lock makes it"
     (tmp_path / "uv.lock").write_text("version = 1\n")
     (tmp_path / ".python-version").write_text("3.12\n")
-    expected = {"uv.lock": "version = 1\n", "pyproject.toml": "[project]\n", ".python-version": "3.12\n"}
+    expected = {
+        "uv.lock": "version = 1\n",
+        "pyproject.toml": "[project]\n",
+        ".python-version": "3.12\n",
+    }
     assert _read(tmp_path, lock=".").files == _read(tmp_path, lock="uv.lock").files == expected
     assert _read(tmp_path, lock=".").kind == "project"
 

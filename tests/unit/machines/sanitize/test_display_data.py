@@ -45,7 +45,9 @@ PIECES = [
 
 
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=40), st.data())
-def test_no_text_has_more_than_colours_left_however_it_is_cut(pieces: list[str], data: st.DataObject) -> None:
+def test_no_text_has_more_than_colours_left_however_it_is_cut(
+    pieces: list[str], data: st.DataObject
+) -> None:
     text = "".join(pieces)
     assert is_clean(clean_text(text))
     stream, shown, at = TextFilter(), "", 0
@@ -233,16 +235,25 @@ def test_a_bundle_keeps_its_data_and_loses_its_programs() -> None:
             "application/javascript": "alert(1)",
         }
     )
-    assert told == {"text/plain": "fig", "image/png": "iVBORw0KGgo=\n", "application/vnd.plotly.v1+json": {"data": [1]}}
+    assert told == {
+        "text/plain": "fig",
+        "image/png": "iVBORw0KGgo=\n",
+        "application/vnd.plotly.v1+json": {"data": [1]},
+    }
 
 
 def test_what_is_not_shown_is_said() -> None:
-    assert "not run" in safe_data({"application/javascript": "alert(1)", "text/plain": "<Javascript>"})["text/plain"]
+    assert (
+        "not run"
+        in safe_data({"application/javascript": "alert(1)", "text/plain": "<Javascript>"})[
+            "text/plain"
+        ]
+    )
     assert "16 MB" in safe_data({"image/png": "A" * (RICH_LIMIT + 1)})["text/plain"]
     assert "application/x-odd" in safe_data({"application/x-odd": {}})["text/plain"]
-    assert safe_data({"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=3)"}) == {
-        "text/plain": "IntSlider(value=3)"
-    }
+    assert safe_data(
+        {"application/vnd.jupyter.widget-view+json": {}, "text/plain": "IntSlider(value=3)"}
+    ) == {"text/plain": "IntSlider(value=3)"}
 
 
 def test_svg_is_a_picture_and_markdown_has_no_html() -> None:
@@ -250,15 +261,24 @@ def test_svg_is_a_picture_and_markdown_has_no_html() -> None:
     assert "image/svg+xml" not in told
     assert told["text/html"].startswith('<img src="data:image/svg+xml;base64,')
     assert safe_data({"text/markdown": "# *a* title"}) == {"text/markdown": "# *a* title"}
-    for text in ("<img src=x onerror=alert(1)>", "[x](javascript:alert(1))", "[x]: javascript:alert(1)", "&lt;"):
+    for text in (
+        "<img src=x onerror=alert(1)>",
+        "[x](javascript:alert(1))",
+        "[x]: javascript:alert(1)",
+        "&lt;",
+    ):
         assert "text/markdown" not in safe_data({"text/markdown": text})
         assert "<img" not in safe_data({"text/markdown": text}).get("text/html", "")
-    assert "text/latex" not in safe_data({"text/latex": "$\\href{javascript:x}{y}$", "text/plain": "x"})
+    assert "text/latex" not in safe_data(
+        {"text/latex": "$\\href{javascript:x}{y}$", "text/plain": "x"}
+    )
 
 
 def test_a_chart_of_vega_is_a_program_and_stands_in_a_frame() -> None:
     chart = {"data": {"url": "/api/contents/secret"}, "title": "</script><img src=x>"}
-    told = safe_data({"application/vnd.vegalite.v5.20.1+json": chart, "text/plain": "alt.Chart(...)"})
+    told = safe_data(
+        {"application/vnd.vegalite.v5.20.1+json": chart, "text/plain": "alt.Chart(...)"}
+    )
     assert set(told) == {"text/plain", "text/html"}
     (frame,) = Seen(told["text/html"]).tags
     inside = dict(frame[1])
@@ -274,7 +294,13 @@ def test_a_map_is_shown_as_its_data_since_viewers_write_its_words_into_the_page(
 
 
 def test_halves_of_characters_reach_no_message() -> None:
-    told = safe_data({"text/plain": "a\ud83d", "text/html": "<b>\udca9</b>", "application/json": {"\ud800": ["\udfff"]}})
+    told = safe_data(
+        {
+            "text/plain": "a\ud83d",
+            "text/html": "<b>\udca9</b>",
+            "application/json": {"\ud800": ["\udfff"]},
+        }
+    )
     json.dumps(told, ensure_ascii=False).encode()
     assert told["application/json"] == {"?": ["?"]}
 
@@ -303,7 +329,9 @@ def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_
     assert len(seen) == 2
     assert sum(len(message["content"]["text"]) for message in seen) < 300_000
     for number in range(100):
-        gathered.take(Output(number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}}))
+        gathered.take(
+            Output(number, 0.0, "display_data", content={"data": {"text/html": "y" * 1_000_000}})
+        )
     assert sum(len(content["data"]["text/html"]) for _, content in gathered._waiting) <= RICH_TOTAL
 
 
@@ -321,8 +349,15 @@ def test_html_that_is_torn_all_over_is_framed_unread(bit: str) -> None:
 
 
 def test_display_ids_belong_to_one_sender() -> None:
-    content = {"data": {"text/plain": "x"}, "metadata": {"isolated": True}, "transient": {"display_id": "nbprov-of-a-panel", "more": 1}}
-    mine, other = safe_content("display_data", content, "a"), safe_content("update_display_data", content, "b")
+    content = {
+        "data": {"text/plain": "x"},
+        "metadata": {"isolated": True},
+        "transient": {"display_id": "nbprov-of-a-panel", "more": 1},
+    }
+    mine, other = (
+        safe_content("display_data", content, "a"),
+        safe_content("update_display_data", content, "b"),
+    )
     assert mine["transient"] == {"display_id": foreign_id("a", "nbprov-of-a-panel")}
     assert mine["transient"] != other["transient"]
     assert mine["metadata"] == {}

@@ -18,8 +18,13 @@ from nbprov.remote.errors import SshCode, SshError
 
 
 def test_an_error_repeats_the_words_of_a_machine_without_its_escapes() -> None:
-    error = NbprovError("setup failed\n    \x1b]0;title\x07\x1b[2Jgone \u202egnp.exe\ud83d \x9b31m", hint="next\x1b[H")
-    shown = "\n".join([str(error), error.message, error.hint, *error.render(), *map(str, error.args)])
+    error = NbprovError(
+        "setup failed\n    \x1b]0;title\x07\x1b[2Jgone \u202egnp.exe\ud83d \x9b31m",
+        hint="next\x1b[H",
+    )
+    shown = "\n".join(
+        [str(error), error.message, error.hint, *error.render(), *map(str, error.args)]
+    )
     assert all(c.isprintable() or c == "\n" for c in shown)
     shown.encode()
     assert error.message.startswith("setup failed\n    ")
@@ -44,7 +49,9 @@ class Gone:
         raise SshError(SshCode.HOST_KEY, "another machine answers there")
 
 
-def test_a_box_is_said_to_be_wanted_for_as_long_as_it_is_and_is_let_go_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_box_is_said_to_be_wanted_for_as_long_as_it_is_and_is_let_go_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(transfer, "TOUCH_SECONDS", 0.001)
 
     async def copy() -> list[None]:
@@ -55,13 +62,17 @@ def test_a_box_is_said_to_be_wanted_for_as_long_as_it_is_and_is_let_go_without_a
                 async with asyncio.timeout(60):
                     await agent.touched.wait()
         loop = asyncio.get_running_loop()
-        return await asyncio.gather(*(task for task in transfer._dropping if task.get_loop() is loop))
+        return await asyncio.gather(
+            *(task for task in transfer._dropping if task.get_loop() is loop)
+        )
 
     assert asyncio.run(copy()) == [None]
 
 
 @pytest.mark.parametrize("said", ["[" * 50_000, "{" * 50, "[]", '"x"', "1" * 50_000])
-def test_an_answer_of_a_copy_that_is_none_is_told_as_such(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_of_a_copy_that_is_none_is_told_as_such(
+    said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def cell(*given: Any, **more: Any) -> Any:
         return SimpleNamespace(text=f"a thread was here\n{MARK}{said}\n")
 
@@ -74,7 +85,9 @@ def test_an_answer_of_a_copy_that_is_none_is_told_as_such(said: str, monkeypatch
         asyncio.run(transfer._asked(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
 
 
-def test_an_answer_of_a_copy_stands_on_a_line_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_of_a_copy_stands_on_a_line_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     print("a thread's half line", end="")
     request = {"do": "take", "path": str(tmp_path / "none"), "names": [], "size": 0}
     exec(transfer._program(), {"__name__": "there", "space": {}, "request": request})

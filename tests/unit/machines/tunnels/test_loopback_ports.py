@@ -46,7 +46,9 @@ def test_numbers_to_avoid_are_avoided() -> None:
     assert _number(listen_near(free, avoid={free, free + 1})) > free + 1
 
 
-def test_ports_of_the_administrator_are_looked_for_further_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_of_the_administrator_are_looked_for_further_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     whole, tried = loopback_ports._listen, []
 
     def listen(port: int) -> socket.socket:

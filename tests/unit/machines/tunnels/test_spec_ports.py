@@ -16,12 +16,32 @@ from nbprov.model.spec import Expose, Guards, Request
 HOST = "203.0.113.7"
 
 
-def cluster(ports: tuple[tuple[int, int], ...], *, nodes: int = 1, state: ClusterState = ClusterState.RUNNING, **head: Any) -> ClusterView:
+def cluster(
+    ports: tuple[tuple[int, int], ...],
+    *,
+    nodes: int = 1,
+    state: ClusterState = ClusterState.RUNNING,
+    **head: Any,
+) -> ClusterView:
     place = Place("runpod", "eu", "eu-1")
     offer = Offer("runpod", "eu", "eu-1", "gpu-1", "", 0, 2, 4.0, Market.ON_DEMAND, 1_000_000)
     known = {"host": HOST, "port": 22, **head}
-    machines = [Instance("runpod", f"i-{n}", "t", "me", place, "gpu-1", InstanceState.RUNNING, node=n, **known) for n in range(nodes)]
-    return ClusterView("dev", "c-1", "r-1", state, Candidate(offer, Request(ports=ports), 0, nodes, "me"), tuple(machines), Guards(), 0.0)
+    machines = [
+        Instance(
+            "runpod", f"i-{n}", "t", "me", place, "gpu-1", InstanceState.RUNNING, node=n, **known
+        )
+        for n in range(nodes)
+    ]
+    return ClusterView(
+        "dev",
+        "c-1",
+        "r-1",
+        state,
+        Candidate(offer, Request(ports=ports), 0, nodes, "me"),
+        tuple(machines),
+        Guards(),
+        0.0,
+    )
 
 
 def test_a_public_port_is_told_with_its_address() -> None:
@@ -44,13 +64,20 @@ def test_a_port_that_its_cloud_maps_is_told_by_its_number_outside_once_that_is_k
 
 def test_of_many_ports_four_are_told_and_the_others_counted() -> None:
     *first, last = public_words(cluster(((8000, 8999), (9500, 9500))), Expose(everything=True))
-    assert [line.split()[0] for line in first] == [f"http://{HOST}:{port}" for port in range(8000, 8004)]
+    assert [line.split()[0] for line in first] == [
+        f"http://{HOST}:{port}" for port in range(8000, 8004)
+    ]
     assert last == "and 997 more public ports of dev"
-    assert public_words(cluster(((8000, 8004),)), Expose(everything=True))[-1] == "and 1 more public port of dev"
+    assert (
+        public_words(cluster(((8000, 8004),)), Expose(everything=True))[-1]
+        == "and 1 more public port of dev"
+    )
 
 
 def test_an_address_of_the_newer_kind_stands_in_brackets_and_all_nodes_are_named() -> None:
-    assert public_words(cluster(((8000, 8000),), nodes=3, host="2001:db8::1"), Expose(everything=True)) == [
+    assert public_words(
+        cluster(((8000, 8000),), nodes=3, host="2001:db8::1"), Expose(everything=True)
+    ) == [
         "http://[2001:db8::1]:8000 is public port 8000 of dev",
         "its public ports are open on all 3 nodes; these are the head's",
     ]

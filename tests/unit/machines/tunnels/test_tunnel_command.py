@@ -23,7 +23,9 @@ pytestmark = pytest.mark.machine
 
 
 @pytest.fixture
-def shell(shared: Served, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestingShell]:
+def shell(
+    shared: Served, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TestingShell]:
     monkeypatch.setattr(api, "_session", shared.world.session)
     made = TestingShell()
     load(made)
@@ -38,15 +40,23 @@ def _value(shell: TestingShell, line: str) -> Any:
     return shell.run_cell(line).result
 
 
-def test_a_tunnel_is_opened_listed_with_a_link_and_closed(shared: Served, shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
+    shared: Served, shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     port = shared.port
     opened = _value(shell, f"%nbprov tunnel dev {port}")
     local = opened.data[0].local
     # The machine of the local cloud is this computer, so its own number is taken here.
-    assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {port} of dev ({port} is taken here)"
+    assert (
+        opened.text().splitlines()[0]
+        == f"http://127.0.0.1:{local} is port {port} of dev ({port} is taken here)"
+    )
     assert get(local) == "page of dev"
     listed = _value(shell, "%nbprov tunnel")
-    assert f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener noreferrer">http://127.0.0.1:{local}</a>' in listed.html()
+    assert (
+        f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener noreferrer">http://127.0.0.1:{local}</a>'
+        in listed.html()
+    )
     assert "1 tunnel, on the loopback of the computer where this kernel runs" in listed.text()
     assert f"http://127.0.0.1:{local}" in listed.text()
     assert "in all" in listed.text()
@@ -105,15 +115,28 @@ def test_remarks_are_in_the_table_and_what_pauses_is_no_link() -> None:
     assert 'href="http://127.0.0.1:81"' in page
 
 
-def test_the_printed_ssh_command_logs_in(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_ssh_command_logs_in(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     shell.run_cell("%nbprov ssh dev")
     command = capsys.readouterr().out.strip()
-    done = subprocess.run(f"{command} true", shell=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False)
+    done = subprocess.run(
+        f"{command} true",
+        shell=True,
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_the_config_is_written_and_the_line_to_include_it_is_printed(
-    shared: Served, shell: TestingShell, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: Served,
+    shell: TestingShell,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     shell.run_cell("%nbprov ssh --config")
@@ -127,7 +150,11 @@ def test_the_config_is_written_and_the_line_to_include_it_is_printed(
     mine.chmod(0o600)
     ssh = shutil.which("ssh") or "ssh"
     done = subprocess.run(
-        [ssh, "-F", str(mine), "nbprov-dev", "true"], capture_output=True, stdin=subprocess.DEVNULL, timeout=120, check=False
+        [ssh, "-F", str(mine), "nbprov-dev", "true"],
+        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

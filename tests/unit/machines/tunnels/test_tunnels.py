@@ -37,7 +37,9 @@ def none_left(shared: Served) -> Iterator[None]:
 
 def _listeners() -> set[tuple[str, int]]:
     own = psutil.Process()
-    connections = own.net_connections if hasattr(own, "net_connections") else own.connections  # before psutil 6
+    connections = (
+        own.net_connections if hasattr(own, "net_connections") else own.connections
+    )  # before psutil 6
     return {tuple(c.laddr) for c in connections("tcp") if c.status == psutil.CONN_LISTEN}
 
 
@@ -45,7 +47,9 @@ def test_a_page_of_the_machine_comes_through(shared: Served) -> None:
     with shared.cluster.tunnel(shared.port) as tunnel:
         assert tunnel.url == f"http://127.0.0.1:{tunnel.local}"
         assert (get(tunnel.local), get(tunnel.local)) == ("page of dev", "page of dev")
-        view = until(lambda: v if (v := tunnel.view()).open_now == 0 else None, "the end of both connections")
+        view = until(
+            lambda: v if (v := tunnel.view()).open_now == 0 else None, "the end of both connections"
+        )
         assert (view.carried, view.trouble) == (2, "")
         assert view.received > view.sent > 0
     assert not listens(tunnel.local)
@@ -147,19 +151,35 @@ def test_closing_it_breaks_what_waits(shared: Served) -> None:
     assert get(shared.cluster.tunnel(shared.port).local) == "page of dev"
 
 
-def test_a_reader_that_does_not_read_holds_the_machine_up_and_fills_no_memory(shared: Served) -> None:
-    script = 'exec python3 -c \'import pathlib, socket\ns = socket.create_server(("127.0.0.1", 0))\n'
+def test_a_reader_that_does_not_read_holds_the_machine_up_and_fills_no_memory(
+    shared: Served,
+) -> None:
+    script = (
+        'exec python3 -c \'import pathlib, socket\ns = socket.create_server(("127.0.0.1", 0))\n'
+    )
     script += 'pathlib.Path("flood").write_text(str(s.getsockname()[1]))\nc, _ = s.accept()\n'
     script += "c.setblocking(False)\nsent = 0\nimport select\n"
     script += "while select.select([], [c], [], 2)[1]: sent += c.send(bytes(65536))\n"
     script += 'pathlib.Path("full").write_text(str(sent))\nc.setblocking(True)\nc.sendall(b"end")\''
     shared.world.session.wait_remote(
-        "dev", lambda live: agent_of(live.head).run_job(script, name="flood", env={"PYTHONUNBUFFERED": "1"}), 60
+        "dev",
+        lambda live: agent_of(live.head).run_job(
+            script, name="flood", env={"PYTHONUNBUFFERED": "1"}
+        ),
+        60,
     )
-    port = int(shared.cluster.bash("while [ ! -s flood ]; do sleep 0.05; done; cat flood", timeout=120).text)
+    port = int(
+        shared.cluster.bash(
+            "while [ ! -s flood ]; do sleep 0.05; done; cat flood", timeout=120
+        ).text
+    )
     tunnel = shared.cluster.tunnel(port)
     with socket.create_connection(("127.0.0.1", tunnel.local)) as client:
-        sent = int(shared.cluster.bash("while [ ! -s full ]; do sleep 0.05; done; cat full", timeout=120).text)
+        sent = int(
+            shared.cluster.bash(
+                "while [ ! -s full ]; do sleep 0.05; done; cat full", timeout=120
+            ).text
+        )
         assert sent < 64 << 20, "the machine was held up"
         assert tunnel.view().received < 16 << 20
         client.shutdown(socket.SHUT_WR)
@@ -223,7 +243,9 @@ def test_a_tunnel_never_leads_to_itself(shared: Served) -> None:
         assert "is a tunnel itself" in tunnel.view().trouble
 
 
-def test_a_port_that_is_taken_is_passed_over_and_one_that_is_named_is_an_error(shared: Served) -> None:
+def test_a_port_that_is_taken_is_passed_over_and_one_that_is_named_is_an_error(
+    shared: Served,
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
         with pytest.raises(PortTaken, match=f"port {number} of this computer cannot be had"):
@@ -250,18 +272,26 @@ def test_a_block_closes_only_what_it_opened(shared: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    ("port", "local", "node"), [(0, None, 0), (65536, None, 0), (80, 0, 0), (80, 70000, 0), (80, None, 1), (80, None, -1)]
+    ("port", "local", "node"),
+    [(0, None, 0), (65536, None, 0), (80, 0, 0), (80, 70000, 0), (80, None, 1), (80, None, -1)],
 )
-def test_what_is_no_port_or_node_is_refused(shared: Served, port: int, local: int | None, node: int) -> None:
+def test_what_is_no_port_or_node_is_refused(
+    shared: Served, port: int, local: int | None, node: int
+) -> None:
     with pytest.raises(UsageError):
         shared.cluster.tunnel(port, local, node)
     assert shared.world.session.tunnels() == []
 
 
-def test_a_client_gone_wild_does_not_take_all_files(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_gone_wild_does_not_take_all_files(
+    shared: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(port_forward, "MOST_CONNECTIONS", 2)
     tunnel = shared.cluster.tunnel(shared.port)
-    with socket.create_connection(("127.0.0.1", tunnel.local)), socket.create_connection(("127.0.0.1", tunnel.local)):
+    with (
+        socket.create_connection(("127.0.0.1", tunnel.local)),
+        socket.create_connection(("127.0.0.1", tunnel.local)),
+    ):
         until(lambda: tunnel.view().open_now == 2, "both connections")
         with pytest.raises(ConnectionError):
             get(tunnel.local)
@@ -278,7 +308,11 @@ def test_a_hundred_openings_leave_nothing_behind(shared: Served) -> None:
     def tasks() -> set[str]:
         # The engine looks after its cluster meanwhile, with tasks of its own that may live as long as it.
         coroutines: list[Any] = [task.get_coro() for task in asyncio.all_tasks()]
-        return {c.__qualname__ for c in coroutines if Path(c.cr_code.co_filename).name in ("forwarding.py", "tunnels.py")}
+        return {
+            c.__qualname__
+            for c in coroutines
+            if Path(c.cr_code.co_filename).name in ("forwarding.py", "tunnels.py")
+        }
 
     once()
     before, files = shared.world.on_loop(tasks), psutil.Process().num_fds()

@@ -41,7 +41,9 @@ def test_it_pauses_with_a_stop_and_is_there_again_after_the_start(world: TunnelW
     assert not tunnel.closed
     dev.start().wait(120)
     after = dev.view().instances[0]
-    assert (after.host, after.port) != (before.host, before.port), "the local cloud gives a new address"
+    assert (after.host, after.port) != (before.host, before.port), (
+        "the local cloud gives a new address"
+    )
     world.serve(dev, port)
     assert (tunnel.local, get(local)) == (local, "page of dev")
     assert (tunnel.view().paused, len(world.session.tunnels())) == ("", 1)
@@ -60,19 +62,27 @@ def test_after_a_start_it_takes_another_port_where_its_own_is_taken(world: Tunne
         assert get(tunnel.local) == "page of dev"
 
 
-def test_what_another_kernel_ends_ends_here(world: TunnelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_another_kernel_ends_ends_here(
+    world: TunnelWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.machines.tunnels.tunnels.LOOK_EVERY", 0.05)
     dev = world.up()
     tunnel = dev.tunnel(quiet_port())
     # The row alone: nothing tells this kernel.
-    world.session.engine.ledger.set_cluster(dev.cluster_id, ClusterState.STOPPING, "by another kernel")
+    world.session.engine.ledger.set_cluster(
+        dev.cluster_id, ClusterState.STOPPING, "by another kernel"
+    )
     until(lambda: tunnel.view().paused == "dev is stopping", "the pause")
     assert not listens(tunnel.local)
-    world.session.engine.ledger.set_cluster(dev.cluster_id, ClusterState.ENDING, "by another kernel")
+    world.session.engine.ledger.set_cluster(
+        dev.cluster_id, ClusterState.ENDING, "by another kernel"
+    )
     until(lambda: tunnel.closed, "the end")
 
 
-def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(world: TunnelWorld) -> None:
+def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
+    world: TunnelWorld,
+) -> None:
     port = quiet_port()
     run = world.session.provision(SPEC % f", ports: [{port}, 20000-20015, 30000-30016]", "dev")
     assert isinstance(run, api.Run)
@@ -83,19 +93,27 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     assert get(opened[port].local) == "page of dev"
     said = run_text(run.view())
     assert f"http://127.0.0.1:{opened[port].local} is port {port} of dev" in said
-    assert "ports 30000-30016 are too many to open by themselves: %nbprov tunnel dev PORT opens one" in said
+    assert (
+        "ports 30000-30016 are too many to open by themselves: %nbprov tunnel dev PORT opens one"
+        in said
+    )
     # The same cell again, as in a kernel that has not opened them: it opens them and says so.
     world.session.close_tunnels(world.session.tunnels())
     again = world.session.provision(SPEC % f", ports: [{port}, 20000-20015, 30000-30016]", "dev")
     assert isinstance(again, api.Cluster)
-    assert f"http://127.0.0.1:{world.session.tunnels()[0].local} is port {min(port, 20000)} of dev" in again.remarks
+    assert (
+        f"http://127.0.0.1:{world.session.tunnels()[0].local} is port {min(port, 20000)} of dev"
+        in again.remarks
+    )
     assert get(next(t.local for t in world.session.tunnels() if t.port == port)) == "page of dev"
     again.down().wait(120)
     assert "http://127.0.0.1" not in run_text(run.view())
 
 
 def test_a_tunnel_needs_not_wait_for_the_setup(world: TunnelWorld) -> None:
-    run = world.session.provision(SPEC % ", ports: 20100" + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev")
+    run = world.session.provision(
+        SPEC % ", ports: 20100" + "\nsetup: while [ ! -e go ]; do sleep 0.05; done", "dev"
+    )
     assert isinstance(run, api.Run)
     run.launch()
     until(lambda: world.session.tunnels(), "the spec's own tunnel")
@@ -115,7 +133,9 @@ def test_a_stopped_cluster_has_no_port(world: TunnelWorld) -> None:
     assert world.session.tunnels() == []
 
 
-def test_ports_that_are_public_get_no_tunnel_and_are_told_with_their_address(world: TunnelWorld) -> None:
+def test_ports_that_are_public_get_no_tunnel_and_are_told_with_their_address(
+    world: TunnelWorld,
+) -> None:
     text = SPEC % ", ports: [20000, 20001-20003]" + "\nexpose: {20002: public}"
     run = world.session.provision(text, "dev")
     assert isinstance(run, api.Run)

@@ -105,7 +105,14 @@ def test_arrays(array: Any) -> None:
 
 
 def test_numpy_scalars() -> None:
-    for value in (np.float32(1.5), np.int64(-3), np.bool_(True), np.str_("ä"), np.str_(""), np.datetime64("2026-11-22")):
+    for value in (
+        np.float32(1.5),
+        np.int64(-3),
+        np.bool_(True),
+        np.str_("ä"),
+        np.str_(""),
+        np.datetime64("2026-11-22"),
+    ):
         back = there_and_back(value)
         assert back == value
         assert type(back) is type(value)
@@ -132,7 +139,14 @@ def frames() -> list[pd.DataFrame]:
         index=pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["k", "m"]),
         columns=pd.MultiIndex.from_tuples([("u", "v"), ("u", "w")]),
     )
-    return [mixed, mixed.set_index("t"), deep, pd.DataFrame(), pd.DataFrame({"a": []}), pd.DataFrame([[1, 2]], columns=["same", "same"])]
+    return [
+        mixed,
+        mixed.set_index("t"),
+        deep,
+        pd.DataFrame(),
+        pd.DataFrame({"a": []}),
+        pd.DataFrame([[1, 2]], columns=["same", "same"]),
+    ]
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -142,13 +156,19 @@ def test_tables(number: int) -> None:
 
 
 def test_series_indexes_and_moments_of_pandas() -> None:
-    series = pd.Series([1.0, 2.0], index=pd.date_range("2026-01-01", periods=2, freq="h"), name="loss")
-    pd.testing.assert_series_equal(there_and_back(series), series)
-    for index in (pd.Index(["a", "b"], name="k"), pd.RangeIndex(3), pd.CategoricalIndex(["a", "b", "a"])):
-        pd.testing.assert_index_equal(there_and_back(index), index)
-    assert there_and_back(pd.Timestamp("2026-11-22 01:02:03.000000004", tz="Europe/Berlin")) == pd.Timestamp(
-        "2026-11-22 01:02:03.000000004", tz="Europe/Berlin"
+    series = pd.Series(
+        [1.0, 2.0], index=pd.date_range("2026-01-01", periods=2, freq="h"), name="loss"
     )
+    pd.testing.assert_series_equal(there_and_back(series), series)
+    for index in (
+        pd.Index(["a", "b"], name="k"),
+        pd.RangeIndex(3),
+        pd.CategoricalIndex(["a", "b", "a"]),
+    ):
+        pd.testing.assert_index_equal(there_and_back(index), index)
+    assert there_and_back(
+        pd.Timestamp("2026-11-22 01:02:03.000000004", tz="Europe/Berlin")
+    ) == pd.Timestamp("2026-11-22 01:02:03.000000004", tz="Europe/Berlin")
     assert there_and_back(pd.Timedelta(5, "ns")) == pd.Timedelta(5, "ns")
     assert there_and_back([pd.NaT, pd.NA]) == [pd.NaT, pd.NA]
 
@@ -157,7 +177,10 @@ class Mine:
     """Of the user's own."""
 
 
-@pytest.mark.parametrize("value", [Mine(), [Mine], {"f": len}, os.path.join, sys, lambda: 1, collections.namedtuple("T", "a")(1)])
+@pytest.mark.parametrize(
+    "value",
+    [Mine(), [Mine], {"f": len}, os.path.join, sys, lambda: 1, collections.namedtuple("T", "a")(1)],
+)
 def test_what_is_no_plain_data_is_named_there(value: Any) -> None:
     told = there.pack({"x": value}, ["x"], 10**8, True, io.BytesIO())
     assert told["no"] == "cannot"
@@ -200,7 +223,9 @@ def _run(word: str) -> str:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_pickle_that_names_anything_is_refused_and_runs_nothing(value: Any, protocol: int) -> None:
+def test_a_pickle_that_names_anything_is_refused_and_runs_nothing(
+    value: Any, protocol: int
+) -> None:
     with pytest.raises(NotPlain):
         plain_value(pickle.dumps(value, protocol=protocol))
     assert ran == []
@@ -241,7 +266,15 @@ def with_tag(tag: Any) -> bytes:
         ("bytearray", 10**12),
         ("decimal", "1" * 10**6),
         ("deque", range(10**12), 5),
-        ("alone", ("multi", [("range", 0, 2, 1, None)], [("array", "|i1", (1,), "C", b"0")], range(10**12))),
+        (
+            "alone",
+            (
+                "multi",
+                [("range", 0, 2, 1, None)],
+                [("array", "|i1", (1,), "C", b"0")],
+                range(10**12),
+            ),
+        ),
         ("unknown",),
         ("__class__",),
         (),
@@ -291,7 +324,9 @@ def test_a_changed_byte_gives_a_value_or_a_refusal(place: int, byte: int) -> Non
         return
 
 
-SAMPLE = packed({"a": [np.arange(3), pd.Series(["x"]), datetime.datetime(2026, 1, 1)], "b": {1.5: "y"}})
+SAMPLE = packed(
+    {"a": [np.arange(3), pd.Series(["x"]), datetime.datetime(2026, 1, 1)], "b": {1.5: "y"}}
+)
 
 
 def _stream(body: bytes) -> bytes:
@@ -309,13 +344,26 @@ SHARED = b")\x94" + b"".join(b"h" + bytes([n]) + b"h" + bytes([n]) + b"\x86\x94"
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"})" + b"\x85" * DEEP + b"K\x01s", id="a key of tuples in tuples: its hash overruns the stack"),
-        pytest.param(b"}" + SHARED + b"K\x01s", id="a key of tuples that hold another twice each: its hash never ends"),
-        pytest.param((b"(" + _said("slice")) * DEEP + b"N" + b"NNtQ" * DEEP, id="slices in slices"),
-        pytest.param((b"(" + _said("objects") + b"K\x01\x85]") * DEEP + b"N" + b"atQ" * DEEP, id="arrays of objects in arrays of objects"),
-        pytest.param(b"(" + _said("timedelta") + b"(" + _said("decimal") + _said("1e99999") + b"tQtQ", id="a number from a short text"),
         pytest.param(
-            b"(" + _said("fraction") + b"K\x01\x8b\xff\xff\x00\x00" + b"\x01" * 65535 + b"tQ", id="a fraction of numbers without end"
+            b"})" + b"\x85" * DEEP + b"K\x01s",
+            id="a key of tuples in tuples: its hash overruns the stack",
+        ),
+        pytest.param(
+            b"}" + SHARED + b"K\x01s",
+            id="a key of tuples that hold another twice each: its hash never ends",
+        ),
+        pytest.param((b"(" + _said("slice")) * DEEP + b"N" + b"NNtQ" * DEEP, id="slices in slices"),
+        pytest.param(
+            (b"(" + _said("objects") + b"K\x01\x85]") * DEEP + b"N" + b"atQ" * DEEP,
+            id="arrays of objects in arrays of objects",
+        ),
+        pytest.param(
+            b"(" + _said("timedelta") + b"(" + _said("decimal") + _said("1e99999") + b"tQtQ",
+            id="a number from a short text",
+        ),
+        pytest.param(
+            b"(" + _said("fraction") + b"K\x01\x8b\xff\xff\x00\x00" + b"\x01" * 65535 + b"tQ",
+            id="a fraction of numbers without end",
         ),
     ],
 )

@@ -41,7 +41,9 @@ def _run(shell: TestingShell, line: str) -> Any:
     return shell.run_line_magic("nbprov", f"catalog {line}")
 
 
-def test_status_names_every_cloud_with_both_forms(shell: TestingShell, mirror: doubles.Mirror) -> None:
+def test_status_names_every_cloud_with_both_forms(
+    shell: TestingShell, mirror: doubles.Mirror
+) -> None:
     sheet = _run(shell, "")
     bundle = sheet._repr_mimebundle_()
     for words in ("lambda", "shipped", "every 7 h", "never", "on demand"):
@@ -63,7 +65,10 @@ def test_refresh_prints_a_line_a_cloud_and_returns_a_table(
 
 
 def test_edits_show_in_the_result_and_in_the_status(
-    shell: TestingShell, mirror: doubles.Mirror, nbprov_home: Path, capsys: pytest.CaptureFixture[str]
+    shell: TestingShell,
+    mirror: doubles.Mirror,
+    nbprov_home: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     _run(shell, "refresh lambda --force")
     path = nbprov_home / "catalogs" / "lambda" / "vms.csv"
@@ -79,7 +84,9 @@ def test_edits_show_in_the_result_and_in_the_status(
     assert "nothing to restore" in capsys.readouterr().out
 
 
-def test_overrides_and_errors_show_in_the_status(shell: TestingShell, mirror: doubles.Mirror, nbprov_home: Path) -> None:
+def test_overrides_and_errors_show_in_the_status(
+    shell: TestingShell, mirror: doubles.Mirror, nbprov_home: Path
+) -> None:
     folder = nbprov_home / "overrides"
     folder.mkdir(parents=True)
     (folder / "lambda.csv").write_text("InstanceType,Price\ngpu_1x_a10,0.1\n")
@@ -103,7 +110,10 @@ def test_diff_shows_the_largest_and_has_all(shell: TestingShell, mirror: doubles
 
 
 def test_offline_is_one_quiet_line(
-    shell: TestingShell, nbprov_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shell: TestingShell,
+    nbprov_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     from nbprov.clouds.web import client
 
@@ -114,7 +124,12 @@ def test_offline_is_one_quiet_line(
     assert sheet.text() == "offline: no price source could be reached; the prices in place stay"
 
 
-def test_path(shell: TestingShell, mirror: doubles.Mirror, nbprov_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_path(
+    shell: TestingShell,
+    mirror: doubles.Mirror,
+    nbprov_home: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     _run(shell, "path")
     assert capsys.readouterr().out.strip() == str(nbprov_home / "catalogs")
     with pytest.raises(UsageError, match="one cloud"):

@@ -13,8 +13,16 @@ from nbprov.notebook.commands.check import NEXT, check_sheet, next_step
 
 LONG = "the account 123456789012 may not call ec2:RunInstances: ask for it, and for ec2:DescribeInstances, ec2:CreateTags and ec2:TerminateInstances"
 RESULTS = (
-    CheckResult("aws", True, "123456789012", "profile dev (…WXYZ)", details=("quota: 64 vCPUs of standard machines", "balance: $3.14")),
-    CheckResult("gcp", False, "my-project", "service account (…@…)", Failure(Cause.PERMISSION, LONG)),
+    CheckResult(
+        "aws",
+        True,
+        "123456789012",
+        "profile dev (…WXYZ)",
+        details=("quota: 64 vCPUs of standard machines", "balance: $3.14"),
+    ),
+    CheckResult(
+        "gcp", False, "my-project", "service account (…@…)", Failure(Cause.PERMISSION, LONG)
+    ),
     CheckResult("runpod", False),
 )
 
@@ -48,7 +56,9 @@ def test_the_html_says_the_same_in_its_cells() -> None:
 
 
 def test_what_a_cloud_says_is_only_text() -> None:
-    sheet = check_sheet([CheckResult("x", False, problem=Failure(Cause.UNKNOWN, "<script>\x1b[2J"))])
+    sheet = check_sheet(
+        [CheckResult("x", False, problem=Failure(Cause.UNKNOWN, "<script>\x1b[2J"))]
+    )
     assert "<script>" not in sheet.html()
     assert "\x1b" not in sheet.text()
 
@@ -57,7 +67,9 @@ def test_what_a_cloud_says_is_only_text() -> None:
 def test_every_cause_has_a_next_step_that_fits_a_check(cause: Cause) -> None:
     step = next_step(CheckResult("x", False, problem=Failure(cause)))
     assert step == NEXT.get(cause, RULES[cause].advice)
-    assert "next place is tried" not in step or cause in (Cause.CAPACITY, Cause.UNHEALTHY), "a check tries no places"
+    assert "next place is tried" not in step or cause in (Cause.CAPACITY, Cause.UNHEALTHY), (
+        "a check tries no places"
+    )
 
 
 def test_the_results_are_the_sheet_s_data() -> None:

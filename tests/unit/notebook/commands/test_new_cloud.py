@@ -27,13 +27,18 @@ def shell(nbprov_home: Path) -> Iterator[TestingShell]:
 
 
 def test_the_package_is_written_and_the_next_step_is_named(
-    shell: TestingShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shell: TestingShell,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shell.run_cell("%nbprov new-cloud acme")
     written = [path for path in (tmp_path / "acme").rglob("*") if path.is_file()]
     assert len(written) == len(FILES)
-    assert 'acme = "acme:make"' in (tmp_path / "acme" / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'acme = "acme:make"' in (tmp_path / "acme" / "pyproject.toml").read_text(
+        encoding="utf-8"
+    )
     said = capsys.readouterr().out
     assert f"{len(FILES)} files" in said
     assert str(Path("acme") / "README.md") in said
@@ -42,7 +47,9 @@ def test_the_package_is_written_and_the_next_step_is_named(
     assert api.current() is None, "no session is opened for it"
 
 
-def test_into_names_the_folder(shell: TestingShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_into_names_the_folder(
+    shell: TestingShell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     shell.run_cell("%nbprov new-cloud acme --into ~/clouds")
@@ -61,13 +68,17 @@ def test_nothing_is_overwritten_and_the_cell_fails(shell: TestingShell, tmp_path
 
 
 @pytest.mark.parametrize("name", ["Acme", "aws", "json"])
-def test_a_name_that_cannot_be_one_writes_nothing(shell: TestingShell, tmp_path: Path, name: str) -> None:
+def test_a_name_that_cannot_be_one_writes_nothing(
+    shell: TestingShell, tmp_path: Path, name: str
+) -> None:
     with pytest.raises(ScaffoldError):
         shell.run_cell(f'%nbprov new-cloud {name} --into "{tmp_path / "new"}"')
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(shell: TestingShell, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(
+    shell: TestingShell, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(UsageError, match="nothing was written") as raised:
         shell.run_cell(f'%nbprov new-cloud acme --into "{tmp_path / "file"}"')

@@ -29,15 +29,32 @@ from nbprov.notebook.completion.magics import match
 from nbprov.notebook.logfile import LogFile
 from nbprov.notebook.magics.provision import variable_of
 
-PARSERS = [arguments.provision_parser, arguments.prices_parser, arguments.on_parser, arguments.clusters_parser]
+PARSERS = [
+    arguments.provision_parser,
+    arguments.prices_parser,
+    arguments.on_parser,
+    arguments.clusters_parser,
+]
 
 
 def test_a_line_of_a_cell_keeps_nothing_of_the_line_before() -> None:
     assert arguments.on_parser() is arguments.on_parser()
     full = arguments.on_parser().parse_line("dev -i a -o b --bash --env X=1 --nodes all")
     plain = arguments.on_parser().parse_line("dev")
-    assert (full.input, full.output, full.env, full.bash, full.nodes) == (["a"], ["b"], ["X=1"], True, "all")
-    assert (plain.input, plain.output, plain.env, plain.bash, plain.nodes) == ([], [], [], False, "head")
+    assert (full.input, full.output, full.env, full.bash, full.nodes) == (
+        ["a"],
+        ["b"],
+        ["X=1"],
+        True,
+        "all",
+    )
+    assert (plain.input, plain.output, plain.env, plain.bash, plain.nodes) == (
+        [],
+        [],
+        [],
+        False,
+        "head",
+    )
 
 
 @pytest.fixture
@@ -53,7 +70,11 @@ def shell() -> Iterator[TestingShell]:
 
 def test_load_is_idempotent_and_unload_leaves_nothing() -> None:
     shell = TestingShell()
-    before = (len(shell.Completer.custom_matchers), len(shell.configurables), len(shell.events.callbacks["post_run_cell"]))
+    before = (
+        len(shell.Completer.custom_matchers),
+        len(shell.configurables),
+        len(shell.events.callbacks["post_run_cell"]),
+    )
     handlers = list(logging.getLogger("nbprov").handlers)
     for _ in range(2):
         nbprov.load_ipython_extension(shell)
@@ -65,7 +86,11 @@ def test_load_is_idempotent_and_unload_leaves_nothing() -> None:
         *shell.magics_manager.magics["cell"],
         *shell.magics_manager.magics["line"],
     }
-    after = (len(shell.Completer.custom_matchers), len(shell.configurables), len(shell.events.callbacks["post_run_cell"]))
+    after = (
+        len(shell.Completer.custom_matchers),
+        len(shell.configurables),
+        len(shell.events.callbacks["post_run_cell"]),
+    )
     assert after == before
     assert logging.getLogger("nbprov").handlers == handlers
 
@@ -76,8 +101,12 @@ def test_unload_leaves_a_name_that_another_extension_took(shell: TestingShell) -
     assert shell.run_line_magic("prices", "") == "theirs"
 
 
-@pytest.mark.parametrize("line", ["%prices --help", "%clusters -h", "%nbprov", "%nbprov help", "%nbprov down --help"])
-def test_help_is_printed_and_opens_no_session(shell: TestingShell, capsys: pytest.CaptureFixture[str], line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["%prices --help", "%clusters -h", "%nbprov", "%nbprov help", "%nbprov down --help"]
+)
+def test_help_is_printed_and_opens_no_session(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
     shell.run_cell(line)
     assert "%" in capsys.readouterr().out
     assert api.current() is None
@@ -104,7 +133,9 @@ def test_demo_comes_from_the_environment_too(monkeypatch: pytest.MonkeyPatch) ->
         nbprov.unload_ipython_extension(shell)
 
 
-def test_nothing_has_been_launched_yet(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_has_been_launched_yet(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     for command in ("costs", "attempts", "log"):
         shell.run_line_magic("nbprov", command)
     assert capsys.readouterr().out == "nothing has been launched yet\n" * 3
@@ -154,7 +185,9 @@ def test_a_remark_at_the_end_of_a_line_is_none_of_its_words() -> None:
     assert arguments.provision_parser().parse_line("dev --yes # don't ask").yes
     assert arguments.prices_parser().parse_line("# what is there?").accelerator == ""
     assert registry.parser_of("down").parse_line("gpu # bye").names == ["gpu"]
-    kept = arguments.on_parser().parse_line("a#b --env 'NOTE=x # y' --env AT=https://x/#y --env C=\\#d --env \"E=it's # z\"")
+    kept = arguments.on_parser().parse_line(
+        "a#b --env 'NOTE=x # y' --env AT=https://x/#y --env C=\\#d --env \"E=it's # z\""
+    )
     assert (kept.name, kept.env) == ("a#b", ["NOTE=x # y", "AT=https://x/#y", "C=#d", "E=it's # z"])
     with pytest.raises(UsageError, match="No closing quotation"):
         arguments.on_parser().parse_line("gpu 'open # quote")
@@ -183,7 +216,9 @@ def offered(cell: str) -> list[str]:
     text = cell.replace("|", "")
     line = text[:position].count("\n")
     column = position - (text[:position].rfind("\n") + 1)
-    context = CompletionContext(token="", full_text=text, cursor_position=column, cursor_line=line, limit=500)
+    context = CompletionContext(
+        token="", full_text=text, cursor_position=column, cursor_line=line, limit=500
+    )
     return [completion.text for completion in match(context)["completions"]]
 
 
@@ -206,10 +241,14 @@ def test_completion_never_fails(body: str, position: int) -> None:
     offered(cell[:at].replace("|", "") + "|" + cell[at:].replace("|", ""))
 
 
-def test_the_log_is_made_when_there_is_something_to_write_and_begun_anew_when_long(tmp_path: Path) -> None:
+def test_the_log_is_made_when_there_is_something_to_write_and_begun_anew_when_long(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "logs" / "nbprov.log"
     handler = LogFile(path)
-    record = logging.LogRecord("nbprov.engine", logging.WARNING, __file__, 1, "one %s", ("thing",), None)
+    record = logging.LogRecord(
+        "nbprov.engine", logging.WARNING, __file__, 1, "one %s", ("thing",), None
+    )
     assert not path.parent.exists()
     handler.handle(record)
     handler.close()

@@ -41,12 +41,30 @@ def plan(shell: TestingShell, capsys: pytest.CaptureFixture[str], line: str, bod
 @pytest.mark.parametrize(
     ("line", "holds"),
     [
-        ("A100:8 --spot --cloud aws --cloud gcp", "set(x.market) == {'spot'} and set(x.cloud) == {'aws', 'gcp'}"),
-        ("80GB+:8 --region eu", "set(x.continent) == {'eu'} and x.accelerator_memory_gib.min() > 74"),
-        ("A100:4+ --on-demand", "x.accelerator_count.min() == 4 and set(x.market) == {'on-demand'}"),
-        ("/^H[12]00$/ --min-price 3 --max-price 5", "x.hourly.between(3, 5).all() and set(x.accelerator) == {'H100', 'H200'}"),
-        ("rtx40 --cloud runpod", "x.accelerator.str.startswith('RTX40').all() and x.accelerator.nunique() > 1"),
-        ("--type p4d.24xlarge --region us-east-1", "set(x.instance_type) == {'p4d.24xlarge'} and set(x.region) == {'us-east-1'}"),
+        (
+            "A100:8 --spot --cloud aws --cloud gcp",
+            "set(x.market) == {'spot'} and set(x.cloud) == {'aws', 'gcp'}",
+        ),
+        (
+            "80GB+:8 --region eu",
+            "set(x.continent) == {'eu'} and x.accelerator_memory_gib.min() > 74",
+        ),
+        (
+            "A100:4+ --on-demand",
+            "x.accelerator_count.min() == 4 and set(x.market) == {'on-demand'}",
+        ),
+        (
+            "/^H[12]00$/ --min-price 3 --max-price 5",
+            "x.hourly.between(3, 5).all() and set(x.accelerator) == {'H100', 'H200'}",
+        ),
+        (
+            "rtx40 --cloud runpod",
+            "x.accelerator.str.startswith('RTX40').all() and x.accelerator.nunique() > 1",
+        ),
+        (
+            "--type p4d.24xlarge --region us-east-1",
+            "set(x.instance_type) == {'p4d.24xlarge'} and set(x.region) == {'us-east-1'}",
+        ),
         ("--cpus 8 --memory 64+ --cloud aws", "set(x.vcpus) == {8} and x.memory_gib.min() >= 64"),
         ("T4 --zone us-central1-a", "set(x.zone) == {'us-central1-a'}"),
     ],
@@ -84,7 +102,11 @@ def test_the_value_of_a_line_is_a_table(shell: TestingShell) -> None:
     assert title.startswith("prices of rtx40 (RTX4000-Ada, ")
     assert title.endswith(f": {len(table):,} offers")
     assert f"{len(table) - 20:,} more rows" in table.text()
-    assert shell.run_cell("%prices --type p4d.24xlarge").result.text().startswith("prices of p4d.24xlarge: ")
+    assert (
+        shell.run_cell("%prices --type p4d.24xlarge")
+        .result.text()
+        .startswith("prices of p4d.24xlarge: ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,17 +122,23 @@ def test_the_value_of_a_line_is_a_table(shell: TestingShell) -> None:
         ("A100 --min-price nan", UsageError, "not a number of dollars"),
     ],
 )
-def test_what_is_asked_wrongly(shell: TestingShell, line: str, error: type[Exception], words: str) -> None:
+def test_what_is_asked_wrongly(
+    shell: TestingShell, line: str, error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         shell.run_cell(f"%prices {line}")
 
 
-def test_nothing_fresh_says_what_to_do(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_fresh_says_what_to_do(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert len(offers(shell, "A100 --fresh 0")) == 0
     assert "%nbprov catalog refresh" in capsys.readouterr().out
 
 
-def test_a_bad_override_is_said_once(shell: TestingShell, capsys: pytest.CaptureFixture[str], nbprov_home: Path) -> None:
+def test_a_bad_override_is_said_once(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str], nbprov_home: Path
+) -> None:
     folder = nbprov_home / "overrides"
     folder.mkdir(parents=True)
     (folder / "aws.csv").write_text("InstanceType,Region,Price\np4d.24xlarge,us-east-1,cheap\n")
@@ -144,14 +172,18 @@ def test_a_plan_says_why_and_how(shell: TestingShell, capsys: pytest.CaptureFixt
         assert words in told, words
 
 
-def test_a_plan_counts_what_was_left_out(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_counts_what_was_left_out(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = plan(shell, capsys, "--assume aws", "resources: {accelerators: A100:8, max_price: 22}\n")
     assert "left out: " in told
     assert "dearer than the cap of $22.00 an hour" in told
     assert "azure is not set up\n" in told
 
 
-def test_an_empty_plan_points_to_relax_and_relax_to_a_way_out(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_plan_points_to_relax_and_relax_to_a_way_out(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     body = "resources: {accelerators: A100:8, infra: aws, max_price: 1}\n"
     told = plan(shell, capsys, "--assume aws", body)
     assert "no candidates" in told
@@ -163,13 +195,17 @@ def test_an_empty_plan_points_to_relax_and_relax_to_a_way_out(shell: TestingShel
     assert "max_price: " in told
 
 
-def test_where_confirm_above_passes_everything_over_nothing_is_agreed_to(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_confirm_above_passes_everything_over_nothing_is_agreed_to(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = plan(shell, capsys, "--assume aws", f"{SPEC}confirm_above: {{hourly: 2}}\n")
     assert "passed over" in told
     assert "may take" not in told
 
 
-def test_variables_are_shown_and_kept(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_variables_are_shown_and_kept(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     shell.user_ns |= {"gpus": ["H100:8", "A100:8"], "token": "canary-7781", "hours": 3}
     body = 'resources: {accelerators: $gpus, infra: aws}\nmax_lifetime: "${hours}h"\nsecrets: {TOKEN: $token}\n'
     told = plan(shell, capsys, "--assume aws", body)
@@ -186,13 +222,22 @@ def test_all_errors_of_a_cell_at_once(shell: TestingShell, monkeypatch: pytest.M
     monkeypatch.delenv("HF", raising=False)
     for magic in ("%%provision dev", "%%provision dev --dry-run", "%%nbprov plan"):
         with pytest.raises(SpecError) as caught:
-            shell.run_cell(f"{magic}\nnum_nodes: 0\nenvs: {{HF: null}}\nbudget: -1\nengine: spark\n")
-        assert [(p.line, p.path) for p in caught.value.problems] == [(2, "num_nodes"), (3, "envs.HF"), (4, "budget"), (5, "engine")]
+            shell.run_cell(
+                f"{magic}\nnum_nodes: 0\nenvs: {{HF: null}}\nbudget: -1\nengine: spark\n"
+            )
+        assert [(p.line, p.path) for p in caught.value.problems] == [
+            (2, "num_nodes"),
+            (3, "envs.HF"),
+            (4, "budget"),
+            (5, "engine"),
+        ]
     with pytest.raises(SpecError) as caught:
         shell.run_cell("%%provision dev --env HF=1\nnum_nodes: 0\nenvs: {HF: null}\n")
     assert [p.path for p in caught.value.problems] == ["num_nodes"]
 
 
-def test_a_dry_run_says_what_launch_would_refuse(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_what_launch_would_refuse(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     told = plan(shell, capsys, "--assume aws", f"{SPEC}budget: 0.01\n")
     assert "launch would be refused: a budget of" in told

@@ -34,7 +34,10 @@ def level(pool: Pool) -> Level | None:
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shelf]:
-    runpod, aws = Shelf(level=level), Shelf(name="aws", usable=lambda: Failure(Cause.CREDENTIALS, NO_KEY))
+    runpod, aws = (
+        Shelf(level=level),
+        Shelf(name="aws", usable=lambda: Failure(Cause.CREDENTIALS, NO_KEY)),
+    )
     monkeypatch.setattr(registry, "_points", lambda: only(runpod, aws))
     monkeypatch.setattr(registry, "_made", {})
     yield runpod
@@ -51,10 +54,16 @@ def shell(shelf: Shelf, nbprov_home: Path) -> Iterator[TestingShell]:
     api.close()
 
 
-def test_a_plan_in_a_terminal_has_the_stock_of_now(shell: TestingShell, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_in_a_terminal_has_the_stock_of_now(
+    shell: TestingShell, capsys: pytest.CaptureFixture[str]
+) -> None:
     shell.run_cell(PLAN)
     told = capsys.readouterr().out
-    first, *_, last = [line for line in told.splitlines() if "runpod/" in line and line.lstrip()[0].isdigit() and "place" not in line]
+    first, *_, last = [
+        line
+        for line in told.splitlines()
+        if "runpod/" in line and line.lstrip()[0].isdigit() and "place" not in line
+    ]
     assert "runpod/NO/" in first
     assert re.search(r"high, \d+ s ago", first)
     assert "none, " in last
@@ -66,7 +75,10 @@ def test_a_plan_in_a_terminal_has_the_stock_of_now(shell: TestingShell, capsys: 
 
 
 def test_a_live_table_is_there_before_the_answer_and_filled_in_after(
-    shell: TestingShell, shelf: Shelf, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shell: TestingShell,
+    shelf: Shelf,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shelf.telling.clear()
     shown: list[str] = []
@@ -96,7 +108,9 @@ def test_a_live_table_is_there_before_the_answer_and_filled_in_after(
 
 
 def test_grey_rows_say_why_on_hover_and_below(shell: TestingShell) -> None:
-    table = shell.run_cell("%prices L40S:1 --cloud aws --cloud runpod --on-demand --region NO --region us-east-1").result
+    table = shell.run_cell(
+        "%prices L40S:1 --cloud aws --cloud runpod --on-demand --region NO --region us-east-1"
+    ).result
     html, text = table.html(), table.text()
     assert f'title="not set up: {NO_KEY}"' in html
     assert "color:#767676" in html
@@ -121,7 +135,10 @@ def test_prices_of_now_have_a_column_of_stock(shell: TestingShell, shelf: Shelf)
 
 
 def test_yes_waits_a_moment_and_launches_where_there_is_stock(
-    shell: TestingShell, shelf: Shelf, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    shell: TestingShell,
+    shelf: Shelf,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shelf.there = lambda pool: pool.region == "NO"
     waited: list[float] = []
@@ -133,7 +150,9 @@ def test_yes_waits_a_moment_and_launches_where_there_is_stock(
 
     monkeypatch.setattr(type(api.session().stock), "order", ordering)
     monkeypatch.setattr(provision, "_wait", lambda run, display: shelf.accepted.wait(LONG))
-    shell.run_cell("%%provision dev --yes\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}")
+    shell.run_cell(
+        "%%provision dev --yes\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"
+    )
     assert [pool.region for pool in shelf.creates] == ["NO"]
     assert max(waited) < STOCK_SECONDS, "nothing is in the way of a launch for as long as of a plan"
     run = shell.user_ns["dev"]

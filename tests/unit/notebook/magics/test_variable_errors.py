@@ -14,7 +14,13 @@ from nbprov.machines.packing_there import pack
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
 from nbprov.notebook.magics.on_variables import packed
-from nbprov.notebook.magics.variable_errors import CannotTravel, not_carried, not_sent, not_understood, unread_here
+from nbprov.notebook.magics.variable_errors import (
+    CannotTravel,
+    not_carried,
+    not_sent,
+    not_understood,
+    unread_here,
+)
 from nbprov.remote.agent.framing import AgentError
 
 MOST = 1_000_000
@@ -30,24 +36,66 @@ def refused(value: Any, *, is_plain: bool) -> CannotTravel:
 
 
 CASES: list[tuple[Callable[[], Any], bool, str, str]] = [
-    (lambda: threading.Lock(), False, "x (lock) cannot travel: it belongs to the process that made it", "make it anew"),
-    (lambda: {"a": threading.Lock()}, False, "x (dict) cannot travel: it holds a _thread.lock, and it belongs to", "make it anew"),
-    (lambda: (n for n in ()), True, "x (generator) cannot travel: a generator or iterator is code that is half run", "list(…)"),
-    (lambda: lambda: 1, False, "x (function) cannot travel: a lambda has no name", "define the function"),
-    (lambda: [io], True, "x (list) cannot travel: it holds a module, and a module is imported", "%pip install"),
-    (lambda: io.BytesIO(), True, "x (BytesIO) cannot travel: an open file belongs to its machine", "%nbprov sync"),
+    (
+        lambda: threading.Lock(),
+        False,
+        "x (lock) cannot travel: it belongs to the process that made it",
+        "make it anew",
+    ),
+    (
+        lambda: {"a": threading.Lock()},
+        False,
+        "x (dict) cannot travel: it holds a _thread.lock, and it belongs to",
+        "make it anew",
+    ),
+    (
+        lambda: (n for n in ()),
+        True,
+        "x (generator) cannot travel: a generator or iterator is code that is half run",
+        "list(…)",
+    ),
+    (
+        lambda: lambda: 1,
+        False,
+        "x (function) cannot travel: a lambda has no name",
+        "define the function",
+    ),
+    (
+        lambda: [io],
+        True,
+        "x (list) cannot travel: it holds a module, and a module is imported",
+        "%pip install",
+    ),
+    (
+        lambda: io.BytesIO(),
+        True,
+        "x (BytesIO) cannot travel: an open file belongs to its machine",
+        "%nbprov sync",
+    ),
     (
         lambda: Mine(),
         True,
         "x (Mine) cannot travel: it holds a ",
         "--trust",
     ),
-    (lambda: pd.interval_range(0, 3).to_series(), True, "x (Series) cannot travel: a column of pandas type interval", "--trust"),
-    (lambda: bytes(2_000_000), True, "x (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell", "%nbprov sync"),
+    (
+        lambda: pd.interval_range(0, 3).to_series(),
+        True,
+        "x (Series) cannot travel: a column of pandas type interval",
+        "--trust",
+    ),
+    (
+        lambda: bytes(2_000_000),
+        True,
+        "x (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell",
+        "%nbprov sync",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("make", "is_plain", "words", "next_step"), CASES, ids=[words[:40] for _, _, words, _ in CASES])
+@pytest.mark.parametrize(
+    ("make", "is_plain", "words", "next_step"), CASES, ids=[words[:40] for _, _, words, _ in CASES]
+)
 def test_what_cannot_travel_is_named_with_the_reason_and_the_next_step(
     make: Callable[[], Any], is_plain: bool, words: str, next_step: str
 ) -> None:
@@ -60,7 +108,10 @@ def test_what_cannot_travel_is_named_with_the_reason_and_the_next_step(
 def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
     here = not_sent({"no": "missing", "name": "x"}, "here", "dev", MOST)
     there = not_sent({"no": "missing", "name": "x"}, "dev", "here", MOST)
-    assert (here.message, there.message) == ("there is no variable x here", "there is no variable x on the machine")
+    assert (here.message, there.message) == (
+        "there is no variable x here",
+        "there is no variable x on the machine",
+    )
     assert "-i" in here.hint
     assert "-o" in there.hint
     assert here.code == "variable.missing"
@@ -74,12 +125,26 @@ def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
             "its class or function Mine is defined in a cell",
             "define Mine in a %%on dev cell",
         ),
-        ("ModuleNotFoundError: No module named 'torch'", "it needs the module torch, which is not installed on dev", "setup:"),
-        ("ModuleNotFoundError: No module named 'numpy._core'", "numpy is older there than 2", "%pip install -U numpy"),
-        ("ValueError: whatever", "x cannot be read on dev: ValueError: whatever", "installed there"),
+        (
+            "ModuleNotFoundError: No module named 'torch'",
+            "it needs the module torch, which is not installed on dev",
+            "setup:",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'numpy._core'",
+            "numpy is older there than 2",
+            "%pip install -U numpy",
+        ),
+        (
+            "ValueError: whatever",
+            "x cannot be read on dev: ValueError: whatever",
+            "installed there",
+        ),
     ],
 )
-def test_what_cannot_be_read_on_the_machine_says_what_is_missing_there(why: str, words: str, next_step: str) -> None:
+def test_what_cannot_be_read_on_the_machine_says_what_is_missing_there(
+    why: str, words: str, next_step: str
+) -> None:
     error = not_understood({"no": "unread", "name": "x", "why": why}, ["x"], "dev")
     assert words in error.message
     assert next_step in error.hint
@@ -88,9 +153,14 @@ def test_what_cannot_be_read_on_the_machine_says_what_is_missing_there(why: str,
 
 def test_what_cannot_be_read_here_says_what_is_missing_here() -> None:
     no_torch = unread_here("x", ModuleNotFoundError("No module named 'torch'"), "dev")
-    assert no_torch.message == "x cannot be read here: it needs the module torch, which is not installed here"
+    assert (
+        no_torch.message
+        == "x cannot be read here: it needs the module torch, which is not installed here"
+    )
     assert "x.cpu().numpy()" in no_torch.hint
-    no_gpu = unread_here("x", RuntimeError("Attempting to deserialize object on a CUDA device but …"), "dev")
+    no_gpu = unread_here(
+        "x", RuntimeError("Attempting to deserialize object on a CUDA device but …"), "dev"
+    )
     assert "a GPU's memory" in no_gpu.message
     assert "x = x.cpu()" in no_gpu.hint
 
@@ -114,13 +184,23 @@ def test_a_machine_that_says_anything_gets_a_short_error(told: Any) -> None:
 
 def test_what_the_line_or_the_agent_refuses_says_how_things_stand() -> None:
     now = "the cell ran, and x is still on dev"
-    for code in ("agent.lost", "agent.timeout", "agent.no-room", "agent.no-box", "agent.unknown-op"):
+    for code in (
+        "agent.lost",
+        "agent.timeout",
+        "agent.no-room",
+        "agent.no-box",
+        "agent.unknown-op",
+    ):
         error = not_carried(AgentError("what it said", code=code), "dev", now)
         assert isinstance(error, CannotTravel)
         assert now in str(error)
         assert error.hint
     # What an agent of an earlier release cannot carry it cannot carry the next time, and what would bring a newer one ends what is to be saved.
-    error = not_carried(AgentError("what it said", code="agent.unknown-op"), "dev", f"{now}: %%on dev -o x fetches again")
+    error = not_carried(
+        AgentError("what it said", code="agent.unknown-op"),
+        "dev",
+        f"{now}: %%on dev -o x fetches again",
+    )
     assert "fetches again" not in str(error)
     assert "and their variables" in str(error.hint)
     other: NbprovError = AgentError("foul", code="agent.foul")

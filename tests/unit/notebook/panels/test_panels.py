@@ -14,7 +14,17 @@ import sample_views as samples
 
 from nbprov.model.clusters import ClusterState, RunView
 from nbprov.model.errors import UsageError
-from nbprov.notebook.panels import ClustersTable, ClustersView, Host, LiveDisplay, Panel, PriceTable, RunPanel, current, is_interactive
+from nbprov.notebook.panels import (
+    ClustersTable,
+    ClustersView,
+    Host,
+    LiveDisplay,
+    Panel,
+    PriceTable,
+    RunPanel,
+    current,
+    is_interactive,
+)
 from nbprov.notebook.panels import frontend as panel_host
 from nbprov.notebook.panels.widget import free_route
 from nbprov.notebook.rendering.clusters import ClusterFacts
@@ -38,7 +48,9 @@ class Browser:
         self.panel = panel
         self.heard: list[tuple[dict[str, Any], list[bytes]]] = []
         assert panel.widget is not None
-        panel.widget.send = lambda content, buffers=None: self.heard.append((content, buffers or []))
+        panel.widget.send = lambda content, buffers=None: self.heard.append(
+            (content, buffers or [])
+        )
 
     def say(self, **message: Any) -> None:
         self.panel.widget._handle_custom_msg(message, [])  # type: ignore[union-attr]
@@ -54,11 +66,19 @@ def documented(name: str) -> set[str]:
 def test_the_state_is_what_the_types_say() -> None:
     run = RunPanel(samples.ready_run()).state()
     assert set(run) == documented("RunState")
-    assert set(run["attempts"][0]) == documented("AttemptState") == set(AttemptFacts.__dataclass_fields__)
+    assert (
+        set(run["attempts"][0])
+        == documented("AttemptState")
+        == set(AttemptFacts.__dataclass_fields__)
+    )
     assert set(run["plan"]) == documented("PlanState") == set(PlanFacts.__dataclass_fields__)
     table = ClustersTable(samples.clusters()).state()
     assert set(table) == documented("ClustersState")
-    assert set(table["clusters"][0]) == documented("ClusterState") == set(ClusterFacts.__dataclass_fields__)
+    assert (
+        set(table["clusters"][0])
+        == documented("ClusterState")
+        == set(ClusterFacts.__dataclass_fields__)
+    )
     assert set(PriceTable([]).state()) == documented("PriceState")
 
 
@@ -66,7 +86,9 @@ def test_the_state_is_what_the_types_say() -> None:
 def test_the_static_form_and_the_widget_are_two_bundles(panel: Panel[Any]) -> None:
     data, _ = panel.widget_bundle()
     assert set(data) == {WIDGET, "text/html", "text/plain"}
-    assert data["text/html"] == data["text/plain"] == "", "it would be shown twice where there are no widgets"
+    assert data["text/html"] == data["text/plain"] == "", (
+        "it would be shown twice where there are no widgets"
+    )
     for data, metadata in (panel.static_bundle(), panel._repr_mimebundle_()):
         assert data == {"text/html": panel.html(), "text/plain": panel.text()}
         assert metadata == {}
@@ -82,7 +104,9 @@ def test_the_widget_knows_the_static_form_that_it_hides(panel: Panel[Any]) -> No
     assert html.startswith(f'<div data-nbprov="{panel.widget.anchor}">')
     assert panel.html() in html
     assert panel.widget.anchor not in panel.html()
-    assert len({other.static_bundle(beside_widget=True)[0]["text/html"][:60] for other in PANELS}) == len(PANELS)
+    assert len(
+        {other.static_bundle(beside_widget=True)[0]["text/html"][:60] for other in PANELS}
+    ) == len(PANELS)
 
 
 def test_table_data_is_sent_on_request_and_is_in_no_trait() -> None:
@@ -154,7 +178,11 @@ def test_a_refusal_is_shown_in_the_panel() -> None:
 
     browser = Browser(RunPanel(samples.waiting_run(), on_launch=refuse))
     browser.say(type="launch")
-    assert browser.heard[0][0] == {"type": "notice", "view": "", "text": "the run is over. run the cell again"}
+    assert browser.heard[0][0] == {
+        "type": "notice",
+        "view": "",
+        "text": "the run is over. run the cell again",
+    }
 
 
 @pytest.mark.parametrize("message", [{}, {"type": "unheard-of"}, {"type": "sync", "view": 7}])
@@ -186,7 +214,10 @@ def test_the_routing_guard_is_set_where_ipykernel_needs_it() -> None:
 
     new = Holder(NewComm())
     free_route(new)
-    assert new.comm._reply_subshell_for({}, "what the browser asked for") == "what the browser asked for"  # type: ignore[attr-defined]
+    assert (
+        new.comm._reply_subshell_for({}, "what the browser asked for")
+        == "what the browser asked for"
+    )  # type: ignore[attr-defined]
     free_route(Holder(OldComm()))
     free_route(Holder(None))
 
@@ -211,7 +242,9 @@ def test_a_script_has_text_only() -> None:
     assert current({"JPY_SESSION_NAME": "/a.ipynb"}) is Host.TEXT
 
 
-def test_a_display_in_a_terminal_queues_lines_and_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_display_in_a_terminal_queues_lines_and_prints_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     display: LiveDisplay[RunView] = LiveDisplay(RunPanel(samples.waiting_run()), where=Host.TEXT)
     display.freeze()
     display.update(samples.waiting_run())
@@ -271,7 +304,9 @@ def test_an_empty_price_table_says_what_was_looked_for() -> None:
     assert "prices of A100: no offers" in PriceTable([], title="prices of A100").html()
 
 
-def test_the_saved_form_of_a_live_panel_is_renewed_with_its_news(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_saved_form_of_a_live_panel_is_renewed_with_its_news(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Publisher:
         def __init__(self) -> None:
             self.sent: list[tuple[bool, dict[str, Any]]] = []

@@ -42,8 +42,14 @@ pytestmark = pytest.mark.kernel
 
 def execute(tmp_path: Path) -> Any:
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in CELLS])
-    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbclient.NotebookClient(notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    notebook.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    nbclient.NotebookClient(
+        notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
+    ).execute()
     return notebook
 
 
@@ -70,7 +76,9 @@ def test_where_nobody_looks_on_there_is_html_text_and_lines(tmp_path: Path) -> N
     assert len(json.dumps(table)) < 25_000
 
 
-def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("JPY_SESSION_NAME", "/a/notebook.ipynb")
     notebook = execute(tmp_path)
     _, run, prices, finish = notebook.cells
@@ -87,12 +95,17 @@ def test_where_somebody_looks_on_the_panel_lives_and_its_saved_form_is_renewed(t
     rows, table = displays(prices)
     assert "39,980 more rows" in rows["text/html"]
     stored = states[table[WIDGET]["model_id"]]
-    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 55_000, "table data has got into the saved notebook"
+    assert len(json.dumps(stored)) + len(json.dumps([rows, table])) < 55_000, (
+        "table data has got into the saved notebook"
+    )
 
 
 def test_a_terminal_shows_lines_and_nothing_by_itself(tmp_path: Path) -> None:
     script = tmp_path / "session.ipy"
-    script.write_text(SET_UP + "display.show()\nprint('SHOWN')\nlines = display.take_lines()\nprint(*lines, sep='\\n')\ndisplay.freeze()\n")
+    script.write_text(
+        SET_UP
+        + "display.show()\nprint('SHOWN')\nlines = display.take_lines()\nprint(*lines, sep='\\n')\ndisplay.freeze()\n"
+    )
     command = [sys.executable, "-m", "IPython", "--no-banner", "--colors=NoColor", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

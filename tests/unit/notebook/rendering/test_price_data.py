@@ -64,13 +64,19 @@ def test_a_chance_is_said_once_in_its_own_column() -> None:
     plan = samples.plan(1)
     first = replace(plan.candidates[0], success=0.72, why="1st choice, cheapest, 72% likely")
     read = unpack(TableData.from_plan(replace(plan, candidates=(first,))))
-    assert (read["why"], read["chance"], read["stock"]) == (["1st choice, cheapest"], ["72% likely"], [""])
+    assert (read["why"], read["chance"], read["stock"]) == (
+        ["1st choice, cheapest"],
+        ["72% likely"],
+        [""],
+    )
 
 
 def test_unknown_values_are_dashes() -> None:
     offer = replace(samples.offer(5), vcpus=None, memory_gib=None, zone="", source="", as_of="")
     cells = TableData.from_offers([offer]).cells(0, TODAY)
-    assert [cells[k] for k in ("vcpus", "memory", "zone", "source", "as_of", "gpu", "gpu_memory")] == ["–"] * 7
+    assert [
+        cells[k] for k in ("vcpus", "memory", "zone", "source", "as_of", "gpu", "gpu_memory")
+    ] == ["–"] * 7
     assert cells["stock"] == "", "nothing said is nothing shown"
 
 
@@ -86,8 +92,13 @@ def test_stock_is_a_level_and_its_age_at_the_moment() -> None:
 
 def test_a_candidate_shows_what_its_cloud_said() -> None:
     plan = samples.plan(1)
-    first = replace(plan.candidates[0], stock=Stock(NOW, Pool.of(plan.candidates[0].offer), Level.NONE))
-    assert TableData.from_plan(replace(plan, candidates=(first,))).cells(0, TODAY, NOW)["stock"] == "none, 0 s ago"
+    first = replace(
+        plan.candidates[0], stock=Stock(NOW, Pool.of(plan.candidates[0].offer), Level.NONE)
+    )
+    assert (
+        TableData.from_plan(replace(plan, candidates=(first,))).cells(0, TODAY, NOW)["stock"]
+        == "none, 0 s ago"
+    )
 
 
 def test_clouds_that_are_not_set_up_are_grey_rows() -> None:
@@ -99,7 +110,12 @@ def test_clouds_that_are_not_set_up_are_grey_rows() -> None:
 
 
 def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
-    plan = replace(samples.plan(30), unusable=tuple(Unusable(replace(samples.offer(5), cloud=f"c{n}"), "no adapter yet") for n in range(9)))
+    plan = replace(
+        samples.plan(30),
+        unusable=tuple(
+            Unusable(replace(samples.offer(5), cloud=f"c{n}"), "no adapter yet") for n in range(9)
+        ),
+    )
     data = TableData.from_plan(plan, limit=10)
     assert (data.rows, data.total, data.tail) == (10 + GREYED, 30, GREYED)
     read = unpack(data)
@@ -111,9 +127,15 @@ def test_a_plan_ends_in_what_clouds_that_are_not_set_up_would_offer() -> None:
 def test_numpy_columns_pack_as_lists_do() -> None:
     hourly, vcpus, codes = [2_500_000, 9_500, 7], [4.0, math.nan, 0.333], [1, 0, 1]
     words = ["gcp", "aws"]
-    lists = TableData.from_columns({"cloud": [words[c] for c in codes], "hourly": hourly, "vcpus": vcpus})
+    lists = TableData.from_columns(
+        {"cloud": [words[c] for c in codes], "hourly": hourly, "vcpus": vcpus}
+    )
     arrays = TableData.from_columns(
-        {"cloud": Coded(np.array(codes, dtype=np.int32), words), "hourly": np.array(hourly), "vcpus": np.array(vcpus, dtype=np.float32)}
+        {
+            "cloud": Coded(np.array(codes, dtype=np.int32), words),
+            "hourly": np.array(hourly),
+            "vcpus": np.array(vcpus, dtype=np.float32),
+        }
     )
     assert repr(unpack(lists)) == repr(unpack(arrays))
     assert lists.cells(0, TODAY) == arrays.cells(0, TODAY)

@@ -17,7 +17,12 @@ FOUND = (
 def test_text() -> None:
     lines = relax_sheet(FOUND).text().splitlines()
     assert lines[0] == "one constraint less, each alone:"
-    assert [part.strip() for part in lines[1].split("  ") if part.strip()] == ["instead", "more places", "more offers", "from"]
+    assert [part.strip() for part in lines[1].split("  ") if part.strip()] == [
+        "instead",
+        "more places",
+        "more offers",
+        "from",
+    ]
     assert lines[3].split() == ["use_spot:", "prefer", "4", "1,204", "$0.90/h"]
     assert lines[-1] == "opens nothing more, alone: leaving out zone; leaving out the place"
 
@@ -33,7 +38,10 @@ def test_html_is_escaped_and_needs_no_script() -> None:
 def test_nothing_to_relax() -> None:
     assert relax_sheet(()).text() == "no single constraint stands in the way"
     closed = relax_sheet(FOUND[2:]).text().splitlines()
-    assert closed == ["no single constraint less opens a place", "opens nothing more, alone: leaving out zone; leaving out the place"]
+    assert closed == [
+        "no single constraint less opens a place",
+        "opens nothing more, alone: leaving out zone; leaving out the place",
+    ]
 
 
 def test_the_data_stays_at_hand() -> None:

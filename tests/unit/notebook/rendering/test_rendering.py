@@ -34,12 +34,23 @@ from nbprov.notebook.rendering import (
     run_lines,
     run_text,
 )
-from nbprov.notebook.rendering.formatting import ATTEMPT_LOOKS, CLUSTER_LOOKS, RUN_LOOKS, age_words, number_words, place_words
+from nbprov.notebook.rendering.formatting import (
+    ATTEMPT_LOOKS,
+    CLUSTER_LOOKS,
+    RUN_LOOKS,
+    age_words,
+    number_words,
+    place_words,
+)
 from nbprov.notebook.rendering.tables import Column, cut, html_table, one_line, text_table, width_of
 
 TERMINAL = 120
 RUNS = [samples.waiting_run, samples.launching_run, samples.ready_run, samples.failed_run]
-CASES = json.loads((Path(__file__).resolve().parents[2] / "widgets" / "format_cases.json").read_text(encoding="utf-8"))
+CASES = json.loads(
+    (Path(__file__).resolve().parents[2] / "widgets" / "format_cases.json").read_text(
+        encoding="utf-8"
+    )
+)
 ALLOWED = {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "pre", "span"}
 
 
@@ -72,12 +83,18 @@ def test_both_forms_write_numbers_alike() -> None:
     assert [format_usd(v) for v, _ in CASES["usd"]] == [w for _, w in CASES["usd"]]
     assert [short_duration(v) for v, _ in CASES["duration"]] == [w for _, w in CASES["duration"]]
     assert [number_words(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
-    assert [age_words(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [w for _, w in CASES["age"]]
+    assert [age_words(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [
+        w for _, w in CASES["age"]
+    ]
     assert number_words(math.nan) == "–"
 
 
 def test_every_state_has_a_look_and_no_two_of_a_kind_the_same_words() -> None:
-    for states, looks in ((RunState, RUN_LOOKS), (AttemptState, ATTEMPT_LOOKS), (ClusterState, CLUSTER_LOOKS)):
+    for states, looks in (
+        (RunState, RUN_LOOKS),
+        (AttemptState, ATTEMPT_LOOKS),
+        (ClusterState, CLUSTER_LOOKS),
+    ):
         assert set(looks) == set(states)
         assert len({look.words for look in looks.values()}) == len(looks)
 
@@ -89,20 +106,42 @@ def test_run_html_is_plain_and_whole(page: object) -> None:
 
 
 def test_html_of_tables_is_plain() -> None:
-    pages = [plan_html(samples.plan()), offers_html(samples.offers(30), total=40_000), clusters_html(samples.clusters(), samples.NOW)]
+    pages = [
+        plan_html(samples.plan()),
+        offers_html(samples.offers(30), total=40_000),
+        clusters_html(samples.clusters(), samples.NOW),
+    ]
     for page in pages:
         assert Parsed(page).tags <= ALLOWED
     assert "39,980 more rows" in pages[1]
-    assert all(o.as_of in pages[1] for o in samples.offers(30)[:20]), "a saved page tells the date of a price, not its age"
+    assert all(o.as_of in pages[1] for o in samples.offers(30)[:20]), (
+        "a saved page tells the date of a price, not its age"
+    )
 
 
-@pytest.mark.parametrize("evil", ["<script>alert(1)</script>", '"><img src=x onerror=y>', "a & b <i>", "]]>"])
+@pytest.mark.parametrize(
+    "evil", ["<script>alert(1)</script>", '"><img src=x onerror=y>', "a & b <i>", "]]>"]
+)
 def test_nothing_from_outside_is_markup(evil: str) -> None:
-    offer = replace(samples.local_offer(evil, "1"), instance_type=evil, accelerator=evil, source=evil, as_of=evil)
+    offer = replace(
+        samples.local_offer(evil, "1"),
+        instance_type=evil,
+        accelerator=evil,
+        source=evil,
+        as_of=evil,
+    )
     view = samples.launching_run()
     candidate = replace(view.attempts[0].candidate, offer=offer)
     bad = replace(view.attempts[0], candidate=candidate, failure=Failure(Cause.UNKNOWN, evil))
-    run = replace(view, name=evil, message=evil, error=evil, log_path=evil, attempts=(bad,), state=RunState.FAILED)
+    run = replace(
+        view,
+        name=evil,
+        message=evil,
+        error=evil,
+        log_path=evil,
+        attempts=(bad,),
+        state=RunState.FAILED,
+    )
     cluster = replace(samples.cluster(evil), candidate=candidate, reason=evil)
     for page in (run_html(run), offers_html([offer]), clusters_html([cluster], samples.NOW)):
         parsed = Parsed(page)
@@ -112,7 +151,11 @@ def test_nothing_from_outside_is_markup(evil: str) -> None:
 
 def test_text_forms_fit_a_terminal() -> None:
     texts = [run_text(r()) for r in RUNS]
-    texts += [plan_text(samples.plan(60, 2)), offers_text(samples.offers(300)), clusters_text(samples.clusters(), samples.NOW)]
+    texts += [
+        plan_text(samples.plan(60, 2)),
+        offers_text(samples.offers(300)),
+        clusters_text(samples.clusters(), samples.NOW),
+    ]
     for text in texts:
         assert max(width_of(line) for line in text.splitlines()) < TERMINAL
 
@@ -121,14 +164,26 @@ def test_no_line_of_a_cloud_reaches_the_terminal_raw() -> None:
     """A message may hold escape sequences or line breaks; neither moves the cursor of whoever looks."""
     view = samples.launching_run()
     nasty = replace(view.attempts[0], failure=Failure(Cause.UNKNOWN, "one\x1b[2Jtwo\r\nthree\x07"))
-    evil = replace(view, attempts=(nasty,), message="up\x1b[1A", error="two\nlines\x1b]0;title\x07", state=RunState.FAILED)
+    evil = replace(
+        view,
+        attempts=(nasty,),
+        message="up\x1b[1A",
+        error="two\nlines\x1b]0;title\x07",
+        state=RunState.FAILED,
+    )
     said = [*run_text(evil).split("\n"), attempt_line(nasty), *run_lines(None, evil)]
     assert all(line.isprintable() for line in said)
 
 
 def test_a_plan_says_its_order_consent_guards_and_what_was_left_out() -> None:
     text = plan_text(samples.plan(40))
-    for said in ("40 places to try", "may take up to", "guards: down after 1 h idle (default)", "1,204 in clouds without", "20 more rows"):
+    for said in (
+        "40 places to try",
+        "may take up to",
+        "guards: down after 1 h idle (default)",
+        "1,204 in clouds without",
+        "20 more rows",
+    ):
         assert said in text
     ranks = re.findall(r"^ ?(\d+)  ", text, re.MULTILINE)
     assert ranks == [str(i) for i in range(1, 21)]
@@ -140,7 +195,9 @@ def test_a_simulated_plan_says_that_nobody_pays() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", [run_html(r()) for r in RUNS] + [clusters_html(samples.clusters(), samples.NOW), plan_html(samples.plan())]
+    "page",
+    [run_html(r()) for r in RUNS]
+    + [clusters_html(samples.clusters(), samples.NOW), plan_html(samples.plan())],
 )
 def test_no_price_is_set_as_a_formula(page: str) -> None:
     """Notebooks hand HTML outputs to MathJax: `$1.40/h instead of $1.05/h` came out in italics without its spaces."""
@@ -209,14 +266,22 @@ def test_an_attempt_in_one_line() -> None:
 
 
 def test_lines_tell_each_change_once() -> None:
-    views = [samples.waiting_run(), samples.launching_run(), samples.launching_run(), samples.ready_run(), samples.ready_run()]
+    views = [
+        samples.waiting_run(),
+        samples.launching_run(),
+        samples.launching_run(),
+        samples.ready_run(),
+        samples.ready_run(),
+    ]
     told: list[list[str]] = []
     before = None
     for view in views:
         told.append(run_lines(before, view))
         before = view
     assert told[2] == told[4] == []
-    assert [line for line in told[1] if line.startswith("attempt 1 ")] == [attempt_line(views[1].attempts[0])]
+    assert [line for line in told[1] if line.startswith("attempt 1 ")] == [
+        attempt_line(views[1].attempts[0])
+    ]
     assert not any(line.startswith("attempt 1 ") for line in told[3])
     assert told[3][0].startswith("attempt 3 ")
     assert "next: %%on dev" in told[3]

@@ -41,7 +41,9 @@ def test_a_race_may_cost_as_many_times_the_dearest_as_race() -> None:
         (None, NbprovError("the ledger is gone"), "dev: not settled: the ledger is gone"),
     ],
 )
-def test_only_what_is_known_is_called_confirmed(state: RunState | None, error: Exception | None, said: str) -> None:
+def test_only_what_is_known_is_called_confirmed(
+    state: RunState | None, error: Exception | None, said: str
+) -> None:
     future: concurrent.futures.Future[Any] = concurrent.futures.Future()
     future.set_exception(error) if error is not None else future.set_result(state)
     run: Any = SimpleNamespace(name="dev", view=lambda: SimpleNamespace(message="taken over"))
@@ -52,17 +54,29 @@ def test_only_what_is_known_is_called_confirmed(state: RunState | None, error: E
 
 def test_lines_leave_out_the_steps_that_follow_by_themselves() -> None:
     first = VIEW.attempts[0]
-    launching = replace(VIEW, state=RunState.LAUNCHING, attempts=(), cluster=None, message="attempt 1 asked")
+    launching = replace(
+        VIEW, state=RunState.LAUNCHING, attempts=(), cluster=None, message="attempt 1 asked"
+    )
     told = [run_lines(replace(launching, attempts=()), launching)]
     before = launching
-    for state in (AttemptState.INTENT, AttemptState.SENT, AttemptState.ACCEPTED, AttemptState.SSH, AttemptState.AGENT, AttemptState.READY):
+    for state in (
+        AttemptState.INTENT,
+        AttemptState.SENT,
+        AttemptState.ACCEPTED,
+        AttemptState.SSH,
+        AttemptState.AGENT,
+        AttemptState.READY,
+    ):
         now = replace(launching, attempts=(replace(first, state=state, failure=None),))
         told.append(run_lines(before, now))
         before = now
     said = [line for lines in told for line in lines]
     assert [line.split()[-1] for line in said] == ["accepted", "ready"]
     planned = replace(launching, state=RunState.PLANNED)
-    both = run_lines(planned, replace(launching, attempts=(replace(first, state=AttemptState.ACCEPTED, failure=None),)))
+    both = run_lines(
+        planned,
+        replace(launching, attempts=(replace(first, state=AttemptState.ACCEPTED, failure=None),)),
+    )
     assert both[0] == f"{VIEW.name}: launching"
     assert len(both) == 2
 
@@ -72,12 +86,20 @@ def test_what_is_blocked_is_not_called_unsold() -> None:
         VIEW.plan,
         candidates=(),
         dearest=None,
-        dropped=(Dropped(f"blocked:{Cause.CAPACITY.value}", "out of stock: here; open again in 5 min", 4),),
+        dropped=(
+            Dropped(
+                f"blocked:{Cause.CAPACITY.value}", "out of stock: here; open again in 5 min", 4
+            ),
+        ),
     )
     error = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=plan, attempts=()))
-    assert error.message.endswith("all that fits is blocked for now: out of stock: here; open again in 5 min")
+    assert error.message.endswith(
+        "all that fits is blocked for now: out of stock: here; open again in 5 min"
+    )
     assert "%nbprov blocks" in error.hint
-    nothing = Unavailable.of(replace(VIEW, state=RunState.FAILED, plan=replace(plan, dropped=()), attempts=()))
+    nothing = Unavailable.of(
+        replace(VIEW, state=RunState.FAILED, plan=replace(plan, dropped=()), attempts=())
+    )
     assert "nothing on sale fits" in nothing.message
 
 

@@ -25,7 +25,9 @@ def test_what_came_too_fast_is_said_to_be_left_out() -> None:
 
 
 def test_a_panel_shows_the_latest_ones_while_it_goes_on() -> None:
-    going = replace(ready_run(), message="setup: 19", log=tuple(f"line <{n}>" for n in range(20)), logged=20)
+    going = replace(
+        ready_run(), message="setup: 19", log=tuple(f"line <{n}>" for n in range(20)), logged=20
+    )
     assert run_facts(going).log == going.log[-LOG_SHOWN:]
     assert "line &lt;19&gt;" in run_html(going)
     assert "line <11>" not in run_text(going)

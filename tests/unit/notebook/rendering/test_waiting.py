@@ -9,7 +9,10 @@ from sample_views import NOW, launching_run, ready_run, waiting_run
 from nbprov.model.clusters import AttemptState, RunState, RunView, Waiting
 from nbprov.notebook.rendering.runs import run_facts, run_html, run_lines, run_text
 
-NOTES = ("race: up to 2 places at once", "wait: where nothing is in stock it is watched for 2 h from Launch on")
+NOTES = (
+    "race: up to 2 places at once",
+    "wait: where nothing is in stock it is watched for 2 h from Launch on",
+)
 
 
 def resting(passes: int = 3) -> RunView:
@@ -17,7 +20,14 @@ def resting(passes: int = 3) -> RunView:
     view = launching_run()
     refused = tuple(replace(a, state=AttemptState.REFUSED, ended=NOW + 2.0) for a in view.attempts)
     wait = Waiting(NOW + 7200.0, NOW + 200.0, passes)
-    return replace(view, state=RunState.WAITING, message="nothing in stock", attempts=refused, waiting=wait, notes=NOTES)
+    return replace(
+        view,
+        state=RunState.WAITING,
+        message="nothing in stock",
+        attempts=refused,
+        waiting=wait,
+        notes=NOTES,
+    )
 
 
 def test_every_form_says_until_when_and_when_it_tries_again() -> None:
@@ -36,7 +46,10 @@ def test_every_form_says_until_when_and_when_it_tries_again() -> None:
 def test_what_is_still_being_ended_is_on_the_bill() -> None:
     view = resting()
     ending = replace(view.attempts[0], state=AttemptState.ENDING)
-    assert "nothing is on the bill" not in run_facts(replace(view, attempts=(ending, *view.attempts[1:]))).waiting
+    assert (
+        "nothing is on the bill"
+        not in run_facts(replace(view, attempts=(ending, *view.attempts[1:]))).waiting
+    )
 
 
 def test_before_launch_the_notes_stand_under_the_plan() -> None:
@@ -63,7 +76,9 @@ def test_a_log_has_one_line_a_rest_and_each_note_once() -> None:
     first = run_lines(None, launched)
     assert [line for line in first if line in NOTES] == list(NOTES)
     then = run_lines(launched, resting())
-    assert [line for line in then if "waits for stock until" in line] == [f"dev: {run_facts(resting()).waiting}"]
+    assert [line for line in then if "waits for stock until" in line] == [
+        f"dev: {run_facts(resting()).waiting}"
+    ]
     assert not [line for line in then if line in NOTES]
     assert run_lines(resting(), resting()) == []
 
@@ -71,7 +86,10 @@ def test_a_log_has_one_line_a_rest_and_each_note_once() -> None:
 def test_of_a_wait_of_days_the_latest_attempts_are_shown_and_what_is_not_over() -> None:
     view = resting()
     one = view.attempts[0]
-    many = tuple(replace(one, number=i, token=f"{i}", state=AttemptState.ENDING if i == 3 else one.state) for i in range(1, 5001))
+    many = tuple(
+        replace(one, number=i, token=f"{i}", state=AttemptState.ENDING if i == 3 else one.state)
+        for i in range(1, 5001)
+    )
     facts = run_facts(replace(view, attempts=many))
     assert [a.number for a in facts.attempts] == [3, *range(4901, 5001)]
     assert "4,899 earlier attempts are not shown: %nbprov attempts dev" in facts.notes

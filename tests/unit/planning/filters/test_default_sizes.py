@@ -24,6 +24,10 @@ from nbprov.spec import parse
 )
 def test_a_small_wish_finds_its_cheapest_machine(resources: str, instance_type: str) -> None:
     offers = [offer(row, "local") for row in table(parse_market(shipped(), "2026-01-01"))]
-    chosen = plan(parse(f"resources: {resources}"), Catalog.open([], offers), {"local": EnabledCloud("me", make().capabilities)}).chosen
+    chosen = plan(
+        parse(f"resources: {resources}"),
+        Catalog.open([], offers),
+        {"local": EnabledCloud("me", make().capabilities)},
+    ).chosen
     assert chosen is not None
     assert chosen.offer.instance_type == instance_type

@@ -50,15 +50,22 @@ def zones(made: Plan) -> set[str]:
         ((rule(deny=("*/us",)),), {"euw1-az1", "EU-CZ-1"}),
     ],
 )
-def test_a_rule_leaves_the_places_it_names(small: Catalog, everything: Enabled, rules: tuple[PlaceRule, ...], expected: set[str]) -> None:
+def test_a_rule_leaves_the_places_it_names(
+    small: Catalog, everything: Enabled, rules: tuple[PlaceRule, ...], expected: set[str]
+) -> None:
     assert zones(plan(one(*rules), small, everything)) == expected
 
 
 def test_a_rule_holds_beside_a_named_cloud(small: Catalog, everything: Enabled) -> None:
-    assert zones(plan(one(rule("*/us-*"), cloud="aws"), small, everything)) == {"use1-az1", "use1-az2"}
+    assert zones(plan(one(rule("*/us-*"), cloud="aws"), small, everything)) == {
+        "use1-az1",
+        "use1-az2",
+    }
 
 
-def test_a_part_of_the_world_may_stand_where_a_region_does(small: Catalog, everything: Enabled) -> None:
+def test_a_part_of_the_world_may_stand_where_a_region_does(
+    small: Catalog, everything: Enabled
+) -> None:
     assert zones(plan(one(region="eu"), small, everything)) == {"euw1-az1", "EU-CZ-1"}
     assert zones(plan(one(region="Europe", cloud="aws"), small, everything)) == {"euw1-az1"}
 
@@ -72,15 +79,40 @@ def test_a_region_of_that_name_comes_before_the_country_(small: Catalog, enable:
 @pytest.mark.parametrize(
     ("rules", "code", "message", "hint"),
     [
-        ((rule("aws/us-eest-*"),), "plan.unknown-place", "no place of aws is called 'us-eest-*' (prices of ", "us-east-1"),
-        ((rule("*/mars"),), "plan.unknown-place", "no place of any cloud is called 'mars'", "places: "),
-        ((rule(deny=("aws/eu-west-9",)),), "plan.unknown-place", "no place of aws is called 'eu-west-9'", "eu-west-1"),
-        ((rule("aws/us-east-1/use9-az9"),), "plan.unknown-place", "no place of aws is called 'use9-az9'", "use1-az"),
+        (
+            (rule("aws/us-eest-*"),),
+            "plan.unknown-place",
+            "no place of aws is called 'us-eest-*' (prices of ",
+            "us-east-1",
+        ),
+        (
+            (rule("*/mars"),),
+            "plan.unknown-place",
+            "no place of any cloud is called 'mars'",
+            "places: ",
+        ),
+        (
+            (rule(deny=("aws/eu-west-9",)),),
+            "plan.unknown-place",
+            "no place of aws is called 'eu-west-9'",
+            "eu-west-1",
+        ),
+        (
+            (rule("aws/us-east-1/use9-az9"),),
+            "plan.unknown-place",
+            "no place of aws is called 'use9-az9'",
+            "use1-az",
+        ),
         ((rule("awz/us-*"),), "plan.unknown-cloud", "no cloud is called 'awz'", "aws"),
     ],
 )
 def test_a_pattern_that_means_no_place_is_refused(
-    small: Catalog, everything: Enabled, rules: tuple[PlaceRule, ...], code: str, message: str, hint: str
+    small: Catalog,
+    everything: Enabled,
+    rules: tuple[PlaceRule, ...],
+    code: str,
+    message: str,
+    hint: str,
 ) -> None:
     with pytest.raises(PlanError) as caught:
         plan(one(*rules), small, everything)
@@ -93,16 +125,23 @@ def test_a_pattern_that_means_no_place_is_refused(
 def test_a_known_place_without_an_offer_is_a_line(small: Catalog, everything: Enabled) -> None:
     made = plan(one(rule("lambda/us-*")), small, everything)
     assert not made.candidates
-    assert "L4:1 is not sold in (lambda/us-*); cheapest in CZ, US, us-east-1, us-central1, eu-west-1" in made.notes
+    assert (
+        "L4:1 is not sold in (lambda/us-*); cheapest in CZ, US, us-east-1, us-central1, eu-west-1"
+        in made.notes
+    )
 
 
-def test_one_of_several_patterns_without_an_offer_is_a_line(small: Catalog, everything: Enabled) -> None:
+def test_one_of_several_patterns_without_an_offer_is_a_line(
+    small: Catalog, everything: Enabled
+) -> None:
     made = plan(one(rule("aws/us-*", "lambda")), small, everything)
     assert zones(made) == {"use1-az1", "use1-az2"}
     assert "L4:1 is not sold in lambda: passed over" in made.notes
 
 
-def test_a_rule_that_names_a_cloud_that_is_not_set_up_says_so(small: Catalog, enable: Enable) -> None:
+def test_a_rule_that_names_a_cloud_that_is_not_set_up_says_so(
+    small: Catalog, enable: Enable
+) -> None:
     made = plan(one(rule("gcp", "aws/us-*")), small, enable("aws"), disabled={"gcp": "no key"})
     assert zones(made) == {"use1-az1", "use1-az2"}
     lines = [("disabled:gcp", "gcp is not set up: no key", 1), ("place", "elsewhere than asked", 3)]

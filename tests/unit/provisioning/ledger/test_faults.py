@@ -18,7 +18,9 @@ from nbprov.runtime.clocks import ManualClock
 
 
 def _opened(ledger: Ledger) -> None:
-    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    )
     ledger.intend(launch_row("t1", candidate(), now=ledger.clock.now()))
 
 
@@ -46,7 +48,9 @@ def test_whatever_sqlite_says_comes_out_as_a_ledger_error(ledger: Ledger) -> Non
         ledger.request_cancel("run-1")
 
 
-def test_a_price_runs_from_when_the_cloud_says_the_machine_began(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_price_runs_from_when_the_cloud_says_the_machine_began(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     _opened(ledger)
     created = clock.now()
     clock.advance(3600)

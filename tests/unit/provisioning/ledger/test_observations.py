@@ -24,7 +24,9 @@ def _attempt(ledger: Ledger, wanted: Candidate, number: int, cause: Cause | None
 
 
 def _run(ledger: Ledger) -> None:
-    ledger.open_run("run-1", "dev", "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING
+    )
 
 
 def test_a_new_ledger_has_seen_nothing(ledger: Ledger) -> None:
@@ -58,7 +60,10 @@ def test_of_very_many_the_latest_are_read(ledger: Ledger) -> None:
         db.executemany(
             "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome)"
             " VALUES (?, 'attempt', ?, '', ?, ?, ?, 'spot', 1, 'capacity')",
-            [(float(n), offer.cloud, offer.region, offer.zone, offer.instance_type) for n in range(OBSERVATIONS_READ + 10)],
+            [
+                (float(n), offer.cloud, offer.region, offer.zone, offer.instance_type)
+                for n in range(OBSERVATIONS_READ + 10)
+            ],
         )
     seen = ledger.observations(0.0)
     assert len(seen) == OBSERVATIONS_READ

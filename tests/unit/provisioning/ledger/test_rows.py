@@ -25,10 +25,20 @@ HOUR = 3600.0
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(run_id, name, "name: dev", folder="/home/me", race=2, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        run_id, name, "name: dev", folder="/home/me", race=2, consent=5, state=RunState.LAUNCHING
+    )
 
 
-def _cluster(ledger: Ledger, *, count: int = 1, hourly: int = usd(2), run_id: str = "run-1", token: str = "t1", name: str = "dev") -> None:
+def _cluster(
+    ledger: Ledger,
+    *,
+    count: int = 1,
+    hourly: int = usd(2),
+    run_id: str = "run-1",
+    token: str = "t1",
+    name: str = "dev",
+) -> None:
     wanted = candidate(count=count, hourly=hourly)
     _run(ledger, run_id, name)
     ledger.intend(launch_row(token, wanted, run_id=run_id))
@@ -46,7 +56,9 @@ def other(ledger: Ledger, clock: ManualClock) -> Ledger:
     return Ledger(ledger.store.path, clock, "kernel-2")
 
 
-def test_a_lease_is_taken_once_it_has_lapsed(ledger: Ledger, other: Ledger, clock: ManualClock) -> None:
+def test_a_lease_is_taken_once_it_has_lapsed(
+    ledger: Ledger, other: Ledger, clock: ManualClock
+) -> None:
     _run(ledger)
     assert not other.take("run-1")
     clock.advance(LEASE_SECONDS - 0.1)
@@ -56,7 +68,9 @@ def test_a_lease_is_taken_once_it_has_lapsed(ledger: Ledger, other: Ledger, cloc
     assert not ledger.take("run-1")
 
 
-def test_every_change_and_every_heartbeat_renews_a_lease(ledger: Ledger, other: Ledger, clock: ManualClock) -> None:
+def test_every_change_and_every_heartbeat_renews_a_lease(
+    ledger: Ledger, other: Ledger, clock: ManualClock
+) -> None:
     _run(ledger)
     clock.advance(LEASE_SECONDS - 1)
     ledger.intend(launch_row("t1", candidate()))
@@ -66,7 +80,9 @@ def test_every_change_and_every_heartbeat_renews_a_lease(ledger: Ledger, other: 
     assert not other.take("run-1")
 
 
-def test_a_kernel_that_lost_its_lease_can_write_nothing(ledger: Ledger, other: Ledger, clock: ManualClock) -> None:
+def test_a_kernel_that_lost_its_lease_can_write_nothing(
+    ledger: Ledger, other: Ledger, clock: ManualClock
+) -> None:
     _run(ledger)
     ledger.intend(launch_row("t1", candidate()))
     clock.advance(LEASE_SECONDS)
@@ -83,19 +99,23 @@ def test_a_kernel_that_lost_its_lease_can_write_nothing(ledger: Ledger, other: L
         lambda: ledger.set_run("run-1", RunState.FAILED),
     ]
     before = [
-        list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")
+        list(map(tuple, other.store.rows(f"SELECT * FROM {t}")))
+        for t in ("runs", "launches", "attempts", "clusters", "price_segments")
     ]
     for write in writes:
         with pytest.raises(LeaseLost):
             write()
     after = [
-        list(map(tuple, other.store.rows(f"SELECT * FROM {t}"))) for t in ("runs", "launches", "attempts", "clusters", "price_segments")
+        list(map(tuple, other.store.rows(f"SELECT * FROM {t}")))
+        for t in ("runs", "launches", "attempts", "clusters", "price_segments")
     ]
     assert after == before
     assert ledger.renew(["run-1"]) == {"run-1"}
 
 
-def test_a_lapsed_lease_that_nobody_took_is_still_ones_own(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_lapsed_lease_that_nobody_took_is_still_ones_own(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     _run(ledger)
     clock.advance(10 * LEASE_SECONDS)
     ledger.intend(launch_row("t1", candidate()))
@@ -117,7 +137,9 @@ def test_a_lease_that_was_given_up_is_free_at_once(ledger: Ledger, other: Ledger
 # ---------------------------------------------------------------- names and runs
 
 
-def test_what_a_cluster_is_is_read_out_once_and_a_new_price_is_seen(ledger: Ledger, other: Ledger) -> None:
+def test_what_a_cluster_is_is_read_out_once_and_a_new_price_is_seen(
+    ledger: Ledger, other: Ledger
+) -> None:
     _cluster(ledger)
     first, again = ledger.cluster("dev"), other.cluster("dev")
     assert first is not None
@@ -199,21 +221,27 @@ def test_a_create_that_is_sent_again_has_a_new_instant_to_answer_by(ledger: Ledg
 # ---------------------------------------------------------------- costs
 
 
-def test_costs_are_whole_micros_from_acceptance_to_the_confirmed_end(ledger: Ledger, clock: ManualClock) -> None:
+def test_costs_are_whole_micros_from_acceptance_to_the_confirmed_end(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     _cluster(ledger, count=2, hourly=usd("3.67"))
     assert ledger.cost("run-1") == 0
     assert ledger.hourly_now("t1") == 2 * usd("3.67")
     clock.advance(HOUR)
     assert ledger.cost("run-1") == 2 * usd("3.67")
     clock.advance(1)
-    assert ledger.cost("run-1") == 2 * (usd("3.67") + 1020), "3.67 / 3600 is 1019.44 micros, and a cap is never passed by rounding"
+    assert ledger.cost("run-1") == 2 * (usd("3.67") + 1020), (
+        "3.67 / 3600 is 1019.44 micros, and a cap is never passed by rounding"
+    )
     ledger.set_cluster("run-1", ClusterState.ENDED)
     clock.advance(5 * HOUR)
     assert ledger.cost("run-1") == 2 * (usd("3.67") + 1020)
     assert ledger.hourly_now("t1") == 0
 
 
-def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     _cluster(ledger, hourly=usd(1))
     clock.advance(HOUR)
     ledger.set_cluster("run-1", ClusterState.STOPPED, "you stopped it")
@@ -228,7 +256,9 @@ def test_a_stopped_cluster_costs_nothing_and_a_started_one_again(ledger: Ledger,
     assert ledger.cost("run-1", "t2") == 0
 
 
-def test_a_listing_that_shows_a_machine_gone_ends_its_price_alone(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_listing_that_shows_a_machine_gone_ends_its_price_alone(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     _cluster(ledger, count=2, hourly=usd(1))
     clock.advance(HOUR)
     ledger.seen([instance("t1", "t1-0", InstanceState.GONE), instance("t1", "t1-1", node=1)])
@@ -265,7 +295,9 @@ def _block(ledger: Ledger, cause: Cause = Cause.CAPACITY, wanted: Candidate | No
     return block
 
 
-def test_a_block_ends_by_itself_and_its_repeats_are_counted(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_block_ends_by_itself_and_its_repeats_are_counted(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     block = _block(ledger)
     assert ledger.repeats(block) == 0
     ledger.remember(block)
@@ -294,7 +326,11 @@ def test_quota_is_free_again_when_a_machine_of_the_family_ends(ledger: Ledger) -
     ledger.remember(_block(ledger))
     ledger.free_quota(candidate(zone="east-c"))
     left = {(b.cause, b.region, b.quota_family) for b in ledger.blocks()}
-    assert left == {(Cause.QUOTA, "east", "cpu"), (Cause.QUOTA, "west", "gpu"), (Cause.CAPACITY, "east", "")}
+    assert left == {
+        (Cause.QUOTA, "east", "cpu"),
+        (Cause.QUOTA, "west", "gpu"),
+        (Cause.CAPACITY, "east", ""),
+    }
 
 
 # ---------------------------------------------------------------- the rest
@@ -320,11 +356,15 @@ def test_a_job_that_was_seen_before_its_command_was_told_has_both(ledger: Ledger
     assert [(j["command"], j["state"]) for j in ledger.jobs("run-1")] == [("pip install x", "ok")]
 
 
-MODEL_VALUES = st.one_of(*(st.from_type(kind) for kind in (Candidate, Launch, Operation, Instance, Block, Failure)))
+MODEL_VALUES = st.one_of(
+    *(st.from_type(kind) for kind in (Candidate, Launch, Operation, Instance, Block, Failure))
+)
 
 
 @given(MODEL_VALUES)
-def test_model_values_survive_the_ledger(value: Candidate | Launch | Operation | Instance | Block | Failure) -> None:
+def test_model_values_survive_the_ledger(
+    value: Candidate | Launch | Operation | Instance | Block | Failure,
+) -> None:
     text = json.dumps(to_plain(value))
     again = from_plain(type(value), json.loads(text))
     assert json.dumps(to_plain(again)) == text
@@ -343,11 +383,15 @@ def test_a_secret_does_not_belong_in_the_ledger() -> None:
         to_plain({"token": Secret("x")})
 
 
-def test_the_rows_of_a_dead_kernel_read_as_they_were_written(ledger: Ledger, tmp_path: Path) -> None:
+def test_the_rows_of_a_dead_kernel_read_as_they_were_written(
+    ledger: Ledger, tmp_path: Path
+) -> None:
     _run(ledger)
     row = launch_row("t1", candidate(count=3))
     ledger.intend(row)
-    ledger.failed("t1", Failure(Cause.UNKNOWN_OUTCOME, "no answer", retry_after=2.5), AttemptState.UNKNOWN)
+    ledger.failed(
+        "t1", Failure(Cause.UNKNOWN_OUTCOME, "no answer", retry_after=2.5), AttemptState.UNKNOWN
+    )
     stored = ledger.launches("run-1")[0]
     assert stored.launch == row.launch
     assert stored.launch.fills == {}

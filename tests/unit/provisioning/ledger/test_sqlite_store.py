@@ -30,7 +30,9 @@ def _open(path: Path, holder: str = "kernel-1") -> Ledger:
 
 
 def _run(ledger: Ledger, run_id: str = "run-1", name: str = "dev") -> None:
-    ledger.open_run(run_id, name, "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        run_id, name, "name: dev", folder="/home/me", race=1, consent=5, state=RunState.LAUNCHING
+    )
 
 
 def test_a_new_file_has_the_newest_schema_an_owner_and_belongs_to_its_user(tmp_path: Path) -> None:
@@ -46,12 +48,17 @@ def test_a_new_file_has_the_newest_schema_an_owner_and_belongs_to_its_user(tmp_p
     again.close()
 
 
-def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.sqlite3"
     old = _open(path)
     _run(old)
     old.close()
-    newer = (*MIGRATIONS, "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE extra (a TEXT); -- a; b\n")
+    newer = (
+        *MIGRATIONS,
+        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE extra (a TEXT); -- a; b\n",
+    )
     monkeypatch.setattr(sqlite_store, "MIGRATIONS", newer)
     new = _open(path)
     assert new.store.rows("SELECT colour FROM runs")[0][0] == "blue; green"
@@ -61,11 +68,17 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(tmp_path: Path, 
     new.close()
 
 
-def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.sqlite3"
     _open(path).close()
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_store, "MIGRATIONS", (*MIGRATIONS, "CREATE TABLE half (a TEXT);\nCREATE TABLE runs (a TEXT);\n"))
+        patched.setattr(
+            sqlite_store,
+            "MIGRATIONS",
+            (*MIGRATIONS, "CREATE TABLE half (a TEXT);\nCREATE TABLE runs (a TEXT);\n"),
+        )
         with pytest.raises(LedgerError):
             _open(path)
     ledger = _open(path)
@@ -105,7 +118,9 @@ def test_live_rows_are_told_without_opening_the_ledger(tmp_path: Path) -> None:
     ledger.close()
 
 
-def test_on_a_network_file_system_the_journal_is_deleted_and_a_warning_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_network_file_system_the_journal_is_deleted_and_a_warning_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite_store, "file_system", lambda path: "nfs4")
     ledger = _open(tmp_path / "ledger.sqlite3")
     assert ledger.store.row("PRAGMA journal_mode")[0] == "delete"  # type: ignore[index]
@@ -155,10 +170,14 @@ with ledger.together():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 @pytest.mark.parametrize("steps", range(1, 6))
-def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(tmp_path: Path, steps: int) -> None:
+def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(
+    tmp_path: Path, steps: int
+) -> None:
     path = tmp_path / "ledger.sqlite3"
     code = KILLED.format(here=str(HERE), path=str(path), steps=steps)
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    child = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert child.returncode == -signal.SIGKILL, child.stderr
     ledger = Ledger(path, SystemClock(), "next")
     run = ledger.run("run-1")
@@ -166,7 +185,12 @@ def test_what_was_written_before_a_kill_is_there_afterwards_and_nothing_else(tmp
     assert run.state is (RunState.READY if steps == 5 else RunState.LAUNCHING)
     launches = ledger.launches("run-1")
     assert [row.state for row in launches] == [
-        *{2: [AttemptState.INTENT], 3: [AttemptState.SENT], 4: [AttemptState.ACCEPTED], 5: [AttemptState.READY]}.get(steps, [])
+        *{
+            2: [AttemptState.INTENT],
+            3: [AttemptState.SENT],
+            4: [AttemptState.ACCEPTED],
+            5: [AttemptState.READY],
+        }.get(steps, [])
     ]
     assert ledger.events("run-1") == []
     if steps >= 4:
@@ -201,7 +225,11 @@ print(taken)
 def test_two_processes_write_at_once_and_each_name_is_given_once(tmp_path: Path) -> None:
     path = tmp_path / "ledger.sqlite3"
     children = [
-        subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(path), me], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(WRITER), str(path), me],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         for me in ("left", "right")
     ]
     taken = [int(child.communicate()[0]) for child in children]
@@ -213,7 +241,9 @@ def test_two_processes_write_at_once_and_each_name_is_given_once(tmp_path: Path)
     ledger.close()
 
 
-def test_another_kernel_that_holds_the_file_too_long_is_named(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_kernel_that_holds_the_file_too_long_is_named(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = sqlite3.connect(ledger.store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     ledger.store._connection.execute("PRAGMA busy_timeout = 20")
@@ -291,7 +321,11 @@ def test_an_attempt_costs_three_fsyncs_at_most(ledger: Ledger) -> None:
     with ledger.together():
         pass
     connection.set_trace_callback(None)
-    written = [after for after, earlier in zip(commits, [before, *commits], strict=False) if after != earlier]
+    written = [
+        after
+        for after, earlier in zip(commits, [before, *commits], strict=False)
+        if after != earlier
+    ]
     assert len(written) == 3
 
 

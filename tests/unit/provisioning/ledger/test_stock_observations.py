@@ -49,7 +49,10 @@ def test_the_last_word_of_each_pool_is_read_back(ledger: Ledger, clock: ManualCl
     ledger.record_probes([_stock(ledger, Level.NONE), _stock(ledger, Level.HIGH, west)], "me")
     clock.advance(60)
     ledger.record_probes([_stock(ledger, Level.LOW)], "me")
-    assert ledger.probes(0.0) == [Stock(clock.now() - 60, west, Level.HIGH), Stock(clock.now(), EAST, Level.LOW)]
+    assert ledger.probes(0.0) == [
+        Stock(clock.now() - 60, west, Level.HIGH),
+        Stock(clock.now(), EAST, Level.LOW),
+    ]
     assert ledger.probes(clock.now()) == [Stock(clock.now(), EAST, Level.LOW)]
     assert _kept(ledger) == 3, "every probe is an observation"
 
@@ -67,7 +70,9 @@ def test_probes_older_than_a_week_are_forgotten(ledger: Ledger, clock: ManualClo
     assert _kept(ledger) == 1
 
 
-def test_of_very_many_the_latest_are_kept(ledger: Ledger, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_the_latest_are_kept(
+    ledger: Ledger, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PROBES_KEPT", 10)
     for n in range(30):
         ledger.record_probes([_stock(ledger, Level.LOW, EAST._replace(zone=f"z{n}"))])
@@ -77,7 +82,9 @@ def test_of_very_many_the_latest_are_kept(ledger: Ledger, clock: ManualClock, mo
 
 
 def test_probes_push_no_attempt_out_of_what_a_plan_reads(ledger: Ledger) -> None:
-    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    )
     ledger.intend(launch_row("t1", candidate()))
     ledger.failed("t1", Failure(Cause.CAPACITY, "none left"), AttemptState.REFUSED)
     pools = [EAST._replace(zone=f"z{n}") for n in range(OBSERVATIONS_READ + 1)]
@@ -88,13 +95,17 @@ def test_probes_push_no_attempt_out_of_what_a_plan_reads(ledger: Ledger) -> None
 def test_a_probe_makes_a_chance(ledger: Ledger, clock: ManualClock) -> None:
     ledger.record_probes([_stock(ledger, Level.NONE)])
     now = clock.now()
-    assert Chances(stock=ledger.probes(now - 300), now=now).success(EAST) < Chances(now=now).success(EAST)
+    assert Chances(stock=ledger.probes(now - 300), now=now).success(EAST) < Chances(
+        now=now
+    ).success(EAST)
 
 
 # ---------------------------------------------------------------- blocks that a later word ends
 
 
-def _blocked(ledger: Ledger, cause: Cause = Cause.CAPACITY, *, count: int = 1, scope: Scope | None = None) -> Block:
+def _blocked(
+    ledger: Ledger, cause: Cause = Cause.CAPACITY, *, count: int = 1, scope: Scope | None = None
+) -> Block:
     block = block_for(candidate(count=count), Failure(cause, "no", scope=scope), ledger.clock.now())
     assert block is not None
     ledger.remember(block)
@@ -102,7 +113,9 @@ def _blocked(ledger: Ledger, cause: Cause = Cause.CAPACITY, *, count: int = 1, s
 
 
 @pytest.mark.parametrize("cause", [Cause.CAPACITY, Cause.SPOT])
-def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(ledger: Ledger, clock: ManualClock, cause: Cause) -> None:
+def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(
+    ledger: Ledger, clock: ManualClock, cause: Cause
+) -> None:
     block = _blocked(ledger, cause)
     clock.advance(120)
     assert ledger.restocked([_stock(ledger, Level.LOW)]) == 1
@@ -121,15 +134,21 @@ def test_a_later_word_of_stock_ends_a_block_and_its_repeats_stay_known(ledger: L
     ],
     ids=["none", "said too soon after", "another zone", "another market", "another cloud"],
 )
-def test_what_does_not_contradict_a_block_leaves_it(ledger: Ledger, clock: ManualClock, said: Callable[[Ledger], Stock]) -> None:
+def test_what_does_not_contradict_a_block_leaves_it(
+    ledger: Ledger, clock: ManualClock, said: Callable[[Ledger], Stock]
+) -> None:
     _blocked(ledger)
     clock.advance(120)
     assert ledger.restocked([said(ledger)]) == 0
     assert len(ledger.blocks()) == 1
 
 
-@pytest.mark.parametrize("cause", [Cause.QUOTA, Cause.UNHEALTHY, Cause.NOT_OFFERED, Cause.CREDENTIALS])
-def test_stock_says_nothing_of_other_causes(ledger: Ledger, clock: ManualClock, cause: Cause) -> None:
+@pytest.mark.parametrize(
+    "cause", [Cause.QUOTA, Cause.UNHEALTHY, Cause.NOT_OFFERED, Cause.CREDENTIALS]
+)
+def test_stock_says_nothing_of_other_causes(
+    ledger: Ledger, clock: ManualClock, cause: Cause
+) -> None:
     _blocked(ledger, cause)
     clock.advance(120)
     assert ledger.restocked([_stock(ledger, Level.HIGH)]) == 0
@@ -148,7 +167,9 @@ def test_a_word_of_a_whole_region_is_one_of_its_zones(ledger: Ledger, clock: Man
     assert ledger.restocked([_stock(ledger, Level.HIGH, EAST._replace(zone=""))]) == 1
 
 
-def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(ledger: Ledger, clock: ManualClock) -> None:
+def test_a_cloud_that_says_so_and_refuses_is_asked_less_and_less_often(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     pauses = []
     for repeats in range(5):
         block = block_for(candidate(), Failure(Cause.CAPACITY, "no"), clock.now(), repeats=repeats)
@@ -192,7 +213,9 @@ def _pools(driver: RunDriver) -> list[Pool]:
 
 
 @pytest.mark.machine
-def test_a_word_of_stock_wakes_a_run_that_waits_for_it(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, driver = _waiting(world)
     monkeypatch.setattr(module, "LEAST_HELD", 0.0)
     monkeypatch.setattr(module, "HELD_SHARE", 0.0)
@@ -211,8 +234,12 @@ def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "HELD_SHARE", 0.0)
     told: list[int] = []
     monkeypatch.setattr(engine, "drivers", _Counted(engine.drivers, told))
-    engine.stock_seen([Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test")
-    engine.stock_seen([Stock(engine.clock.now(), Pool("other", "x", "", "big", ""), Level.HIGH)], "test")
+    engine.stock_seen(
+        [Stock(engine.clock.now(), pool, Level.NONE) for pool in _pools(driver)], "test"
+    )
+    engine.stock_seen(
+        [Stock(engine.clock.now(), Pool("other", "x", "", "big", ""), Level.HIGH)], "test"
+    )
     assert told == []
     assert driver.state is RunState.WAITING
 
@@ -231,7 +258,9 @@ class _Counted(dict[str, RunDriver]):
 
 @pytest.mark.machine
 @pytest.mark.parametrize(("kind", "wakes"), [("small", True), ("big", False)])
-def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(world: EngineWorld, kind: str, wakes: bool) -> None:
+def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(
+    world: EngineWorld, kind: str, wakes: bool
+) -> None:
     engine, driver = _waiting(world)
     patience = driver.machine.patience
     assert patience.next_pass is not None
@@ -249,7 +278,9 @@ def test_what_came_into_stock_where_nothing_was_tried_hurries_the_next_pass(worl
 
 
 @pytest.mark.machine
-def test_a_ledger_that_cannot_be_written_stops_no_probe(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_cannot_be_written_stops_no_probe(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, driver = _waiting(world)
 
     def full(*_: object) -> None:
@@ -262,13 +293,17 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(world: EngineWorld, monk
     world.until(lambda: driver.machine.patience.passes > 1, "it is woken all the same")
 
 
-def test_a_ledger_of_the_last_release_is_brought_up_to_date(tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_of_the_last_release_is_brought_up_to_date(
+    tmp_path: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "ledger.sqlite3"
     with monkeypatch.context() as old:
         old.setattr(sqlite_store, "MIGRATIONS", MIGRATIONS[:2])
         made = Ledger(path, clock, "old")
         with made.store.transaction() as db:
-            db.execute("INSERT INTO side_objects VALUES ('aws', 'east', 'volume', 'vol-1', 't1', 0, 'there', 5.0)")
+            db.execute(
+                "INSERT INTO side_objects VALUES ('aws', 'east', 'volume', 'vol-1', 't1', 0, 'there', 5.0)"
+            )
         made.close()
     ledger = Ledger(path, clock, "new")
     (row,) = ledger.side_objects()

@@ -56,7 +56,9 @@ class Watched(LocalCloud):
         return found
 
 
-def up(world: EngineWorld, nodes: int = 3, text: str = ENGINE, **changes: Any) -> tuple[Engine, ClusterRow, Watched]:
+def up(
+    world: EngineWorld, nodes: int = 3, text: str = ENGINE, **changes: Any
+) -> tuple[Engine, ClusterRow, Watched]:
     engine = world.engine(Watched, **changes)
     driver = world.launch(engine, world.prepare(engine, nodes=nodes, text=text))
     assert world.finish(driver) is RunState.READY
@@ -74,7 +76,9 @@ def take(world: EngineWorld, node: int) -> str:
 
 def whole(world: EngineWorld, engine: Engine, row: ClusterRow, nodes: int = 3) -> bool:
     there = [m for m in world.alive() if m["state"] == "running"]
-    return len(engine.ledger.ids_of(row.token)) == nodes and sorted(m["node"] for m in there) == list(range(nodes))
+    return len(engine.ledger.ids_of(row.token)) == nodes and sorted(
+        m["node"] for m in there
+    ) == list(range(nodes))
 
 
 def said(engine: Engine, row: ClusterRow) -> list[str]:
@@ -97,7 +101,10 @@ def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: E
     assert {i.token for i in after} == {row.token}
     assert {i.place for i in after} == {before[1].place}
     assert cloud.most == 3, "never more billed than the cluster has"
-    assert [(x.part, x.numbers, x.count) for x in cloud.launches] == [(0, (0, 1, 2), 3), (1, (1,), 1)]
+    assert [(x.part, x.numbers, x.count) for x in cloud.launches] == [
+        (0, (0, 1, 2), 3),
+        (1, (1,), 1),
+    ]
     words = said(engine, row)
     assert "node 1 was lost" in words[0]
     assert "2 of 3 machines work, and another is asked for" in words[0]
@@ -105,14 +112,21 @@ def test_a_lost_worker_is_replaced_under_the_same_token_with_its_number(world: E
     # One price a machine, and none for the lost one.
     assert engine.ledger.hourly_now(row.token) == 3 * row.candidate.offer.hourly
     live = live_of(engine, row)
-    world.until(lambda: live.nodes[1].instance.id == after[1].id and not live.nodes[1].missing, "its connection")
+    world.until(
+        lambda: live.nodes[1].instance.id == after[1].id and not live.nodes[1].missing,
+        "its connection",
+    )
 
     async def states() -> list[Any]:
-        return [(await n.agent.status()).guards for n in live.nodes if n.agent is not None] + [await live.nodes[0].agent.gang()]  # type: ignore[union-attr]
+        return [(await n.agent.status()).guards for n in live.nodes if n.agent is not None] + [
+            await live.nodes[0].agent.gang()
+        ]  # type: ignore[union-attr]
 
     *guards, heard = world.do(engine, states())
     assert len(guards) == 3
-    assert sorted(p.node for p in heard if p.heard is not None) == [1, 2], "all agents know each other anew"
+    assert sorted(p.node for p in heard if p.heard is not None) == [1, 2], (
+        "all agents know each other anew"
+    )
     # Another kernel finds it whole, with the guards of each node as they are.
     other = world.engine(Watched)
     again = world.do(other, other.attach("dev"))
@@ -131,7 +145,13 @@ def test_a_new_machine_is_told_the_rest_of_lifetime_and_budget(world: EngineWorl
 
     def told() -> dict[str, Any]:
         (machine,) = [m for m in world.alive() if m["node"] == 1]
-        return dict(json.loads((world.folder / "i" / machine["id"] / "home" / ".nbprov" / "guards.json").read_text())["config"])
+        return dict(
+            json.loads(
+                (
+                    world.folder / "i" / machine["id"] / "home" / ".nbprov" / "guards.json"
+                ).read_text()
+            )["config"]
+        )
 
     first = told()
     assert 8 * 3600 - 120 < first["max_lifetime_seconds"] <= 8 * 3600
@@ -144,13 +164,17 @@ def test_a_new_machine_is_told_the_rest_of_lifetime_and_budget(world: EngineWorl
 
 @pytest.mark.parametrize("kind", ["head", "no engine", "by itself"])
 def test_what_cannot_go_on_without_it_ends_as_a_whole(world: EngineWorld, kind: str) -> None:
-    engine, row, cloud = up(world, nodes=2, text="max_lifetime: 10h" if kind == "no engine" else ENGINE)
+    engine, row, cloud = up(
+        world, nodes=2, text="max_lifetime: 10h" if kind == "no engine" else ENGINE
+    )
     if kind == "by itself":
         (machine,) = [m for m in world.alive() if m["node"] == 1]
         (world.folder / "i" / machine["id"] / "poweroff").write_text("terminate\nidle for 60 min\n")
     else:
         take(world, 0 if kind == "head" else 1)
-    world.until(lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end")  # type: ignore[union-attr]
+    world.until(
+        lambda: engine.ledger.cluster_of_run(row.run_id).state is ClusterState.ENDED, "its end"
+    )  # type: ignore[union-attr]
     assert world.alive() == []
     assert len(cloud.launches) == 1
     assert "one of its machines is gone" in engine.ledger.cluster_of_run(row.run_id).reason  # type: ignore[union-attr]
@@ -193,11 +217,15 @@ def test_a_lost_answer_makes_one_machine(world: EngineWorld) -> None:
     assert cloud.most == 3
 
 
-def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_asked_for(world: EngineWorld) -> None:
+def test_machines_that_do_not_come_up_are_ended_and_after_three_no_more_are_asked_for(
+    world: EngineWorld,
+) -> None:
     engine, row, cloud = up(world, nodes=2, ssh_deadline=0.5)
     world.market(world.fault(do="no_ssh"))
     take(world, 1)
-    world.until(lambda: any("no more are asked for" in text for text in said(engine, row)), "giving up")
+    world.until(
+        lambda: any("no more are asked for" in text for text in said(engine, row)), "giving up"
+    )
     assert [r.state for r in engine.ledger.replacements(row.token)] == [AttemptState.GONE] * 3
     assert [m["node"] for m in world.alive()] == [0]
     assert engine.ledger.hourly_now(row.token) == row.candidate.offer.hourly
@@ -215,7 +243,10 @@ def test_down_and_stop_take_what_is_under_way_along(world: EngineWorld, verb: st
         world.do(engine, engine.lifecycle.down(row))
         key = cloud.launches[-1].key
         world.until(
-            lambda: Client(world.folder).call("poll", {"token": key}, timeout=WAIT_SECONDS)["state"] != "pending",
+            lambda: (
+                Client(world.folder).call("poll", {"token": key}, timeout=WAIT_SECONDS)["state"]
+                != "pending"
+            ),
             "the decision of its create",
         )
         assert world.alive() == [], "what the cloud decided on late is taken along"
@@ -250,21 +281,29 @@ def test_what_comes_too_late_is_ended(world: EngineWorld) -> None:
     assert any("made too late" in text for text in said(engine, row))
 
 
-def test_a_dearer_price_and_a_guard_that_is_due_keep_it_from_being_asked_for(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dearer_price_and_a_guard_that_is_due_keep_it_from_being_asked_for(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from engine_world import MARKET
 
     engine, row, cloud = up(world, nodes=2)
     world.market("", base=MARKET.replace("hourly = 3.6", "hourly = 7.3"))
     take(world, 1)
-    world.until(lambda: any("that Launch agreed to" in text for text in said(engine, row)), "the reason")
+    world.until(
+        lambda: any("that Launch agreed to" in text for text in said(engine, row)), "the reason"
+    )
     world.market()
     engine.ledger.store._connection.execute("UPDATE launches SET created = created - 35800")
-    world.until(lambda: any("its lifetime is over in" in text for text in said(engine, row)), "the reason")
+    world.until(
+        lambda: any("its lifetime is over in" in text for text in said(engine, row)), "the reason"
+    )
     assert len(cloud.launches) == 1
 
 
 @pytest.mark.parametrize("moment", ["intent", "up"])
-def test_a_kernel_that_dies_leaves_it_to_the_next(world: EngineWorld, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_dies_leaves_it_to_the_next(
+    world: EngineWorld, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, row, _ = up(world, nodes=2)
     reached = asyncio.Event()
 
@@ -298,7 +337,10 @@ def test_two_kernels_replace_it_once(world: EngineWorld) -> None:
     assert len(cloud.launches) + len(second.launches) == 2
     assert max(cloud.most, second.most) == 2
     new = engine.ledger.members(row.token)[1].id
-    world.until(lambda: there.nodes[1].instance.id == new and there.nodes[1].agent is not None, "the other kernel's connection")
+    world.until(
+        lambda: there.nodes[1].instance.id == new and there.nodes[1].agent is not None,
+        "the other kernel's connection",
+    )
 
 
 async def _watch(engine: Engine) -> None:
@@ -316,7 +358,11 @@ def test_the_pause_doubles_and_starts_anew_after_a_success() -> None:
     first, last = node_loss.FIRST_PAUSE, node_loss.LAST_PAUSE
     due = node_loss.due_at
     assert due([]) == 0.0
-    assert [due([refused] * n) for n in (1, 2, 3)] == [100 + first, 100 + 2 * first, 100 + 4 * first]
+    assert [due([refused] * n) for n in (1, 2, 3)] == [
+        100 + first,
+        100 + 2 * first,
+        100 + 4 * first,
+    ]
     assert due([refused] * 60) == 100 + last
     assert due([refused] * 5 + [row(AttemptState.READY, None)]) == 0.0
     assert due([row(AttemptState.REFUSED, Cause.PERMISSION)]) == 100 + node_loss.SELDOM

@@ -60,7 +60,10 @@ def patched(monkeypatch: pytest.MonkeyPatch) -> dict[str, World]:
     return now
 
 
-EVENTS = st.lists(st.sampled_from(["round", "lose 1", "lose 2", "lose new", "wait", "down", "ask", "keep"]), max_size=10)
+EVENTS = st.lists(
+    st.sampled_from(["round", "lose 1", "lose 2", "lose new", "wait", "down", "ask", "keep"]),
+    max_size=10,
+)
 OUTCOMES = st.lists(st.sampled_from(["ok", "refused", "lost", "void", "late"]), max_size=5)
 
 
@@ -70,15 +73,26 @@ async def tell(world: World, events: Sequence[str]) -> None:
         try:
             match event.split():
                 case ["ask"] if world.row().state is ClusterState.RUNNING:
-                    if world.ledger.set_cluster(RUN, ClusterState.RUNNING, "to be ended: you ended it", was=ClusterState.RUNNING):
+                    if world.ledger.set_cluster(
+                        RUN,
+                        ClusterState.RUNNING,
+                        "to be ended: you ended it",
+                        was=ClusterState.RUNNING,
+                    ):
                         asked_at = world.sent
                 case ["keep"]:
                     world.lifecycle.take_back(world.row())
                     asked_at = -1
                 case ["lose", which]:
-                    alive = [i for i in world.machines.values() if i.state.is_billed and i.node == (1 if which == "new" else int(which))]
+                    alive = [
+                        i
+                        for i in world.machines.values()
+                        if i.state.is_billed and i.node == (1 if which == "new" else int(which))
+                    ]
                     for i in alive[-1:]:
-                        world.machines[i.id] = replace(i, state=InstanceState.ENDING if which == "2" else InstanceState.GONE)
+                        world.machines[i.id] = replace(
+                            i, state=InstanceState.ENDING if which == "2" else InstanceState.GONE
+                        )
                 case ["down"]:
                     wanted_down = True
                     await world.lifecycle.down(world.row())
@@ -88,9 +102,13 @@ async def tell(world: World, events: Sequence[str]) -> None:
         except Killed:
             world.start_kernel()
         assert world.most <= NODES, "more machines were billed than the cluster has"
-        assert asked_at in (-1, world.sent), "nothing is asked for on account of a cluster that is to be ended"
+        assert asked_at in (-1, world.sent), (
+            "nothing is asked for on account of a cluster that is to be ended"
+        )
     if asked_at >= 0 and world.row().state is ClusterState.RUNNING:
-        assert sorted(world.billed()) == sorted(world.ledger.ids_of(TOKEN)) or world.kills, "what was on its way is ended meanwhile"
+        assert sorted(world.billed()) == sorted(world.ledger.ids_of(TOKEN)) or world.kills, (
+            "what was on its way is ended meanwhile"
+        )
     world.kills.clear()
     world.lifecycle.take_back(world.row())
     for _ in range(12):
@@ -100,7 +118,9 @@ async def tell(world: World, events: Sequence[str]) -> None:
         await world.round()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     events=EVENTS,
     outcomes=OUTCOMES,
@@ -109,7 +129,12 @@ async def tell(world: World, events: Sequence[str]) -> None:
     replayable=st.booleans(),
 )
 def test_never_more_are_billed_than_there_should_be_and_none_is_left(
-    patched: dict[str, World], events: list[str], outcomes: list[str], kills: list[int], broken: int, replayable: bool
+    patched: dict[str, World],
+    events: list[str],
+    outcomes: list[str],
+    kills: list[int],
+    broken: int,
+    replayable: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         world = patched["world"] = World(Path(folder), outcomes, [], broken, replayable)
@@ -125,7 +150,11 @@ def test_never_more_are_billed_than_there_should_be_and_none_is_left(
         else:
             assert row.state is ClusterState.RUNNING
             assert billed == sorted(world.ledger.ids_of(TOKEN)), "what is billed is the cluster's"
-            assert broken or [world.machines[i].node for i in world.ledger.ids_of(TOKEN)] == [0, 1, 2], "and it is whole"
+            assert broken or [world.machines[i].node for i in world.ledger.ids_of(TOKEN)] == [
+                0,
+                1,
+                2,
+            ], "and it is whole"
             assert world.ledger.hourly_now(TOKEN) == len(billed) * row.candidate.offer.hourly
         assert world.ledger.open_replacement(TOKEN) is None
         world.ledger.close()
@@ -137,12 +166,16 @@ def test_an_idle_cluster_is_not_kept_on_the_bill_by_machines_that_are_lost_again
     world = patched["world"] = World(tmp_path, [], [], 0, True)
     launched(world)
     world.ledger.take(RUN)
-    world.ledger.set_guard(RUN, 0, {"poweroff": ":", "idle_seconds": 3600.0, "mode": "terminate"}, {})
+    world.ledger.set_guard(
+        RUN, 0, {"poweroff": ":", "idle_seconds": 3600.0, "mode": "terminate"}, {}
+    )
     world.ledger.release(RUN)
 
     def check(*, idle: float, active: tuple[str, ...] = ()) -> None:
         status = cast("Any", SimpleNamespace(idle=idle, active=active))
-        work = replace_node.Replacement(cast("Any", world.engine), cast("Any", world), world.row(), Spec())
+        work = replace_node.Replacement(
+            cast("Any", world.engine), cast("Any", world), world.row(), Spec()
+        )
         work._check_used([status, status])
 
     check(idle=3000.0)
@@ -168,12 +201,17 @@ def test_who_stops_or_starts_a_cluster_in_whose_place_another_was_put_does_not_k
     launched(world)
     world.capabilities = replace(world.capabilities, stop=True)
     before = world.row()
-    world.ledger.set_cluster(RUN, ClusterState.RUNNING, f"{REPLACED}another cluster is called dev now")
+    world.ledger.set_cluster(
+        RUN, ClusterState.RUNNING, f"{REPLACED}another cluster is called dev now"
+    )
     monkeypatch.setattr(world.lifecycle, "watch", lambda: None)
 
     async def all_at_once() -> None:
         lifecycle = cast("Any", world.lifecycle)
-        with pytest.raises(CannotStop, match="dev is to be ended meanwhile: replaced: another cluster is called dev now"):
+        with pytest.raises(
+            CannotStop,
+            match="dev is to be ended meanwhile: replaced: another cluster is called dev now",
+        ):
             await lifecycle.stop(before)
         with pytest.raises(NotFound, match="is to be ended meanwhile"):
             await lifecycle.start(before)
@@ -226,5 +264,9 @@ def test_a_down_that_comes_while_a_machine_is_being_asked_for_takes_it_along(
 
     asyncio.run(all_at_once())
     assert len(world.machines) == NODES + 1, "it was made"
-    assert (world.row().state, world.billed(), world.ledger.hourly_now(TOKEN)) == (ClusterState.ENDED, [], 0)
+    assert (world.row().state, world.billed(), world.ledger.hourly_now(TOKEN)) == (
+        ClusterState.ENDED,
+        [],
+        0,
+    )
     world.ledger.close()

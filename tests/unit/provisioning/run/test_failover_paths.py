@@ -65,7 +65,11 @@ def test_quota_skips_the_region_for_its_family_only() -> None:
 
 @pytest.mark.parametrize("cause", [Cause.CREDENTIALS, Cause.BALANCE, Cause.PERMISSION])
 def test_a_refused_account_is_skipped_whole(cause: Cause) -> None:
-    offers = [candidate(0, zone="a"), candidate(1, region="west", zone="w"), candidate(2, cloud="gcp", zone="g")]
+    offers = [
+        candidate(0, zone="a"),
+        candidate(1, region="west", zone="w"),
+        candidate(2, cloud="gcp", zone="g"),
+    ]
     world = _started(offers)
     world.refuse(FIRST, Failure(cause, "no"))
     assert _tried(world) == ["a", "g"]
@@ -133,7 +137,9 @@ def test_a_risen_price_is_not_paid_and_the_next_is_tried() -> None:
     [(0, DEADLINES.accepted), (1, DEADLINES.booting), (2, DEADLINES.ssh), (3, DEADLINES.agent)],
     ids=["accepted", "booting", "ssh", "agent"],
 )
-def test_each_phase_has_a_deadline_after_which_the_machine_is_ended_before_the_next_is_tried(answers: int, seconds: float) -> None:
+def test_each_phase_has_a_deadline_after_which_the_machine_is_ended_before_the_next_is_tried(
+    answers: int, seconds: float
+) -> None:
     world = _started(zones("a", "b"))
     world.take_note(FIRST)
     if answers:
@@ -190,7 +196,9 @@ def test_part_of_a_gang_that_was_held_in_vain_is_ended_with_its_cause(cancelled:
         world.cancel()
     world.answer(FIRST)
     assert world.deeds[FIRST].task == "end"
-    assert world.machine.attempts[FIRST].failure == (Failure(Cause.CANCELLED, "you cancelled the launch") if cancelled else HELD)
+    assert world.machine.attempts[FIRST].failure == (
+        Failure(Cause.CANCELLED, "you cancelled the launch") if cancelled else HELD
+    )
     assert bool(world.blocks) is not cancelled
     world.answer(FIRST)
     assert _tried(world) == (["a"] if cancelled else ["a", "b"])
@@ -207,7 +215,9 @@ def test_a_lost_answer_is_resolved_before_anything_else_starts(arrived: bool) ->
         world.make(FIRST)
     world.answer(FIRST)
     assert _tried(world) == (["a"] if arrived else ["a", "b"])
-    assert world.machine.attempts[FIRST].state is (AttemptState.BOOTING if arrived else AttemptState.ABSENT)
+    assert world.machine.attempts[FIRST].state is (
+        AttemptState.BOOTING if arrived else AttemptState.ABSENT
+    )
 
 
 def test_a_cancel_ends_what_exists_and_waits_for_what_was_sent() -> None:

@@ -25,7 +25,17 @@ FAILURES = st.builds(
     limit_is_zero=st.booleans(),
 )
 MACHINE_FAILURES = st.builds(
-    Failure, cause=st.sampled_from([Cause.UNHEALTHY, Cause.TIMEOUT, Cause.SPOT, Cause.TRANSIENT, Cause.UNKNOWN, Cause.BAD_REQUEST])
+    Failure,
+    cause=st.sampled_from(
+        [
+            Cause.UNHEALTHY,
+            Cause.TIMEOUT,
+            Cause.SPOT,
+            Cause.TRANSIENT,
+            Cause.UNKNOWN,
+            Cause.BAD_REQUEST,
+        ]
+    ),
 )
 
 
@@ -35,7 +45,13 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     count = draw(st.integers(1, 3))
     keys = draw(
         st.lists(
-            st.tuples(st.sampled_from("ab"), st.sampled_from("en"), st.sampled_from("xyz"), st.sampled_from("gc"), st.sampled_from(Market)),
+            st.tuples(
+                st.sampled_from("ab"),
+                st.sampled_from("en"),
+                st.sampled_from("xyz"),
+                st.sampled_from("gc"),
+                st.sampled_from(Market),
+            ),
             min_size=1,
             max_size=8,
             unique=True,
@@ -43,8 +59,20 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     )
     tiers = sorted(draw(st.lists(st.integers(0, 2), min_size=len(keys), max_size=len(keys))))
     return [
-        candidate(i, cloud=cloud, region=region, zone=region + zone, kind=kind, family=kind, market=market, count=count, tier=tier)
-        for i, ((cloud, region, zone, kind, market), tier) in enumerate(zip(keys, tiers, strict=True))
+        candidate(
+            i,
+            cloud=cloud,
+            region=region,
+            zone=region + zone,
+            kind=kind,
+            family=kind,
+            market=market,
+            count=count,
+            tier=tier,
+        )
+        for i, ((cloud, region, zone, kind, market), tier) in enumerate(
+            zip(keys, tiers, strict=True)
+        )
     ]
 
 
@@ -79,9 +107,24 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
         checked=st.booleans(),
     )
     def begin(
-        self, candidates: list[Candidate], race: int, hedge: float, blocks: list[Block], eager: bool, wait: float, checked: bool
+        self,
+        candidates: list[Candidate],
+        race: int,
+        hedge: float,
+        blocks: list[Block],
+        eager: bool,
+        wait: float,
+        checked: bool,
     ) -> None:
-        self.world = World(candidates, race=race, hedge=hedge, blocks=blocks, eager=eager, wait=wait, checked=checked)
+        self.world = World(
+            candidates,
+            race=race,
+            hedge=hedge,
+            blocks=blocks,
+            eager=eager,
+            wait=wait,
+            checked=checked,
+        )
         self.world.start()
 
     def _doing(self, *tasks: str) -> list[str]:
@@ -107,7 +150,9 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
     def withdraw(self, data: st.DataObject) -> None:
         self.world.withdraw(data.draw(st.sampled_from(self._doing("submit"))))
 
-    @precondition(lambda self: [t for t in self._doing("follow") if not self.world.deeds[t].decided])
+    @precondition(
+        lambda self: [t for t in self._doing("follow") if not self.world.deeds[t].decided]
+    )
     @rule(data=st.data(), failure=FAILURES)
     def refuse_later(self, data: st.DataObject, failure: Failure) -> None:
         waiting = [t for t in self._doing("follow") if not self.world.deeds[t].decided]
@@ -116,18 +161,33 @@ class FailoverInAnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: any(not d.decided for d in self.world.deeds.values()))
     @rule(data=st.data(), whole=st.booleans())
     def make(self, data: st.DataObject, whole: bool) -> None:
-        token = data.draw(st.sampled_from([t for t, d in self.world.deeds.items() if not d.decided]))
-        self.world.make(token, None if whole else data.draw(st.integers(0, self.world.deeds[token].candidate.count)))
+        token = data.draw(
+            st.sampled_from([t for t, d in self.world.deeds.items() if not d.decided])
+        )
+        self.world.make(
+            token,
+            None if whole else data.draw(st.integers(0, self.world.deeds[token].candidate.count)),
+        )
 
-    @precondition(lambda self: self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health"))
+    @precondition(
+        lambda self: self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health")
+    )
     @rule(data=st.data())
     def answer(self, data: st.DataObject) -> None:
-        self.world.answer(data.draw(st.sampled_from(self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health"))))
+        self.world.answer(
+            data.draw(
+                st.sampled_from(
+                    self._doing("follow", "resolve", "end", "booting", "ssh", "agent", "health")
+                )
+            )
+        )
 
     @precondition(lambda self: self._doing("booting", "ssh", "agent", "health"))
     @rule(data=st.data(), failure=MACHINE_FAILURES)
     def break_down(self, data: st.DataObject, failure: Failure) -> None:
-        self.world.answer(data.draw(st.sampled_from(self._doing("booting", "ssh", "agent", "health"))), failure)
+        self.world.answer(
+            data.draw(st.sampled_from(self._doing("booting", "ssh", "agent", "health"))), failure
+        )
 
     @rule(seconds=st.sampled_from([0.0, 0.5, 4.0, 25.0, 70.0, 700.0]))
     def pass_time(self, seconds: float) -> None:
@@ -201,14 +261,22 @@ def _step(world: World, dice: random.Random) -> None:
         world.tell(world.late.pop(dice.randrange(len(world.late))))
     elif luck < 0.3 and (open_ := [t for t, d in world.deeds.items() if not d.decided]):
         token = dice.choice(open_)
-        world.make(token, None if dice.random() < 0.6 else dice.randint(0, world.deeds[token].candidate.count))
+        world.make(
+            token,
+            None if dice.random() < 0.6 else dice.randint(0, world.deeds[token].candidate.count),
+        )
     elif busy:
         _answer(world, dice.choice(busy), dice)
 
 
 def _answer(world: World, token: str, dice: random.Random) -> None:
     deed, luck = world.deeds[token], dice.random()
-    failure = Failure(dice.choice(CAUSES), "no", scope=dice.choice([None, *Scope]), retry_after=dice.choice([None, 0.0, 7.0]))
+    failure = Failure(
+        dice.choice(CAUSES),
+        "no",
+        scope=dice.choice([None, *Scope]),
+        retry_after=dice.choice([None, 0.0, 7.0]),
+    )
     if deed.task == "submit":
         if luck < 0.5:
             world.take_note(token)
@@ -221,7 +289,10 @@ def _answer(world: World, token: str, dice: random.Random) -> None:
     elif deed.task == "follow" and not deed.decided and luck < 0.4:
         world.refuse(token, failure)
     else:
-        world.answer(token, failure if deed.task in ("booting", "ssh", "agent", "health") and luck < 0.3 else None)
+        world.answer(
+            token,
+            failure if deed.task in ("booting", "ssh", "agent", "health") and luck < 0.3 else None,
+        )
 
 
 @pytest.mark.parametrize("race", [1, 2, 3])
@@ -233,7 +304,15 @@ def test_long_walks_lose_nothing_and_end(race: int) -> None:
         places = [(r + z, kind) for r in "en" for z in "xyz" for kind in "gc"]
         dice.shuffle(places)
         offers = [
-            candidate(i, region=zone[0], zone=zone, kind=kind, family=kind, count=count, tier=i // dice.randint(2, 9))
+            candidate(
+                i,
+                region=zone[0],
+                zone=zone,
+                kind=kind,
+                family=kind,
+                count=count,
+                tier=i // dice.randint(2, 9),
+            )
             for i, (zone, kind) in enumerate(places[: dice.randint(1, 9)])
         ]
         world = World(

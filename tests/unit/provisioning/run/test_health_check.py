@@ -18,7 +18,12 @@ from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Compare, Health, Image, Quantity, Spec
 from nbprov.provisioning.engine import Engine
 from nbprov.provisioning.run.driver import RunDriver
-from nbprov.provisioning.run.health_check import driver_words, health_seconds, health_words, is_checked
+from nbprov.provisioning.run.health_check import (
+    driver_words,
+    health_seconds,
+    health_words,
+    is_checked,
+)
 
 GPUS = """
 [[types]]
@@ -35,7 +40,11 @@ QUICK = Health(every=0.01, timeout=60.0, failures=2)
 
 
 def run_with(
-    world: EngineWorld, health: Health, fault: str = "", kind: type[LocalCloud] = LocalCloud, places: int = 3
+    world: EngineWorld,
+    health: Health,
+    fault: str = "",
+    kind: type[LocalCloud] = LocalCloud,
+    places: int = 3,
 ) -> Callable[[], RunDriver]:
     """A launch of the machine with GPUs in so many places at most, in the order of their names."""
     world.market(GPUS + fault)
@@ -60,7 +69,10 @@ def _spec() -> Spec:
 def _plan(engine: Engine, spec: Spec, places: int) -> Plan:
     offers = [o for o in engine.cloud("local").adapter.offers() or () if o.accelerator]
     offers.sort(key=lambda o: o.zone)
-    made = [Candidate(offer, spec.requests[0], rank, 1, "test") for rank, offer in enumerate(offers[:places])]
+    made = [
+        Candidate(offer, spec.requests[0], rank, 1, "test")
+        for rank, offer in enumerate(offers[:places])
+    ]
     return Plan(spec, made, dearest=max(made, key=lambda c: c.hourly))
 
 
@@ -82,7 +94,9 @@ def test_a_gpu_that_is_missing_is_ended_and_the_next_place_tried(world: EngineWo
     assert first.cost > 0, "it was billed while it was checked"
     assert second.candidate.offer.zone == "here-b"
     blocks = [b for b in driver.ledger.blocks() if b.cause is Cause.UNHEALTHY]
-    assert [(b.zone, b.instance_type, round(b.expires - b.since)) for b in blocks] == [("here-a", "gpu", 600)]
+    assert [(b.zone, b.instance_type, round(b.expires - b.since)) for b in blocks] == [
+        ("here-a", "gpu", 600)
+    ]
     assert "health check 1 of 2 failed: 1 of 2 A100 answer" in driver.runlog.path.read_text()
 
 
@@ -94,7 +108,9 @@ def test_a_check_that_is_switched_off_gates_nothing(world: EngineWorld) -> None:
 
 def test_a_command_decides(world: EngineWorld) -> None:
     command = 'test "$(nvidia-smi -L | wc -l)" -eq 2 || { echo "it lacks one" >&2; exit 3; }'
-    driver = run_with(world, replace(QUICK, command=command), world.fault(do="broken_gpus", zone="here-a"))()
+    driver = run_with(
+        world, replace(QUICK, command=command), world.fault(do="broken_gpus", zone="here-a")
+    )()
     first, second = driver.attempts()
     assert first.failure is not None
     assert first.failure.message == "the check ended with code 3: it lacks one (2 checks)"
@@ -137,9 +153,7 @@ def without_driver(shim: str | None) -> type[LocalCloud]:
     return WithoutDriver
 
 
-CANNOT = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed."
-)
+CANNOT = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed."
 LOST = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please also try adding directory that contains libnvidia-ml.so."
 
 
@@ -149,10 +163,15 @@ LOST = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please 
         (None, "it has no nvidia-smi (code 127"),
         (f'echo "{CANNOT}"; echo; exit 9', f"nvidia-smi cannot reach it (code 9: {CANNOT})"),
         (f'echo "{LOST}" >&2; exit 12', f"its library is not there (code 12: {LOST})"),
-        (f'echo "wrapped: {CANNOT}" >&2; exit 1', f"nvidia-smi cannot reach it (code 1: wrapped: {CANNOT})"),
+        (
+            f'echo "wrapped: {CANNOT}" >&2; exit 1',
+            f"nvidia-smi cannot reach it (code 1: wrapped: {CANNOT})",
+        ),
     ],
 )
-def test_a_driver_that_is_missing_is_named_with_what_to_do(world: EngineWorld, shim: str | None, named: str) -> None:
+def test_a_driver_that_is_missing_is_named_with_what_to_do(
+    world: EngineWorld, shim: str | None, named: str
+) -> None:
     if shim is None and shutil.which("nvidia-smi"):
         pytest.skip("this computer has an nvidia-smi of its own, which its machines then find")
     driver = run_with(world, replace(QUICK, failures=1), kind=without_driver(shim), places=1)()
@@ -160,7 +179,9 @@ def test_a_driver_that_is_missing_is_named_with_what_to_do(world: EngineWorld, s
     failure = driver.attempts()[0].failure
     assert failure is not None
     assert failure.cause is Cause.UNHEALTHY
-    assert failure.message.startswith(f"no NVIDIA driver that works in local's usual image here: {named}")
+    assert failure.message.startswith(
+        f"no NVIDIA driver that works in local's usual image here: {named}"
+    )
     assert failure.message.endswith("; name another by image_id (1 check)")
     assert world.alive() == []
 
@@ -170,7 +191,10 @@ def test_another_fault_of_nvidia_smi_is_not_taken_for_a_missing_driver(world: En
     driver = run_with(world, replace(QUICK, failures=1), kind=without_driver(fell), places=1)()
     failure = driver.attempts()[0].failure
     assert failure is not None
-    assert failure.message == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0: GPU is lost. (1 check)"
+    assert (
+        failure.message
+        == "nvidia-smi ended with code 15: Unable to determine the device handle for GPU0: GPU is lost. (1 check)"
+    )
 
 
 @pytest.mark.parametrize("image", [Image(docker="mine:1"), Image(machine=(("", "mine:1"),))])
@@ -192,7 +216,11 @@ TPU = replace(GPU, offer=replace(GPU.offer, accelerator="tpu-v5e"))
     ("health", "machine", "checked"),
     [
         (Health(), GPU, True),
-        (Health(), replace(CPU, offer=replace(CPU.offer, accelerator="", accelerator_count=0.0)), False),
+        (
+            Health(),
+            replace(CPU, offer=replace(CPU.offer, accelerator="", accelerator_count=0.0)),
+            False,
+        ),
         (Health(), TPU, False),
         (Health(command="true"), TPU, True),
         (Health(on=False, command="true"), GPU, False),
@@ -206,5 +234,9 @@ def test_what_is_checked(health: Health, machine: Candidate, checked: bool) -> N
 
 def test_memory_that_is_a_typical_figure_is_checked_once_the_machine_is_up() -> None:
     wants = replace(GPU.request, memory=Quantity(Compare.AT_LEAST, 64))
-    assert is_checked(Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="runpod")))
-    assert not is_checked(Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="aws")))
+    assert is_checked(
+        Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="runpod"))
+    )
+    assert not is_checked(
+        Health(), replace(TPU, request=wants, offer=replace(TPU.offer, cloud="aws"))
+    )

@@ -36,7 +36,8 @@ EVERYTHING = Request(
     accelerator_args=(("runtime_version", "tpu-vm-base"), ("tpu_name", "a")),
 )
 SPEC = Spec(
-    expose=Expose(public=((8005, 8020),)), guards=Guards(autostop=Autostop(60.0, down=False), max_lifetime=3600.5, is_default=False)
+    expose=Expose(public=((8005, 8020),)),
+    guards=Guards(autostop=Autostop(60.0, down=False), max_lifetime=3600.5, is_default=False),
 )
 CAN = Capabilities(login="ubuntu", own_timer=True, stop=True)
 
@@ -46,14 +47,23 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> ClusterKeys:
     return ClusterKeys.create(tmp_path_factory.mktemp("keys") / "k")
 
 
-def _made(keys: ClusterKeys, request: Request = EVERYTHING, can: Capabilities = CAN, spec: Spec = SPEC) -> Launch:
+def _made(
+    keys: ClusterKeys, request: Request = EVERYTHING, can: Capabilities = CAN, spec: Spec = SPEC
+) -> Launch:
     wanted: Candidate = replace(candidate(count=2), request=request)
-    return make_launch("t" * 32, "owner", "run-1", "dev", spec, wanted, can, keys, answer_by=1_800_000_030.125)
+    return make_launch(
+        "t" * 32, "owner", "run-1", "dev", spec, wanted, can, keys, answer_by=1_800_000_030.125
+    )
 
 
 def test_every_wish_is_in_the_launch(keys: ClusterKeys) -> None:
     made = _made(keys)
-    assert (made.image, made.disk_gb, made.disk_tier, made.network_best) == ("ami-east", 512, "high", True)
+    assert (made.image, made.disk_gb, made.disk_tier, made.network_best) == (
+        "ami-east",
+        512,
+        "high",
+        True,
+    )
     assert made.accelerator_args == EVERYTHING.accelerator_args
     assert made.ports == ((8005, 8010),)
     assert (made.terminate_after, made.on_shutdown.value) == (3600.5, "stop")
@@ -63,7 +73,12 @@ def test_every_wish_is_in_the_launch(keys: ClusterKeys) -> None:
 
 def test_a_plain_request_asks_for_nothing_special(keys: ClusterKeys) -> None:
     made = _made(keys, Request(ports=((8000, 8000),)), Capabilities(), Spec())
-    assert (made.image, made.disk_tier, made.network_best, made.accelerator_args) == ("", "", False, ())
+    assert (made.image, made.disk_tier, made.network_best, made.accelerator_args) == (
+        "",
+        "",
+        False,
+        (),
+    )
     assert made.ports == (), "closed by default"
     assert made.terminate_after is None
 
@@ -97,24 +112,38 @@ def test_the_image_is_the_regions_own(image: Image | None, region: str, found: s
         (Expose(public=((1, 2),)), (), ()),
     ],
 )
-def test_only_ports_that_are_asked_for_and_exposed_are_opened(expose: Expose, ports: Any, opened: Any) -> None:
+def test_only_ports_that_are_asked_for_and_exposed_are_opened(
+    expose: Expose, ports: Any, opened: Any
+) -> None:
     assert public_ports(ports, expose) == opened
 
 
 @pytest.mark.parametrize(
     ("login", "labels", "who"),
-    [("", (), ""), ("ubuntu", (), "ubuntu"), ("ubuntu", ((LOGIN_LABEL, "ec2-user"),), "ec2-user"), ("", ((LOGIN_LABEL, "me"),), "me")],
+    [
+        ("", (), ""),
+        ("ubuntu", (), "ubuntu"),
+        ("ubuntu", ((LOGIN_LABEL, "ec2-user"),), "ec2-user"),
+        ("", ((LOGIN_LABEL, "me"),), "me"),
+    ],
 )
-def test_the_start_script_makes_the_login(keys: ClusterKeys, login: str, labels: Any, who: str) -> None:
+def test_the_start_script_makes_the_login(
+    keys: ClusterKeys, login: str, labels: Any, who: str
+) -> None:
     from nbprov.remote.boot.user_data import boot_template
 
     made = _made(keys, Request(labels=labels), Capabilities(login=login))
-    assert made.user_data_template == (boot_template("sudo -n poweroff", login=who) if who else boot_template("sudo -n poweroff"))
+    assert made.user_data_template == (
+        boot_template("sudo -n poweroff", login=who) if who else boot_template("sudo -n poweroff")
+    )
 
 
 def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: ClusterKeys) -> None:
     assert "poweroff" in _made(keys, Request(), Capabilities()).user_data_template
-    assert "poweroff" not in _made(keys, Request(), Capabilities(poweroff_ends_bill=False)).user_data_template
+    assert (
+        "poweroff"
+        not in _made(keys, Request(), Capabilities(poweroff_ends_bill=False)).user_data_template
+    )
 
 
 class _Forgetful(LocalCloud):
@@ -125,7 +154,9 @@ class _Forgetful(LocalCloud):
         self.sent: list[bytes] = []
         self.loses = True
 
-    def _call(self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False) -> Any:
+    def _call(
+        self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False
+    ) -> Any:
         answer = super()._call(name, arguments, timeout, creates=creates)
         if name == "submit":
             self.sent.append(json.dumps(arguments).encode())
@@ -135,7 +166,9 @@ class _Forgetful(LocalCloud):
 
 
 @pytest.mark.machine
-def test_a_killed_kernels_lost_create_is_repeated_to_the_byte_by_the_next(world: EngineWorld) -> None:
+def test_a_killed_kernels_lost_create_is_repeated_to_the_byte_by_the_next(
+    world: EngineWorld,
+) -> None:
     engine = world.engine(_Forgetful, submit_seconds=60.0, login="ubuntu")
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, _Forgetful)
@@ -161,28 +194,46 @@ class _Wire(LocalCloud):
         super().__init__()
         self.sent: list[bytes] = []
 
-    def _call(self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False) -> Any:
+    def _call(
+        self, name: str, arguments: Mapping[str, Any], timeout: float, *, creates: bool = False
+    ) -> Any:
         self.sent.append(json.dumps([name, arguments]).encode())
         raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, "the answer was lost"))
 
 
-def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(ledger: Ledger, keys: ClusterKeys, tmp_path: Path) -> None:
+def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(
+    ledger: Ledger, keys: ClusterKeys, tmp_path: Path
+) -> None:
     made = replace(_made(keys), nodes=(1,), part=2)
     plain = Launch("", "", "", "", candidate(), 1, 0)
-    unset = [f.name for f in fields(Launch) if f.name != "fills" and getattr(made, f.name) == getattr(plain, f.name)]
+    unset = [
+        f.name
+        for f in fields(Launch)
+        if f.name != "fills" and getattr(made, f.name) == getattr(plain, f.name)
+    ]
     assert unset == [], "every field has a value of its own"
-    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    )
     ledger.intend(replace(launch_row(made.token, made.candidate), launch=made))
     copied = shutil.copytree(keys.client_private_file.parent, tmp_path / "k")
     cloud = _Wire()
-    for launch, of in ((made, keys), (ledger.launches("run-1")[0].launch, ClusterKeys.load(copied))):
+    for launch, of in (
+        (made, keys),
+        (ledger.launches("run-1")[0].launch, ClusterKeys.load(copied)),
+    ):
         with pytest.raises(CloudError):
             cloud.submit(replace(launch, fills=fills(of)))
     first, second = cloud.sent
     assert first == second
     assert ledger.launches("run-1")[0].launch == made
-    assert keys.host_private.strip().splitlines()[1].encode() in first, "the real script, keys and all"
-    assert keys.host_private.strip().splitlines()[1] not in ledger.store.rows("SELECT launch FROM launches")[0]["launch"]
+    assert keys.host_private.strip().splitlines()[1].encode() in first, (
+        "the real script, keys and all"
+    )
+    assert (
+        keys.host_private.strip().splitlines()[1]
+        not in ledger.store.rows("SELECT launch FROM launches")[0]["launch"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,9 +244,27 @@ def test_a_launch_read_back_after_a_crash_makes_the_same_request_to_the_byte(led
         ((), []),
     ],
 )
-def test_what_will_be_open_to_the_internet_is_said_before_launch(ports: Any, said: list[str]) -> None:
+def test_what_will_be_open_to_the_internet_is_said_before_launch(
+    ports: Any, said: list[str]
+) -> None:
     chosen = candidate()
     chosen = replace(chosen, request=replace(chosen.request, ports=ports))
     spec = Spec(expose=Expose(everything=True))
-    assert list(place_notes(spec, Plan(spec, [chosen]), lambda name: Capabilities(poweroff_ends_bill=True))) == said
-    assert list(place_notes(spec, Plan(spec, [chosen]), lambda name: Capabilities(poweroff_ends_bill=True, simulated=True))) == []
+    assert (
+        list(
+            place_notes(
+                spec, Plan(spec, [chosen]), lambda name: Capabilities(poweroff_ends_bill=True)
+            )
+        )
+        == said
+    )
+    assert (
+        list(
+            place_notes(
+                spec,
+                Plan(spec, [chosen]),
+                lambda name: Capabilities(poweroff_ends_bill=True, simulated=True),
+            )
+        )
+        == []
+    )

@@ -36,12 +36,17 @@ def _held(world: EngineWorld, engine: object, nodes: int = 3) -> RunDriver:
     return driver
 
 
-def test_part_of_a_gang_becomes_whole_when_the_rest_comes(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_of_a_gang_becomes_whole_when_the_rest_comes(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(partial_gang, "HOLD_SECONDS", 60.0)
     monkeypatch.setattr(partial_gang, "ASK_EVERY", 0.2)
     engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
-    world.until(lambda: any("they are held" in text for _, _, text in engine.ledger.events(driver.run_id)), "the word of it")
+    world.until(
+        lambda: any("they are held" in text for _, _, text in engine.ledger.events(driver.run_id)),
+        "the word of it",
+    )
     assert {a.state for a in driver.attempts()} == {AttemptState.SENT}
     world.market()  # somebody gave one back
     assert world.finish(driver) is RunState.READY
@@ -66,7 +71,9 @@ def test_part_of_a_gang_is_let_go_after_a_while_and_its_cost_is_said(world: Engi
     assert any("2 of 3 machines were made; they are held for" in text for text in events)
 
 
-def test_a_cancel_while_part_of_a_gang_is_held_leaves_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cancel_while_part_of_a_gang_is_held_leaves_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(partial_gang, "HOLD_SECONDS", 60.0)
     engine = world.engine(submit_seconds=SENDING)
     driver = _held(world, engine)
@@ -75,7 +82,9 @@ def test_a_cancel_while_part_of_a_gang_is_held_leaves_nothing(world: EngineWorld
     assert world.alive() == []
 
 
-def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_dies_while_it_holds_part_of_a_gang_leaves_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(partial_gang, "HOLD_SECONDS", 60.0)
     first = world.engine(submit_seconds=SENDING)
     _held(world, first)
@@ -95,7 +104,9 @@ def test_nothing_is_added_to_a_gang_that_is_being_let_go(world: EngineWorld) -> 
     driver = _held(world, engine)
     token = driver.attempts()[0].token
     client = Client(world.folder)
-    client.call("terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=60)
+    client.call(
+        "terminate", {"ids": [m["id"] for m in world.alive() if m["token"] == token]}, timeout=60
+    )
     world.market()
     assert world.finish(driver) is RunState.READY
     assert {m["token"] for m in world.alive()} == {driver.attempts()[-1].token}

@@ -17,7 +17,13 @@ from nbprov.model.offers import Candidate, Plan
 from nbprov.model.spec import Autostop, ConfirmAbove, Guards, Race, Request, Spec
 from nbprov.provisioning.ledger import ClusterRow, Ledger
 from nbprov.provisioning.run.consent import consent_to, lasts, total_note
-from nbprov.provisioning.run.race_rule import LEAST_ACCEPT, USUAL_ACCEPT, hedging_of, race_rule, usual_accept
+from nbprov.provisioning.run.race_rule import (
+    LEAST_ACCEPT,
+    USUAL_ACCEPT,
+    hedging_of,
+    race_rule,
+    usual_accept,
+)
 from nbprov.provisioning.supervision.guard_config import (
     budget_words,
     guard_config,
@@ -34,7 +40,10 @@ SOLD_OUT = Failure(Cause.CAPACITY, "none left")
 
 def plan_of(*hourly: float, **spec: object) -> Plan:
     """A plan with these prices an hour."""
-    made = [candidate(i, zone=f"z{i}", hourly=usd(price), count=int(str(spec.get("num_nodes", 1)))) for i, price in enumerate(hourly)]
+    made = [
+        candidate(i, zone=f"z{i}", hourly=usd(price), count=int(str(spec.get("num_nodes", 1))))
+        for i, price in enumerate(hourly)
+    ]
     return Plan(Spec(**spec), made, dearest=max(made, key=lambda c: c.hourly))  # type: ignore[arg-type]
 
 
@@ -128,7 +137,15 @@ def usual(cloud: str) -> float:
         (Race(2), {"guards": Guards(budget=usd("0.66"))}, 1),
         (Race(2), {"guards": Guards(budget=usd("0.67"))}, 2),
     ],
-    ids=["default", "one", "three", "no more than places", "gangs", "over the budget", "in the budget"],
+    ids=[
+        "default",
+        "one",
+        "three",
+        "no more than places",
+        "gangs",
+        "over the budget",
+        "in the budget",
+    ],
 )
 def test_the_width(race: Race, spec: dict[str, object], width: int) -> None:
     rule = race_rule(race, plan_of(2, 2, 3, **spec), usual=usual)
@@ -141,7 +158,10 @@ def test_what_is_said_of_a_race() -> None:
         "race: up to 2 places at once; a further one only beside one that has not answered within 30 s (aws's usual time);"
         " the first ready is kept, the others are ended"
     )
-    assert "the next joins 20 s after the one before" in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual, eager=True).words
+    assert (
+        "the next joins 20 s after the one before"
+        in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual, eager=True).words
+    )
     assert "(your hedge)" in race_rule(Race(2, 20.0), plan_of(2, 3), usual=usual).words
     assert "clusters at once" in race_rule(Race(2), plan_of(2, 3, num_nodes=2), usual=usual).words
     assert race_rule(Race(1), plan_of(2, 3), usual=usual).words == ""
@@ -189,7 +209,9 @@ def test_without_conditions_launch_agrees_to_the_dearest_place_shown() -> None:
         (ConfirmAbove(jump=0.2, hourly=usd(1)), usd(1), 3),
     ],
 )
-def test_dearer_places_are_passed_over_and_said(confirm: ConfirmAbove, ceiling: Micros, beyond: int) -> None:
+def test_dearer_places_are_passed_over_and_said(
+    confirm: ConfirmAbove, ceiling: Micros, beyond: int
+) -> None:
     consent = consent_to(plan_of(2, 5, 3, confirm_above=confirm))
     assert (consent.hourly, consent.passed_over) == (ceiling, beyond)
     assert bool(consent.words) is bool(beyond)
@@ -198,7 +220,10 @@ def test_dearer_places_are_passed_over_and_said(confirm: ConfirmAbove, ceiling: 
 def test_the_words_name_how_many_and_from_what_price() -> None:
     plan = plan_of(2, 5, 3, confirm_above=ConfirmAbove(jump=0.2))
     consent = consent_to(plan)
-    assert consent.words == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h); --yes takes them too"
+    assert (
+        consent.words
+        == "confirm_above: 2 places from $3.00/h on are passed over (beyond $2.40/h); --yes takes them too"
+    )
     assert consent.plan.dearest == plan.candidates[0]
     assert consent_to(plan, agreed=True).hourly == usd(5)
 
@@ -206,7 +231,9 @@ def test_the_words_name_how_many_and_from_what_price() -> None:
 def test_yes_agrees_to_the_caps_of_the_spec_and_to_no_more() -> None:
     capped = plan_of(2, 3, requests=(Request(max_hourly=usd(4)), Request(max_hourly=usd(6))))
     assert consent_to(capped, agreed=True).hourly == usd(6)
-    assert consent_to(plan_of(2, 3, requests=(Request(max_hourly=usd(4)), Request())), agreed=True).hourly == usd(3)
+    assert consent_to(
+        plan_of(2, 3, requests=(Request(max_hourly=usd(4)), Request())), agreed=True
+    ).hourly == usd(3)
 
 
 def test_a_total_follows_from_the_lifetime() -> None:
@@ -240,19 +267,44 @@ def test_what_cannot_be_stopped_is_ended_at_the_limit() -> None:
 def test_the_cloud_keeps_the_disk_for_the_limit_only_where_nothing_else_ends_the_machine() -> None:
     by_budget = Guards(None, budget=usd(10), at_limit="stop")
     assert on_shutdown(by_budget, CAN, candidate()) is OnShutdown.STOP
-    assert on_shutdown(replace(by_budget, at_limit="down"), CAN, candidate()) is OnShutdown.TERMINATE
-    assert on_shutdown(replace(by_budget, autostop=Autostop(60.0, down=True)), CAN, candidate()) is OnShutdown.TERMINATE
+    assert (
+        on_shutdown(replace(by_budget, at_limit="down"), CAN, candidate()) is OnShutdown.TERMINATE
+    )
+    assert (
+        on_shutdown(replace(by_budget, autostop=Autostop(60.0, down=True)), CAN, candidate())
+        is OnShutdown.TERMINATE
+    )
 
 
 def test_shares_of_the_budget_are_told_once_they_are_spent() -> None:
     assert budget_words(FULL, usd("4.99")) == []
-    assert budget_words(FULL, usd(8)) == ["budget: 50% of $10.00 spent ($8.00)", "budget: 80% of $10.00 spent ($8.00)"]
-    assert lasts(FULL, candidate()) == "budget: $10.00 lasts 4 h 57 min at $2.00/h, 3 min for ending it kept back"
+    assert budget_words(FULL, usd(8)) == [
+        "budget: 50% of $10.00 spent ($8.00)",
+        "budget: 80% of $10.00 spent ($8.00)",
+    ]
+    assert (
+        lasts(FULL, candidate())
+        == "budget: $10.00 lasts 4 h 57 min at $2.00/h, 3 min for ending it kept back"
+    )
 
 
 def test_a_stopped_cluster_is_due_after_its_second_clock() -> None:
-    row = ClusterRow("c", "dev", "r", "t", ClusterState.STOPPED, candidate(), "", confirmed=1000.0, started=0.0, ended=None)
+    row = ClusterRow(
+        "c",
+        "dev",
+        "r",
+        "t",
+        ClusterState.STOPPED,
+        candidate(),
+        "",
+        confirmed=1000.0,
+        started=0.0,
+        ended=None,
+    )
     assert stopped_until(FULL, row) == 4600.0
     assert stopped_until(FULL, replace(row, state=ClusterState.RUNNING)) is None
     assert stopped_until(Guards(), row) is None
-    assert any("while none runs it stays stopped, and its disk on the bill" in note for note in guard_notes(FULL))
+    assert any(
+        "while none runs it stays stopped, and its disk on the bill" in note
+        for note in guard_notes(FULL)
+    )

@@ -10,7 +10,15 @@ from nbprov.model.clusters import RunState
 from nbprov.model.failures import HOUR, MINUTE, Cause, Failure
 from nbprov.model.offers import Block
 from nbprov.provisioning.run.candidate_queue import SKIPS, Itinerary, Unranked
-from nbprov.provisioning.run.events import BeginPass, Finish, Looked, Replan, Replanned, Started, Submit
+from nbprov.provisioning.run.events import (
+    BeginPass,
+    Finish,
+    Looked,
+    Replan,
+    Replanned,
+    Started,
+    Submit,
+)
 from nbprov.provisioning.run.failover import Failover
 from nbprov.provisioning.run.stock_wait import HOPELESS, LEAST_PAUSE, Patience
 
@@ -90,7 +98,9 @@ def test_blocks_grow_from_pass_to_pass_and_passes_with_them() -> None:
 
 
 def test_a_short_block_does_not_make_passes_follow_each_other() -> None:
-    world = World(zones("a"), wait=HOUR, blocks=[Block(zone="a", cause=Cause.CAPACITY, expires=EPOCH + 1)])
+    world = World(
+        zones("a"), wait=HOUR, blocks=[Block(zone="a", cause=Cause.CAPACITY, expires=EPOCH + 1)]
+    )
     world.start()
     assert world.machine.patience.next_pass == EPOCH + LEAST_PAUSE
 
@@ -160,7 +170,10 @@ def failover(count: int, **patience: float) -> Failover:
     numbers = iter(range(1000))
     places = [candidate(i, zone=f"z{i}") for i in range(count)]
     return Failover(
-        Itinerary(places, can_replan=True), lambda _: DEADLINES, lambda: f"t{next(numbers)}", patience=Patience(**patience, least_pause=5.0)
+        Itinerary(places, can_replan=True),
+        lambda _: DEADLINES,
+        lambda: f"t{next(numbers)}",
+        patience=Patience(**patience, least_pause=5.0),
     )
 
 
@@ -177,7 +190,9 @@ def test_many_blocked_places_are_planned_away_and_not_gone_through() -> None:
 
 def test_where_no_plan_can_be_made_the_old_one_goes_on() -> None:
     machine = failover(SKIPS + 20)
-    machine.places.blocks = [Block(zone=f"z{i}", cause=Cause.CAPACITY, expires=EPOCH + HOUR) for i in range(SKIPS + 5)]
+    machine.places.blocks = [
+        Block(zone=f"z{i}", cause=Cause.CAPACITY, expires=EPOCH + HOUR) for i in range(SKIPS + 5)
+    ]
     assert machine.handle(Started(), EPOCH, 0.0) == [Replan()]
     actions = machine.handle(Replanned(None), EPOCH, 0.0)
     assert isinstance(actions[0], Submit)

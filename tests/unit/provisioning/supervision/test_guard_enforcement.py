@@ -59,15 +59,25 @@ async def _trip(driver: RunDriver, config: GuardConfig) -> None:
     await live.head.agent.set_guards(config)
 
 
-@pytest.mark.parametrize(("mode", "state"), [("terminate", ClusterState.ENDED), ("stop", ClusterState.STOPPED)])
-def test_what_the_agent_finds_due_is_carried_out_through_the_cloud(world: EngineWorld, mode: str, state: ClusterState) -> None:
+@pytest.mark.parametrize(
+    ("mode", "state"), [("terminate", ClusterState.ENDED), ("stop", ClusterState.STOPPED)]
+)
+def test_what_the_agent_finds_due_is_carried_out_through_the_cloud(
+    world: EngineWorld, mode: str, state: ClusterState
+) -> None:
     engine = world.engine(**BILLED)
     driver = _up(world, engine)
-    world.do(engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none", mode=mode)))
+    world.do(
+        engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none", mode=mode))
+    )
     world.until(lambda: _state(engine)[0] is state, "the kernel carried it out")
     assert _state(engine)[1].startswith("idle: nothing was done for")
-    assert [m["state"] for m in world.alive()] == ([] if state is ClusterState.ENDED else ["stopped"])
-    assert "by this kernel: idle" in " ".join(text for _, kind, text in engine.ledger.events(driver.run_id) if kind == "guard")
+    assert [m["state"] for m in world.alive()] == (
+        [] if state is ClusterState.ENDED else ["stopped"]
+    )
+    assert "by this kernel: idle" in " ".join(
+        text for _, kind, text in engine.ledger.events(driver.run_id) if kind == "guard"
+    )
 
 
 class _Looking(LocalCloud):
@@ -80,7 +90,9 @@ class _Looking(LocalCloud):
         super().terminate(ids)
 
 
-def test_a_hook_is_run_to_its_end_first(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_is_run_to_its_end_first(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(guard_enforcement, "EVENTS_SECONDS", 0.2)
     engine = world.engine(_Looking, **BILLED)
     cloud = engine.cloud("local").adapter
@@ -95,7 +107,9 @@ def test_a_hook_is_run_to_its_end_first(world: EngineWorld, monkeypatch: pytest.
     assert cloud.hook_was_over[0]
 
 
-def test_a_hook_that_goes_on_for_longer_than_it_may_is_cut_off(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_that_goes_on_for_longer_than_it_may_is_cut_off(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("EVENTS_SECONDS", "HOOK_GRACE"):
         monkeypatch.setattr(guard_enforcement, name, 0.2)
     engine = world.engine(_Looking, **BILLED)
@@ -103,7 +117,9 @@ def test_a_hook_that_goes_on_for_longer_than_it_may_is_cut_off(world: EngineWorl
     assert isinstance(cloud, _Looking)
     cloud.hook_was_over = []
     driver = _up(world, engine)
-    config = GuardConfig(NOTHING, idle_seconds=0.2, wait_for="none", hook="sleep 3600", hook_timeout=0.5)
+    config = GuardConfig(
+        NOTHING, idle_seconds=0.2, wait_for="none", hook="sleep 3600", hook_timeout=0.5
+    )
     _told(engine, driver, **config.to_json())
     # The agent would wait for an hour: its answer on time is not relied on.
     world.do(engine, _trip(driver, replace(config, hook_timeout=3600.0)))
@@ -111,7 +127,9 @@ def test_a_hook_that_goes_on_for_longer_than_it_may_is_cut_off(world: EngineWorl
     assert cloud.hook_was_over == [False]
 
 
-def test_the_ledger_alone_leaves_a_hook_its_time(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ledger_alone_leaves_a_hook_its_time(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = world.engine()
     driver = _up(world, engine)
     hooked: dict[str, Any] = {"idle_seconds": 3600.0, "hook": "save"}
@@ -119,7 +137,10 @@ def test_the_ledger_alone_leaves_a_hook_its_time(world: EngineWorld, monkeypatch
     now = engine.clock.now()
     _told(engine, driver, max_lifetime_seconds=60.0, **hooked)
     due = []
-    for later in (61.0, 60.0 + guard_enforcement.LIFETIME_HOOK_SECONDS + guard_enforcement.HOOK_GRACE + 1.0):
+    for later in (
+        61.0,
+        60.0 + guard_enforcement.LIFETIME_HOOK_SECONDS + guard_enforcement.HOOK_GRACE + 1.0,
+    ):
         monkeypatch.setattr(engine.clock, "now", lambda later=later: now + later)
         due.append(engine.lifecycle._due_by_ledger(row))
     assert due[0] is None
@@ -133,7 +154,9 @@ def test_an_agent_that_is_asked_again_and_again_is_not_kept_awake(world: EngineW
     engine = world.engine(**BILLED)
     driver = _up(world, engine)
     world.do(engine, _trip(driver, GuardConfig(NOTHING, idle_seconds=1.5)))
-    world.until(lambda: _state(engine)[0] is ClusterState.ENDED, "our own questions are no activity")
+    world.until(
+        lambda: _state(engine)[0] is ClusterState.ENDED, "our own questions are no activity"
+    )
 
 
 @pytest.mark.parametrize(
@@ -187,7 +210,9 @@ def test_a_later_kernel_asks_the_agents_too(world: EngineWorld) -> None:
     world.until(lambda: _state(second)[0] is ClusterState.ENDED, "ended")
 
 
-def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = world.engine(**BILLED)
     monkeypatch.setattr(engine.lifecycle, "_enforce", lambda row: None)
     driver = _up(world, engine)
@@ -207,7 +232,9 @@ def test_a_guard_that_was_due_while_no_kernel_was_there_is_carried_out_at_load(w
     assert _state(second)[1].startswith("idle: ")
 
 
-def test_where_a_machine_ends_its_own_bill_the_kernel_keeps_out(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_machine_ends_its_own_bill_the_kernel_keeps_out(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = world.engine()
     driver = _up(world, engine)
     _told(engine, driver, max_lifetime_seconds=0.1)
@@ -235,12 +262,20 @@ def test_what_is_said_before_launch(world: EngineWorld) -> None:
     engine = world.engine(**BILLED)
     said = [note for note in world.prepare(engine).notes if "nothing ends the machine" in note]
     assert len(said) == 1
-    assert said[0].startswith("on local nothing ends the machine while no notebook runs: idle time, lifetime and budget")
-    assert not any("nothing ends the machine" in note for note in world.prepare(world.engine()).notes)
-    assert "idle time and budget" in needs_kernel("x", Capabilities(poweroff_ends_bill=False, own_timer=True))
+    assert said[0].startswith(
+        "on local nothing ends the machine while no notebook runs: idle time, lifetime and budget"
+    )
+    assert not any(
+        "nothing ends the machine" in note for note in world.prepare(world.engine()).notes
+    )
+    assert "idle time and budget" in needs_kernel(
+        "x", Capabilities(poweroff_ends_bill=False, own_timer=True)
+    )
 
 
-def test_the_agent_is_told_to_power_nothing_off_where_that_would_end_no_bill(world: EngineWorld) -> None:
+def test_the_agent_is_told_to_power_nothing_off_where_that_would_end_no_bill(
+    world: EngineWorld,
+) -> None:
     engine = world.engine()
     spec, plan = world.plan(engine, "budget: 20\n")
     assert plan.chosen is not None

@@ -31,23 +31,33 @@ TOKEN, RUN, HOUR = f"{1:032x}", "run-1", 3600.0
 
 
 @pytest.mark.machine
-def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.05)
     monkeypatch.setattr(node_loss, "NOT_NOW_PAUSE", 0.2)
     engine = world.engine()
-    driver = world.launch(engine, world.prepare(engine, nodes=2, text="engine: dask\nmax_lifetime: 10h\nbudget: 100"))
+    driver = world.launch(
+        engine, world.prepare(engine, nodes=2, text="engine: dask\nmax_lifetime: 10h\nbudget: 100")
+    )
     assert world.finish(driver) is RunState.READY
     row = engine.cluster("dev")
     live = world.do(engine, engine.attach("dev"))
     config = GuardConfig.from_json(engine.ledger.guard(row.run_id)[0]).to_json()
-    assert [node.told.to_json() for node in live.nodes] == [config] * 2, "who was told when it started is not told again"
+    assert [node.told.to_json() for node in live.nodes] == [config] * 2, (
+        "who was told when it started is not told again"
+    )
     engine.ledger.store._connection.execute("UPDATE price_segments SET started = started - 7200")
     # Launch agreed to the dearest place, which is half as dear again.
     world.market("", base=MARKET.replace("hourly = 3.6", "hourly = 4.5"))
     set_guards, cut = AgentClient.set_guards, []
 
     async def told(agent: AgentClient, guards: GuardConfig) -> Any:
-        if guards.hourly == usd("8.1") and len(cut) < 3 and agent is engine.live[row.run_id].nodes[0].agent:
+        if (
+            guards.hourly == usd("8.1")
+            and len(cut) < 3
+            and agent is engine.live[row.run_id].nodes[0].agent
+        ):
             cut.append(guards.spent)
             raise SshError(SshCode.LOST, "the line is down")
         return await set_guards(agent, guards)
@@ -57,17 +67,29 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(world:
     engine.cloud("local").adapter.terminate([machine["id"]])
 
     def counted() -> list[dict[str, Any]]:
-        homes = [world.folder / "i" / m["id"] / "home" / ".nbprov" / "guards.json" for m in sorted(world.alive(), key=lambda m: m["node"])]
+        homes = [
+            world.folder / "i" / m["id"] / "home" / ".nbprov" / "guards.json"
+            for m in sorted(world.alive(), key=lambda m: m["node"])
+        ]
         return [json.loads(home.read_text()) for home in homes if home.exists()]
 
     world.until(
-        lambda: [c["config"].get("budget", {}).get("hourly_micros") for c in counted()] == [usd("8.1")] * 2, "both agents' new price"
+        lambda: (
+            [c["config"].get("budget", {}).get("hourly_micros") for c in counted()]
+            == [usd("8.1")] * 2
+        ),
+        "both agents' new price",
     )
     assert len(cut) == 3, "told again and again while its line was down"
     for one in counted():
-        assert one["config"]["budget"]["spent_micros"] >= usd("14.4"), "two hours of the old price stay counted"
+        assert one["config"]["budget"]["spent_micros"] >= usd("14.4"), (
+            "two hours of the old price stay counted"
+        )
         assert one["carried"] >= usd("14.4")
-    assert any(text.startswith("budget: its machines cost $8.10/h together from now on") for _, _, text in engine.ledger.events(row.run_id))
+    assert any(
+        text.startswith("budget: its machines cost $8.10/h together from now on")
+        for _, _, text in engine.ledger.events(row.run_id)
+    )
     assert engine.ledger.hourly_now(row.token) == usd("8.1")
 
 
@@ -84,11 +106,36 @@ def _cluster(ledger: Ledger) -> Any:
 
 
 def _machine(id: str, node: int, owner: str) -> Instance:
-    return Instance("aws", id, TOKEN, owner, Place("aws", "east", "east-a"), "gpu-1", InstanceState.RUNNING, "10.0.0.1", 22, node=node)
+    return Instance(
+        "aws",
+        id,
+        TOKEN,
+        owner,
+        Place("aws", "east", "east-a"),
+        "gpu-1",
+        InstanceState.RUNNING,
+        "10.0.0.1",
+        22,
+        node=node,
+    )
 
 
 def _replacement(ledger: Ledger, launch: Launch) -> ReplacementRow:
-    return ReplacementRow(TOKEN, 1, RUN, 1, AttemptState.INTENT, launch, None, "", None, 0, ledger.clock.now(), ledger.clock.now(), None)
+    return ReplacementRow(
+        TOKEN,
+        1,
+        RUN,
+        1,
+        AttemptState.INTENT,
+        launch,
+        None,
+        "",
+        None,
+        0,
+        ledger.clock.now(),
+        ledger.clock.now(),
+        None,
+    )
 
 
 def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_from_when_it_was_made(
@@ -102,7 +149,13 @@ def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_fro
     ledger.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
     assert not count_price(ledger, row), "it is to be whole again"
     offer = replace(row.candidate.offer, hourly=each + usd(1))
-    launch = replace(ledger.launches(RUN)[0].launch, candidate=replace(row.candidate, offer=offer), nodes=(1,), count=1, part=1)
+    launch = replace(
+        ledger.launches(RUN)[0].launch,
+        candidate=replace(row.candidate, offer=offer),
+        nodes=(1,),
+        count=1,
+        part=1,
+    )
     asked = _replacement(ledger, launch)
     assert ledger.intend_replacement(asked)
     assert price_whole(ledger, row) == 2 * each, "nothing is made yet"
@@ -119,10 +172,14 @@ def test_a_lost_machine_leaves_the_price_and_one_in_its_place_brings_its_own_fro
     assert GuardConfig.from_json(ledger.guard(RUN)[0]).hourly == 2 * each  # type: ignore[index]
 
 
-def test_a_machine_that_is_told_of_after_its_cluster_has_ended_begins_no_price(ledger: Ledger) -> None:
+def test_a_machine_that_is_told_of_after_its_cluster_has_ended_begins_no_price(
+    ledger: Ledger,
+) -> None:
     row = _cluster(ledger)
     ledger.lose_machines(TOKEN, [_machine("i-1", 1, ledger.owner)])
-    asked = _replacement(ledger, replace(ledger.launches(RUN)[0].launch, nodes=(1,), count=1, part=1))
+    asked = _replacement(
+        ledger, replace(ledger.launches(RUN)[0].launch, nodes=(1,), count=1, part=1)
+    )
     assert ledger.intend_replacement(asked)
     ledger.set_cluster(row.cluster_id, ClusterState.ENDED, "you ended it")
     assert not ledger.replacement_made(asked, "i-2")
@@ -136,10 +193,14 @@ def test_a_cluster_without_a_budget_is_told_of_no_price(ledger: Ledger) -> None:
     assert not count_price(ledger, row)
 
 
-def test_a_start_at_the_price_of_the_launch_counts_it_again_where_a_dearer_machine_had_joined(ledger: Ledger) -> None:
+def test_a_start_at_the_price_of_the_launch_counts_it_again_where_a_dearer_machine_had_joined(
+    ledger: Ledger,
+) -> None:
     row = _cluster(ledger)
     each = row.candidate.offer.hourly
-    ledger.store._connection.execute("UPDATE price_segments SET hourly = hourly + 7 WHERE instance_id = 'i-1'")
+    ledger.store._connection.execute(
+        "UPDATE price_segments SET hourly = hourly + 7 WHERE instance_id = 'i-1'"
+    )
     assert count_price(ledger, row)
     cloud = cast("Any", SimpleNamespace(capabilities=Capabilities(stop=True), quote=_no_quote))
     asyncio.run(start_terms(ledger, cloud, row))

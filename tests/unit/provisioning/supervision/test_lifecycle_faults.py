@@ -71,7 +71,9 @@ def test_an_end_is_not_given_up_where_the_ledger_cannot_be_written(
 ) -> None:
     engine, _ = _up(world)
     row = engine.cluster("dev")
-    fails = _fails(2, sqlite3.OperationalError("database is locked"), getattr(engine.ledger, method))
+    fails = _fails(
+        2, sqlite3.OperationalError("database is locked"), getattr(engine.ledger, method)
+    )
     monkeypatch.setattr(engine.ledger, method, fails)
     world.do(engine, engine.lifecycle.down(row))
     assert world.alive() == []
@@ -109,7 +111,10 @@ def test_an_end_that_is_another_kernels_is_left_to_it(world: EngineWorld) -> Non
     engine.ledger.set_cluster(driver.run_id, ClusterState.ENDING, "by the other")
     world.do(engine, asyncio.sleep(0))
     for _ in range(2):
-        world.do(engine, _called(lambda: engine.lifecycle._take_care(engine.ledger.clusters(live_only=True))))
+        world.do(
+            engine,
+            _called(lambda: engine.lifecycle._take_care(engine.ledger.clusters(live_only=True))),
+        )
     assert len(world.alive()) == 1
     assert not engine.lifecycle._downs
     stop()
@@ -140,7 +145,9 @@ def test_a_gang_that_lost_a_machine_is_ended_as_a_whole(world: EngineWorld) -> N
 # ---------------------------------------------------------------- absence
 
 
-def test_one_list_without_a_machine_ends_no_cluster(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_list_without_a_machine_ends_no_cluster(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = _unwatched(world, settle=3600.0)
     cloud = engine.cloud("local")
     with monkeypatch.context() as patch:
@@ -153,7 +160,9 @@ def test_one_list_without_a_machine_ends_no_cluster(world: EngineWorld, monkeypa
     assert not engine.lifecycle.is_missing(engine.cluster("dev"))
 
 
-def test_two_lists_without_it_that_are_far_enough_apart_do(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_lists_without_it_that_are_far_enough_apart_do(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = _unwatched(world, settle=0.0)
     cloud = engine.cloud("local")
     monkeypatch.setattr(cloud.adapter, "list", lambda owner: [])
@@ -164,11 +173,15 @@ def test_two_lists_without_it_that_are_far_enough_apart_do(world: EngineWorld, m
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.booleans()), max_size=8), st.floats(0, 60))
-def test_a_machine_is_gone_only_after_an_unbroken_absence_of_the_clouds_settle(lists: list[tuple[float, bool]], settle: float) -> None:
+def test_a_machine_is_gone_only_after_an_unbroken_absence_of_the_clouds_settle(
+    lists: list[tuple[float, bool]], settle: float
+) -> None:
     absences, now, missing_since = Absences(), 0.0, None
     for pause, shown in lists:
         asked, now = now, now + 0.5
-        gone, unsure = absences.look("c", {"i"}, {"i"} if shown else set(), asked=asked, answered=now, settle=settle)
+        gone, unsure = absences.look(
+            "c", {"i"}, {"i"} if shown else set(), asked=asked, answered=now, settle=settle
+        )
         assert gone | unsure == (set() if shown else {"i"})
         if gone:
             assert missing_since is not None
@@ -180,7 +193,9 @@ def test_a_machine_is_gone_only_after_an_unbroken_absence_of_the_clouds_settle(l
 # ---------------------------------------------------------------- stop and start
 
 
-def test_a_refused_start_that_went_through_all_the_same_is_stopped_again(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_start_that_went_through_all_the_same_is_stopped_again(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, _ = _up(world)
     world.do(engine, engine.lifecycle.stop(engine.cluster("dev")))
     adapter = engine.cloud("local").adapter
@@ -199,7 +214,9 @@ def test_a_refused_start_that_went_through_all_the_same_is_stopped_again(world: 
     assert engine.ledger.hourly_now(engine.cluster("dev").token) == 0
 
 
-@pytest.mark.parametrize("error", [OSError("no route to host"), sqlite3.OperationalError("disk I/O error")])
+@pytest.mark.parametrize(
+    "error", [OSError("no route to host"), sqlite3.OperationalError("disk I/O error")]
+)
 def test_a_start_without_an_agent_is_stopped_again_whatever_the_fault(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -213,13 +230,17 @@ def test_a_start_without_an_agent_is_stopped_again_whatever_the_fault(
     assert _state(engine) is ClusterState.STOPPED
 
 
-async def _with_a_fault_in_the_stop(engine: Engine, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]) -> None:
+async def _with_a_fault_in_the_stop(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, seen: Callable[..., Any]
+) -> None:
     halt = engine.lifecycle._halt
 
     async def halting(*args: Any) -> None:
         # The ledger is locked just when the machine is to be stopped again.
         monkeypatch.setattr(engine.lifecycle, "_halt", halt)
-        monkeypatch.setattr(engine.ledger, "seen", _fails(1, sqlite3.OperationalError("database is locked"), seen))
+        monkeypatch.setattr(
+            engine.ledger, "seen", _fails(1, sqlite3.OperationalError("database is locked"), seen)
+        )
         await halt(*args)
 
     monkeypatch.setattr(engine.lifecycle, "_halt", halting)
@@ -236,7 +257,9 @@ def test_a_cluster_that_was_started_elsewhere_gets_its_guards(world: EngineWorld
 
 
 @pytest.mark.parametrize("state", [ClusterState.ENDING, ClusterState.ENDED])
-def test_what_is_being_ended_is_neither_stopped_nor_started(world: EngineWorld, state: ClusterState) -> None:
+def test_what_is_being_ended_is_neither_stopped_nor_started(
+    world: EngineWorld, state: ClusterState
+) -> None:
     engine = _unwatched(world)
     row = engine.cluster("dev")
     engine.ledger.set_cluster(row.cluster_id, state, "you ended it")
@@ -252,7 +275,9 @@ def test_an_end_overtakes_a_stop(world: EngineWorld, monkeypatch: pytest.MonkeyP
     engine, _ = _up(world)
     row = engine.cluster("dev")
     refuse = CloudError(Failure(Cause.TRANSIENT, "not now"))
-    monkeypatch.setattr(engine.cloud("local").adapter, "stop", _fails(10**6, refuse, lambda ids: None))
+    monkeypatch.setattr(
+        engine.cloud("local").adapter, "stop", _fails(10**6, refuse, lambda ids: None)
+    )
     stopping = engine.thread.call(engine.lifecycle.stop(row))
     world.until(lambda: _state(engine) is ClusterState.STOPPING, "stopping")
     world.do(engine, engine.lifecycle.down(row))
@@ -303,10 +328,18 @@ async def _called(function: Callable[[], Any]) -> None:
 # ---------------------------------------------------------------- the watcher and the ledger's own rules
 
 
-def test_the_watcher_outlives_any_fault(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_watcher_outlives_any_fault(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, driver = _up(world)
-    monkeypatch.setattr(engine.ledger, "clusters", _fails(1, sqlite3.OperationalError("locked"), engine.ledger.clusters))
-    monkeypatch.setattr(engine.ledger, "tokens", _fails(1, RuntimeError("a fault of ours"), engine.ledger.tokens))
+    monkeypatch.setattr(
+        engine.ledger,
+        "clusters",
+        _fails(1, sqlite3.OperationalError("locked"), engine.ledger.clusters),
+    )
+    monkeypatch.setattr(
+        engine.ledger, "tokens", _fails(1, RuntimeError("a fault of ours"), engine.ledger.tokens)
+    )
     live = wait_for(driver.ready, 60)
     world.do(engine, live.head.connection.run("nbprov-poweroff terminate idle for 60 minutes"))  # type: ignore[union-attr]
     world.until(lambda: _state(engine) is ClusterState.ENDED, "the watcher sees it")
@@ -318,7 +351,10 @@ def test_what_ends_never_comes_back(states: list[ClusterState]) -> None:
     for state in states:
         if _may_follow(current, state):
             assert current is not ClusterState.ENDED
-            assert current is not ClusterState.ENDING or state in (ClusterState.ENDING, ClusterState.ENDED)
+            assert current is not ClusterState.ENDING or state in (
+                ClusterState.ENDING,
+                ClusterState.ENDED,
+            )
             current = state
 
 

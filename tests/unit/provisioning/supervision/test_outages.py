@@ -52,14 +52,29 @@ MINUTE = 60.0
 
 
 def _row(state: ClusterState = ClusterState.RUNNING, account: str = "me") -> ClusterRow:
-    return ClusterRow("c-1", "dev", "run-1", "token", state, replace(candidate(), account=account), "", None, 0.0, None)
+    return ClusterRow(
+        "c-1",
+        "dev",
+        "run-1",
+        "token",
+        state,
+        replace(candidate(), account=account),
+        "",
+        None,
+        0.0,
+        None,
+    )
 
 
-def _idle(at: float = 0.0, left: float | None = HALF, *, is_active: bool = False, mode: str = "terminate") -> Answer:
+def _idle(
+    at: float = 0.0, left: float | None = HALF, *, is_active: bool = False, mode: str = "terminate"
+) -> Answer:
     return Answer(at, left, is_active, mode)
 
 
-def _silent(found: Unreached, until: float, since: float = 0.0, every: float = 5 * MINUTE) -> Unreached:
+def _silent(
+    found: Unreached, until: float, since: float = 0.0, every: float = 5 * MINUTE
+) -> Unreached:
     """Attempts that fail, from an instant to another."""
     now = since
     while now < until:
@@ -97,7 +112,10 @@ def test_what_was_at_work_or_never_answered_has_a_day(answer: Answer | None) -> 
     _silent(found, UNREACHED_MOST + HALF - 1)
     assert found.due(IDLE) is None
     found.failed(UNREACHED_MOST + HALF)
-    assert found.due(IDLE) == ("terminate", "idle: not reached for 1 d, and not known to be idle before")
+    assert found.due(IDLE) == (
+        "terminate",
+        "idle: not reached for 1 d, and not known to be idle before",
+    )
 
 
 def test_a_hook_has_its_time() -> None:
@@ -172,7 +190,9 @@ def test_nothing_is_ended_before_its_time(readings: list[tuple[float, Any]], idl
             now += later
             if what == "failed":
                 found.failed(now)
-                failures = [*failures, now] if failures and now - failures[-1] <= MOST_GAP else [now]
+                failures = (
+                    [*failures, now] if failures and now - failures[-1] <= MOST_GAP else [now]
+                )
             elif what == "at work":
                 found.failed(now, is_active=True)
                 failures, allowed = [], 3600.0 + idle
@@ -182,7 +202,10 @@ def test_nothing_is_ended_before_its_time(readings: list[tuple[float, Any]], idl
             else:
                 left, is_active = what
                 found.answered(_idle(now, left, is_active=is_active))
-                failures, allowed = [], 3600.0 + idle if is_active or left is None else max(0.0, left) + 1200.0
+                failures, allowed = (
+                    [],
+                    3600.0 + idle if is_active or left is None else max(0.0, left) + 1200.0,
+                )
             is_due = len(failures) >= LEAST_ATTEMPTS and failures[-1] - failures[0] >= allowed
             assert (found.due(autostop) is not None) == is_due
 
@@ -236,7 +259,9 @@ def test_a_machine_is_told_of_after_its_time_of_unbroken_silence() -> None:
 def test_a_refusal_is_told_in_its_second_round_and_all_else_after_a_while() -> None:
     refused, offline = Unasked(), Unasked()
     assert [refused.failed(t, is_refusal=True) for t in (0.0, 1.0, 2.0)] == [False, True, True]
-    assert [offline.failed(t, is_refusal=False) for t in (0.0, 1.0, SILENCE_SAID - 1, SILENCE_SAID)] == [False, False, False, True]
+    assert [
+        offline.failed(t, is_refusal=False) for t in (0.0, 1.0, SILENCE_SAID - 1, SILENCE_SAID)
+    ] == [False, False, False, True]
     assert offline.span == SILENCE_SAID
     asleep = Unasked()
     assert not any(asleep.failed(t, is_refusal=False) for t in (0.0, 8 * 3600.0, 8 * 3600.0 + 30))
@@ -251,7 +276,9 @@ def _texts(ledger: Ledger) -> list[str]:
     return [text for _, _, text in ledger.events("run-1")]
 
 
-def test_a_silence_is_noted_once_and_again_after_a_while(notes: Notes, ledger: Ledger, clock: ManualClock) -> None:
+def test_a_silence_is_noted_once_and_again_after_a_while(
+    notes: Notes, ledger: Ledger, clock: ManualClock
+) -> None:
     row = _row()
     for _ in range(130):
         notes.say(row, UNREACHED, " noon", again=UNREACHED_AGAIN)
@@ -281,7 +308,9 @@ def test_kernels_say_it_once_together(notes: Notes, ledger: Ledger, clock: Manua
     assert told == [1, 1]
 
 
-def test_that_another_kernel_reached_it_is_known(notes: Notes, ledger: Ledger, clock: ManualClock) -> None:
+def test_that_another_kernel_reached_it_is_known(
+    notes: Notes, ledger: Ledger, clock: ManualClock
+) -> None:
     row = _row()
     notes.say(row, UNREACHED, " noon", again=UNREACHED_AGAIN)
     assert not notes.is_over_since(row, UNREACHED, 3600.0)
@@ -291,7 +320,9 @@ def test_that_another_kernel_reached_it_is_known(notes: Notes, ledger: Ledger, c
     assert not notes.is_over_since(row, UNREACHED, 599.0)
 
 
-def test_a_note_that_cannot_be_written_stops_nothing(notes: Notes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_cannot_be_written_stops_nothing(
+    notes: Notes, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: Any) -> Any:
         raise OSError("disk full")
 
@@ -312,7 +343,10 @@ def test_panels_show_what_lasts(notes: Notes, ledger: Ledger) -> None:
     assert len(silence_notes(ledger, replace(row, state=ClusterState.STOPPED))) == 2
     assert silence_notes(ledger, replace(row, state=ClusterState.ENDED)) == ()
     notes.over(row, UNASKED)
-    assert [n.startswith(t.begins) for n, t in zip(silence_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)] == [True, True]
+    assert [
+        n.startswith(t.begins)
+        for n, t in zip(silence_notes(ledger, row), (UNREACHED, FOREIGN), strict=True)
+    ] == [True, True]
     ledger.note("run-1", "cluster", "started")
     assert standing(ledger.events("run-1"), UNREACHED) is None, "it began anew"
     assert standing(ledger.events("run-1"), FOREIGN) is not None
@@ -341,12 +375,17 @@ def test_what_is_said_of_a_cloud() -> None:
     offline = unasked_words(_row(ClusterState.STOPPED), CloudError(Failure(Cause.TIMEOUT, "")), 0.0)
     assert "costs" not in offline
     assert "its network" in offline
-    assert unasked_words(_row(), NbprovError("no adapter", hint="install it"), 0.0).endswith("install it")
+    assert unasked_words(_row(), NbprovError("no adapter", hint="install it"), 0.0).endswith(
+        "install it"
+    )
 
 
 def test_what_is_said_of_an_account() -> None:
     said = foreign_words(_row(account="acme-7"))
-    assert "use the credentials of acme-7 again, or, if you exchanged the key and the machine is gone, `%nbprov down dev --forget`" in said
+    assert (
+        "use the credentials of acme-7 again, or, if you exchanged the key and the machine is gone, `%nbprov down dev --forget`"
+        in said
+    )
 
 
 def test_the_next_step_is_never_cut_off() -> None:
@@ -370,4 +409,6 @@ def test_words_of_others_are_one_plain_line(text: str) -> None:
 
 def test_an_error_without_words_has_a_name() -> None:
     assert why(KeyError()) == "KeyError"
-    assert why(CloudError(Failure(Cause.TIMEOUT, "no answer\nat all"))) == "took too long: no answer"
+    assert (
+        why(CloudError(Failure(Cause.TIMEOUT, "no answer\nat all"))) == "took too long: no answer"
+    )

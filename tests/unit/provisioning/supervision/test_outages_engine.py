@@ -126,7 +126,10 @@ class Silence:
     def attempt(self) -> None:
         """Wait until an attempt that began after now has failed: the one that goes on may have read the hands before."""
         goal = self.attempts + 3
-        self.world.until(lambda: self.attempts >= goal or self.state is not ClusterState.RUNNING, "it is tried again")
+        self.world.until(
+            lambda: self.attempts >= goal or self.state is not ClusterState.RUNNING,
+            "it is tried again",
+        )
 
     def round(self) -> None:
         """Wait for a round that began after now."""
@@ -176,7 +179,12 @@ def test_a_machine_out_of_reach_is_told_of_each_hour_and_when_it_answers(silent:
     silent.wait(60.0)
     (text,) = silent.said("guard")
     assert text.startswith(f"{UNREACHED.begins} 20")
-    for part in ("(no route to host)", "its idle time cannot be known", "$3.60/h", "%nbprov down dev"):
+    for part in (
+        "(no route to host)",
+        "its idle time cannot be known",
+        "$3.60/h",
+        "%nbprov down dev",
+    ):
         assert part in text
     assert changes
     assert silent.shown == (text,)
@@ -190,21 +198,31 @@ def test_a_machine_out_of_reach_is_told_of_each_hour_and_when_it_answers(silent:
     assert silent.state is ClusterState.RUNNING
 
 
-@pytest.mark.parametrize(("mode", "state"), [("terminate", ClusterState.ENDED), ("stop", ClusterState.STOPPED)])
-def test_what_was_idle_is_ended_after_its_time_and_the_grace(silent: Silence, mode: str, state: ClusterState) -> None:
+@pytest.mark.parametrize(
+    ("mode", "state"), [("terminate", ClusterState.ENDED), ("stop", ClusterState.STOPPED)]
+)
+def test_what_was_idle_is_ended_after_its_time_and_the_grace(
+    silent: Silence, mode: str, state: ClusterState
+) -> None:
     silent.was_idle(1200.0, mode=mode)
     silent.break_off()
-    silent.wait(1000.0 + outages.UNREACHED_GRACE)  # the agent's own clock goes on, by the seconds that this test takes
+    silent.wait(
+        1000.0 + outages.UNREACHED_GRACE
+    )  # the agent's own clock goes on, by the seconds that this test takes
     assert silent.state is ClusterState.RUNNING
     silent.wait(200.0)
     silent.world.until(lambda: silent.state is state, "its idle guard is carried out")
     assert silent.row.reason.startswith("idle: not reached for 1 h")
     assert silent.row.reason.endswith("and idle before")
-    assert [m["state"] for m in silent.world.alive()] == ([] if state is ClusterState.ENDED else ["stopped"])
+    assert [m["state"] for m in silent.world.alive()] == (
+        [] if state is ClusterState.ENDED else ["stopped"]
+    )
     assert any("by this kernel: idle: not reached" in text for text in silent.said("guard"))
 
 
-def test_what_never_answered_has_a_day_more(silent: Silence, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_never_answered_has_a_day_more(
+    silent: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outages, "UNREACHED_MOST", 4800.0)
     silent.told(idle_seconds=1200.0)
     silent.break_off()
@@ -226,7 +244,9 @@ def test_a_job_that_began_since_the_last_answer_is_no_idleness(silent: Silence) 
     assert silent.state is ClusterState.RUNNING
 
 
-def test_without_an_idle_guard_nothing_is_ended(silent: Silence, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_idle_guard_nothing_is_ended(
+    silent: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("UNREACHED_GRACE", "UNREACHED_MOST"):
         monkeypatch.setattr(outages, name, 600.0)
     silent.told(max_lifetime_seconds=1e6)
@@ -258,10 +278,14 @@ def test_a_sleep_and_a_cloud_that_cannot_be_asked_begin_it_anew(silent: Silence)
     silent.world.until(lambda: silent.state is ClusterState.ENDED, "but now")
 
 
-def test_an_agent_that_another_release_uses_is_told_of_and_not_ended(silent: Silence, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_another_release_uses_is_told_of_and_not_ended(
+    silent: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outages, "UNREACHED_MOST", 600.0)
     silent.was_idle(600.0)
-    silent.break_off(NbprovError("the agent is of another release and in use", code="agent.other-release"))
+    silent.break_off(
+        NbprovError("the agent is of another release and in use", code="agent.other-release")
+    )
     silent.wait(outages.UNREACHED_GRACE + 1200.0)
     assert silent.state is ClusterState.RUNNING
     assert len(silent.said("guard")) == 2
@@ -278,7 +302,9 @@ def test_what_another_kernel_reaches_is_not_ended(silent: Silence) -> None:
     assert silent.state is ClusterState.RUNNING
 
 
-def test_a_gang_is_not_idle_while_one_of_its_machines_is_at_work(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gang_is_not_idle_while_one_of_its_machines_is_at_work(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(outages, "UNREACHED_MOST", 600.0)
     silent = Silence(world, monkeypatch, nodes=2)
     silent.told(idle_seconds=600.0)
@@ -305,20 +331,29 @@ def test_revoked_credentials_are_told_of_in_the_second_round(silent: Silence) ->
     silent.cloud.failure = Failure(Cause.CREDENTIALS, "the key was revoked")
     silent.world.until(lambda: silent.said(outages.SILENCE), "it is told")
     (text,) = silent.said(outages.SILENCE)
-    for part in (UNASKED.begins, "credentials refused: the key was revoked", "$3.60/h", "then run %nbprov check"):
+    for part in (
+        UNASKED.begins,
+        "credentials refused: the key was revoked",
+        "$3.60/h",
+        "then run %nbprov check",
+    ):
         assert part in text
     assert silent.shown == (text,)
     for _ in range(3):
         silent.round()
     assert len(silent.said(outages.SILENCE)) == 1
     silent.cloud.failure = None
-    silent.world.until(lambda: silent.said(outages.SILENCE)[-1] == UNASKED.over, "it can be asked again")
+    silent.world.until(
+        lambda: silent.said(outages.SILENCE)[-1] == UNASKED.over, "it can be asked again"
+    )
     silent.round()
     assert len(silent.said(outages.SILENCE)) == 2
     assert silent.shown == ()
 
 
-def test_being_offline_is_told_of_after_a_while_and_again_after_hours(silent: Silence, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_being_offline_is_told_of_after_a_while_and_again_after_hours(
+    silent: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cloud_watcher, "SILENCE_AGAIN", 3600.0)
     silent.cloud.failure = Failure(Cause.TRANSIENT, "no network")
     silent.round()
@@ -333,7 +368,9 @@ def test_being_offline_is_told_of_after_a_while_and_again_after_hours(silent: Si
     assert silent.state is ClusterState.RUNNING
 
 
-def test_a_fault_of_an_adapter_is_a_silence_too(silent: Silence, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_an_adapter_is_a_silence_too(
+    silent: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(cloud: Any) -> None:
         raise KeyError("state")
 
@@ -350,13 +387,20 @@ def test_credentials_of_another_account_are_told_of_once(silent: Silence) -> Non
     for _ in range(3):
         silent.round()
     (text,) = silent.said(outages.SILENCE)
-    for part in (FOREIGN.begins, "use the credentials of test again", "%nbprov down dev --forget", "$3.60/h"):
+    for part in (
+        FOREIGN.begins,
+        "use the credentials of test again",
+        "%nbprov down dev --forget",
+        "$3.60/h",
+    ):
         assert part in text
     assert silent.state is ClusterState.RUNNING
     silent.was_idle(600.0)
     silent.break_off()
     silent.wait(outages.UNREACHED_GRACE + 1800.0)
-    assert silent.state is ClusterState.RUNNING, "nothing can be done about it with these credentials"
+    assert silent.state is ClusterState.RUNNING, (
+        "nothing can be done about it with these credentials"
+    )
     silent.cloud.is_other = False
     silent.world.until(lambda: silent.said(outages.SILENCE)[-1] == FOREIGN.over, "they are back")
     assert silent.shown == ()

@@ -58,7 +58,9 @@ def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: E
     assert cloud.removed == [disk]
     assert _states(engine)["group"] is SideState.THERE, "it serves all launches"
     assert not has_live_rows(engine.ledger.store.path)
-    assert ("side", f"disk {disk} is removed") in [(kind, text) for _, kind, text in engine.ledger.events(driver.run_id)]
+    assert ("side", f"disk {disk} is removed") in [
+        (kind, text) for _, kind, text in engine.ledger.events(driver.run_id)
+    ]
 
 
 @machine
@@ -72,7 +74,9 @@ def test_what_a_refused_launch_left_goes_at_the_end_of_the_run(world: EngineWorl
 
 
 @machine
-def test_the_list_of_another_account_tells_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_another_account_tells_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("nbprov.provisioning.async_cloud.ACCOUNT_KEPT", 0.0)
     engine, cloud = _world(world)
     driver = _up(world, engine)
@@ -122,7 +126,10 @@ def test_a_refusal_is_told_at_load_and_does_not_keep_the_rest_from_it(world: Eng
     disk = f"disk-{driver.attempts()[0].token[:8]}"
     cloud.refusal = Failure(Cause.PERMISSION, "ec2:DeleteVolume is not allowed")
     world.do(engine, engine.lifecycle.down(engine.cluster("dev")))
-    world.until(lambda: [r.reason for r in engine.tidying.left()] == [cloud.refusal.sentence()], "why it is there still")  # type: ignore[union-attr]
+    world.until(
+        lambda: [r.reason for r in engine.tidying.left()] == [cloud.refusal.sentence()],
+        "why it is there still",
+    )  # type: ignore[union-attr]
     world.abandon(engine)
     second = world.engine(lambda _: cloud)
     told = world.take_up(second)
@@ -133,7 +140,9 @@ def test_a_refusal_is_told_at_load_and_does_not_keep_the_rest_from_it(world: Eng
 
 
 @machine
-def test_a_kernel_that_is_killed_before_it_looked_leaves_nothing(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_is_killed_before_it_looked_leaves_nothing(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, cloud = _world(world)
     monkeypatch.setattr(engine.tidying, "soon", lambda name: None)
     monkeypatch.setattr(engine.tidying, "now_and_then", lambda *_: None)
@@ -155,7 +164,9 @@ def _deaf(driver: RunDriver) -> RunDriver:
 
 
 @machine
-def test_what_no_launch_of_the_ledger_made_is_left_alone_for_ten_minutes(world: EngineWorld) -> None:
+def test_what_no_launch_of_the_ledger_made_is_left_alone_for_ten_minutes(
+    world: EngineWorld,
+) -> None:
     engine, cloud = _world(world)
     stray = cloud.make(engine.ledger.owner, "stray", "f" * 32)
     strangers = cloud.make("somebody-else", "theirs", "e" * 32)
@@ -226,7 +237,9 @@ def _thing(id: str = "vol-1", token: str = "t1", **more: Any) -> SideObject:
     return SideObject("aws", "east", "volume", id, token, **more)
 
 
-def test_what_comes_back_after_it_was_removed_begins_anew(ledger: Ledger, clock: ManualClock) -> None:
+def test_what_comes_back_after_it_was_removed_begins_anew(
+    ledger: Ledger, clock: ManualClock
+) -> None:
     ledger.side_seen("aws", [_thing()])
     clock.advance(60)
     ledger.side_seen("aws", [])
@@ -246,7 +259,9 @@ def test_a_listing_of_one_cloud_says_nothing_of_another(ledger: Ledger) -> None:
 
 def test_what_is_being_removed_stays_so_while_the_list_still_shows_it(ledger: Ledger) -> None:
     ledger.side_seen("aws", [_thing(), _thing("vol-2")])
-    ledger.side_tried({_thing(): (SideState.REMOVING, ""), _thing("vol-2"): (SideState.IN_USE, "still in use")})
+    ledger.side_tried(
+        {_thing(): (SideState.REMOVING, ""), _thing("vol-2"): (SideState.IN_USE, "still in use")}
+    )
     ledger.side_seen("aws", [_thing(), _thing("vol-2")])
     assert {r.object.id: (r.state, r.reason) for r in ledger.side_objects()} == {
         "vol-1": (SideState.REMOVING, ""),
@@ -263,7 +278,9 @@ def test_what_was_removed_is_forgotten_after_a_week(ledger: Ledger, clock: Manua
 
 
 def test_a_launch_is_remembered_until_a_list_was_made_after_its_end(ledger: Ledger) -> None:
-    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    )
     ledger.intend(launch_row("t1", candidate()))
     ledger.side_expected("aws", "t1")
     assert ledger.side_over("aws") == set()
@@ -297,7 +314,11 @@ class LateCloud(CloudWithSides):
 
     def find(self, owner: str) -> builtins.list[Instance]:
         """What there is, whether it is listed or not."""
-        return [i for i in super().list(owner) if i.state not in (InstanceState.GONE, InstanceState.ENDING)]
+        return [
+            i
+            for i in super().list(owner)
+            if i.state not in (InstanceState.GONE, InstanceState.ENDING)
+        ]
 
 
 def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, LateCloud]:
@@ -308,7 +329,10 @@ def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, 
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, LateCloud)
     driver = world.launch(engine, world.prepare(engine))
-    world.until(lambda: [a.state for a in driver.machine.attempts.values()][:1] == [AttemptState.UNKNOWN], "the answer is lost")
+    world.until(
+        lambda: [a.state for a in driver.machine.attempts.values()][:1] == [AttemptState.UNKNOWN],
+        "the answer is lost",
+    )
     engine.thread.soon(driver.cancel)
     assert world.finish(driver) is RunState.CANCELLED
     assert [a.state for a in driver.machine.attempts.values()] == [AttemptState.ABSENT]
@@ -317,14 +341,20 @@ def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, 
 
 
 @machine
-def test_a_machine_that_comes_after_its_create_was_given_up_is_ended(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_comes_after_its_create_was_given_up_is_ended(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine, cloud = _lost(world, monkeypatch)
     cloud.is_hidden = False
-    world.until(lambda: not cloud.find(engine.ledger.owner), "it is found and ended by the same kernel")
+    world.until(
+        lambda: not cloud.find(engine.ledger.owner), "it is found and ended by the same kernel"
+    )
 
 
 @machine
-def test_the_next_kernel_looks_for_a_machine_that_may_come_late(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_kernel_looks_for_a_machine_that_may_come_late(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, cloud = _lost(world, monkeypatch)
     world.until(lambda: "local" in first.tidying._looked, "its side objects were looked at")
     world.abandon(first)
@@ -335,12 +365,20 @@ def test_the_next_kernel_looks_for_a_machine_that_may_come_late(world: EngineWor
     assert cloud.find(second.ledger.owner) == []
 
 
-def test_what_a_doubtful_launch_left_is_kept_until_the_doubt_is_over(ledger: Ledger, clock: ManualClock) -> None:
-    ledger.open_run("run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING)
+def test_what_a_doubtful_launch_left_is_kept_until_the_doubt_is_over(
+    ledger: Ledger, clock: ManualClock
+) -> None:
+    ledger.open_run(
+        "run-1", "dev", "name: dev", folder="", race=1, consent=5, state=RunState.LAUNCHING
+    )
     ledger.intend(launch_row("t1", candidate()))
     ledger.side_expected("aws", "t1")
     ledger.set_launch("t1", AttemptState.ABSENT)
-    assert (ledger.side_doubted("aws"), ledger.side_doubted("gcp"), ledger.side_over("aws")) == ({"t1"}, set(), set())
+    assert (ledger.side_doubted("aws"), ledger.side_doubted("gcp"), ledger.side_over("aws")) == (
+        {"t1"},
+        set(),
+        set(),
+    )
     ledger.side_seen("aws", [], ledger.side_over("aws"))
     assert ledger.side_clouds() == {"aws"}
     clock.advance(DOUBT_SECONDS + 1)

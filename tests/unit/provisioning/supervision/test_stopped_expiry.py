@@ -32,6 +32,10 @@ def test_who_starts_a_cluster_while_it_is_started_for_its_outputs_keeps_it(
 
     monkeypatch.setattr(world.lifecycle, "start", start)
     monkeypatch.setattr(world.lifecycle, "_go_on_ending", go_on)
-    asyncio.run(cast("Any", world.lifecycle)._bring_and_end(world.row(), "it was stopped for 1 h (down_after)"))
+    asyncio.run(
+        cast("Any", world.lifecycle)._bring_and_end(
+            world.row(), "it was stopped for 1 h (down_after)"
+        )
+    )
     assert (world.row().reason, gone_on == []) == ("started", True) if is_used else gone_on != []
     world.ledger.close()

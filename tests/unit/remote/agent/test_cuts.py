@@ -34,7 +34,9 @@ for turn in range({CUTS + 1}):
 async def test_cuts_in_mid_cell_lose_nothing_and_double_nothing(machine: Any) -> None:
     chance = random.Random(2026)
     async with cutting_proxy(machine.port) as proxy:
-        client = await AgentClient.start(await Connection.open("127.0.0.1", proxy.port, machine.keys), AgentConfig())
+        client = await AgentClient.start(
+            await Connection.open("127.0.0.1", proxy.port, machine.keys), AgentConfig()
+        )
         following = await client.cell(CELL)
         (machine.home / "go-0").touch()
         numbers, text, turn = [], "", 0
@@ -48,7 +50,9 @@ async def test_cuts_in_mid_cell_lose_nothing_and_double_nothing(machine: Any) ->
                 (machine.home / f"go-{turn}").touch()
         assert proxy.cuts == CUTS
         await client.close()
-    assert [tuple(map(int, line.split()[:2])) for line in text.splitlines()] == [(t, n) for t in range(CUTS + 1) for n in range(LINES)]
+    assert [tuple(map(int, line.split()[:2])) for line in text.splitlines()] == [
+        (t, n) for t in range(CUTS + 1) for n in range(LINES)
+    ]
     assert numbers == list(range(1, len(numbers) + 1))
     assert following.end is not None
     assert following.end.content["status"] == "ok"
@@ -62,7 +66,9 @@ async def test_a_cell_whose_start_is_cut_runs_once(machine: Any) -> None:
     chance = random.Random(7)
     starts = 20
     async with cutting_proxy(machine.port) as proxy:
-        client = await AgentClient.start(await Connection.open("127.0.0.1", proxy.port, machine.keys), AgentConfig())
+        client = await AgentClient.start(
+            await Connection.open("127.0.0.1", proxy.port, machine.keys), AgentConfig()
+        )
         async for _ in await client.cell("ran = []"):
             pass
         for number in range(starts):
@@ -72,7 +78,11 @@ async def test_a_cell_whose_start_is_cut_runs_once(machine: Any) -> None:
                 proxy.cut()  # before the request goes out
             async for _ in await client.cell(f"ran.append({number})"):
                 pass
-        (shown,) = [o.content["data"]["text/plain"] async for o in await client.cell("ran") if o.kind == "execute_result"]
+        (shown,) = [
+            o.content["data"]["text/plain"]
+            async for o in await client.cell("ran")
+            if o.kind == "execute_result"
+        ]
         await client.close()
     assert shown == str(list(range(starts)))
     assert proxy.cuts > starts // 2

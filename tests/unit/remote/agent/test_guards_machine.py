@@ -25,7 +25,9 @@ def _ended(machine: Any) -> dict[str, Any]:
     return found
 
 
-async def test_an_idle_machine_is_ended_with_nobody_connected(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_an_idle_machine_is_ended_with_nobody_connected(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, mode="stop")):
         pass
     await until((machine.home / "off").exists, "poweroff")
@@ -35,7 +37,9 @@ async def test_an_idle_machine_is_ended_with_nobody_connected(machine: Any, agen
     assert '"what":"guard"' in events
 
 
-async def test_a_connected_but_idle_client_does_not_keep_a_machine(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_a_connected_but_idle_client_does_not_keep_a_machine(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
         await until((machine.home / "off").exists, "poweroff")
         status = await client.status()
@@ -47,7 +51,9 @@ async def test_a_connected_but_idle_client_does_not_keep_a_machine(machine: Any,
 
 
 @pytest.mark.parametrize("kind", ["job", "cell"])
-async def test_a_running_job_or_cell_is_not_idle(machine: Any, agent_on: Any, until: Any, kind: str) -> None:
+async def test_a_running_job_or_cell_is_not_idle(
+    machine: Any, agent_on: Any, until: Any, kind: str
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
         if kind == "job":
             following = client.job_output((await client.run_job("sleep 2.5")).id)
@@ -58,7 +64,9 @@ async def test_a_running_job_or_cell_is_not_idle(machine: Any, agent_on: Any, un
     await until((machine.home / "off").exists, "poweroff after the work")
 
 
-async def test_work_too_short_to_be_seen_running_counts_all_the_same(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_work_too_short_to_be_seen_running_counts_all_the_same(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
         before = (await client.status()).age
         while (await client.status()).age < before + 2.5:
@@ -68,9 +76,15 @@ async def test_work_too_short_to_be_seen_running_counts_all_the_same(machine: An
         await until((machine.home / "off").exists, "poweroff after the work")
 
 
-async def test_an_ssh_session_of_a_person_counts_unless_told_otherwise(machine: Any, agent_on: Any, connected: Any, until: Any) -> None:
+async def test_an_ssh_session_of_a_person_counts_unless_told_otherwise(
+    machine: Any, agent_on: Any, connected: Any, until: Any
+) -> None:
     guards = GuardConfig(POWEROFF, idle_seconds=1)
-    async with connected(machine) as person, person.channel("exec sleep 605"), agent_on(machine, guards) as client:
+    async with (
+        connected(machine) as person,
+        person.channel("exec sleep 605"),
+        agent_on(machine, guards) as client,
+    ):
         await until(lambda: bool(_sleeper()), "the session began")
         await client.job_output((await client.run_job("sleep 0.2")).id).wait()
         before = (await client.status()).age
@@ -82,16 +96,24 @@ async def test_an_ssh_session_of_a_person_counts_unless_told_otherwise(machine: 
 
 
 def _sleeper() -> list[psutil.Process]:
-    return [process for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"] == ["sleep", "605"]]
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if process.info["cmdline"] == ["sleep", "605"]
+    ]
 
 
-async def test_wait_for_none_ends_a_machine_at_work(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_wait_for_none_ends_a_machine_at_work(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, wait_for="none")) as client:
         await client.run_job("sleep 606")
         await until((machine.home / "off").exists, "poweroff")
 
 
-async def test_background_work_that_uses_the_cpu_is_not_idle(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_background_work_that_uses_the_cpu_is_not_idle(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1.5)) as client:
         # Six of them, so that together they get a share that counts even while other tests have the processors.
         spin = "nohup sh -c 'while [ ! -e stop ]; do :; done' >/dev/null 2>&1 &"
@@ -103,7 +125,9 @@ async def test_background_work_that_uses_the_cpu_is_not_idle(machine: Any, agent
         await until((machine.home / "off").exists, "poweroff after the work")
 
 
-async def test_lifetime_ends_whatever_runs_and_warns_before(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_lifetime_ends_whatever_runs_and_warns_before(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, max_lifetime_seconds=1.5)) as client:
         await client.run_job("sleep 607")
         seen = []
@@ -111,13 +135,21 @@ async def test_lifetime_ends_whatever_runs_and_warns_before(machine: Any, agent_
             seen.append(event.content["what"])
             if event.content["what"] == "poweroff":
                 break
-        assert [what for what in seen if what in ("warning", "guard", "poweroff")] == ["warning", "guard", "poweroff"]
+        assert [what for what in seen if what in ("warning", "guard", "poweroff")] == [
+            "warning",
+            "guard",
+            "poweroff",
+        ]
     assert (machine.home / "off").read_text().startswith("terminate|lifetime")
 
 
-async def test_budget_ends_the_machine_before_the_cap_is_reached(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_budget_ends_the_machine_before_the_cap_is_reached(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     # At $36 an hour a second costs a cent; of five cents three are kept back, so two seconds remain.
-    guards = GuardConfig(POWEROFF, hourly=usd(36), limit=usd("1.05"), spent=usd(1), reserve_seconds=3)
+    guards = GuardConfig(
+        POWEROFF, hourly=usd(36), limit=usd("1.05"), spent=usd(1), reserve_seconds=3
+    )
     async with agent_on(machine, guards) as client:
         await client.run_job("sleep 608")
         (state,) = (await client.status()).guards
@@ -129,7 +161,9 @@ async def test_budget_ends_the_machine_before_the_cap_is_reached(machine: Any, a
     assert usd("1.02") <= ended["spent_micros"] < usd("1.05")
 
 
-async def test_the_hook_runs_first_and_its_failure_only_warns(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_the_hook_runs_first_and_its_failure_only_warns(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     hook = 'echo saving; echo "$NBPROV_GUARD" >"$HOME/hooked"; ls "$HOME/off" && touch "$HOME/too-late"; exit 9'
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, hook=hook)):
         pass
@@ -141,14 +175,20 @@ async def test_the_hook_runs_first_and_its_failure_only_warns(machine: Any, agen
 
 
 async def test_a_hook_that_hangs_is_cut_off(machine: Any, agent_on: Any, until: Any) -> None:
-    async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1, hook="sleep 609", hook_timeout=1)):
+    async with agent_on(
+        machine, GuardConfig(POWEROFF, idle_seconds=1, hook="sleep 609", hook_timeout=1)
+    ):
         pass
     await until((machine.home / "off").exists, "poweroff")
     assert _ended(machine)["hook"]["exit_code"] is None
-    assert not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "609"]]
+    assert not [
+        p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "609"]
+    ]
 
 
-async def test_guards_survive_the_death_of_the_agent(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_guards_survive_the_death_of_the_agent(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine, GuardConfig(POWEROFF, max_lifetime_seconds=4)):
         psutil.Process(json.loads((machine.agent_folder / "agent.json").read_text())["pid"]).kill()
     await until((machine.home / "off").exists, "poweroff by the agent that was started again")
@@ -173,9 +213,13 @@ async def test_a_machine_started_again_tells_what_ended_it(machine: Any, agent_o
     assert not (machine.agent_folder / "ended.json").exists()
 
 
-async def test_a_simulated_gpu_is_shown_but_never_busy(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_a_simulated_gpu_is_shown_but_never_busy(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     tool = machine.folder / "bin" / "nvidia-smi"
-    tool.write_text('#!/bin/sh\ncase "$1" in -L) echo "GPU 0: Simulated A100";; *) echo 99;; esac\n')
+    tool.write_text(
+        '#!/bin/sh\ncase "$1" in -L) echo "GPU 0: Simulated A100";; *) echo 99;; esac\n'
+    )
     tool.chmod(0o755)
     async with agent_on(machine, GuardConfig(POWEROFF, idle_seconds=1)) as client:
         assert (await client.status()).gpus == ("GPU 0: Simulated A100",)

@@ -25,7 +25,9 @@ class Queue:
     def __init__(self, machine: Any, client: AgentClient, gpus: int) -> None:
         self.machine, self.client, self.gpus = machine, client, gpus
 
-    async def add(self, id: str, gpus: float | None = None, script: str = "", **more: Any) -> TaskInfo:
+    async def add(
+        self, id: str, gpus: float | None = None, script: str = "", **more: Any
+    ) -> TaskInfo:
         text = f"echo on $CUDA_VISIBLE_DEVICES; {script or UNTIL_GO % id}"
         return await self.client.submit_job(text, id, "n", gpus=gpus, gpus_told=self.gpus, **more)
 
@@ -48,9 +50,18 @@ async def test_gpus_are_given_in_order_and_nobody_overtakes(machine: Any, agent_
         for id, gpus in (("a", 2.0), ("b", 1.0), ("c", 2.0), ("d", 1.0), ("e", 0.0)):
             await queue.add(id, gpus)
         assert [await queue.began(id) for id in "abe"] == ["on 0,1", "on 2", "on -1"]
-        assert await queue.states() == {"a": "running", "b": "running", "c": "queued", "d": "queued", "e": "running"}
+        assert await queue.states() == {
+            "a": "running",
+            "b": "running",
+            "c": "queued",
+            "d": "queued",
+            "e": "running",
+        }
         # There is a GPU for d, but c comes first.
-        assert [(job.id, job.position) for job in await client.jobs() if job.position] == [("c", 1), ("d", 2)]
+        assert [(job.id, job.position) for job in await client.jobs() if job.position] == [
+            ("c", 1),
+            ("d", 2),
+        ]
         assert (await queue.go("b")).status == "ok"
         assert await queue.began("c") == "on 2,3"
         await queue.go("a")
@@ -58,13 +69,19 @@ async def test_gpus_are_given_in_order_and_nobody_overtakes(machine: Any, agent_
         assert next(job.devices for job in await client.jobs() if job.id == "c") == (2, 3)
 
 
-async def test_all_is_the_whole_machine_and_shares_fill_one_gpu_first(machine: Any, agent_on: Any) -> None:
+async def test_all_is_the_whole_machine_and_shares_fill_one_gpu_first(
+    machine: Any, agent_on: Any
+) -> None:
     async with agent_on(machine) as client:
         queue = Queue(machine, client, 2)
         await queue.add("half", 0.5)
         await queue.add("third", 0.3)
         await queue.add("more", 0.3)
-        assert [await queue.began(id) for id in ("half", "third", "more")] == ["on 0", "on 0", "on 1"]
+        assert [await queue.began(id) for id in ("half", "third", "more")] == [
+            "on 0",
+            "on 0",
+            "on 1",
+        ]
         await queue.add("all")
         for id in ("half", "third"):
             await queue.go(id)
@@ -83,7 +100,9 @@ async def test_without_gpus_jobs_run_one_after_the_other(machine: Any, agent_on:
         await queue.add("beside", 0)
         assert await queue.began("beside") == "on"
         assert await queue.states() == {"one": "running", "two": "queued", "beside": "running"}
-        with pytest.raises(AgentError, match="this node has no GPUs, the job asks for 1") as refused:
+        with pytest.raises(
+            AgentError, match="this node has no GPUs, the job asks for 1"
+        ) as refused:
             await queue.add("gpu", 1)
         assert refused.value.code == "agent.too-many-gpus"
         await queue.go("one")
@@ -120,12 +139,22 @@ async def test_cancelled_and_skipped_jobs_let_the_others_pass(machine: Any, agen
         await queue.add("after", 0, after=["c"])
         await queue.began("a")
         await client.cancel_job("b")
-        assert await queue.states() == {"a": "running", "b": "cancelled", "c": "queued", "after": "queued"}
+        assert await queue.states() == {
+            "a": "running",
+            "b": "cancelled",
+            "c": "queued",
+            "after": "queued",
+        }
         await client.cancel_job("a")
         await queue.began("c")
         await client.cancel_job("c")
         assert (await client.job_output("after").wait()).status == "skipped"
-        assert await queue.states() == {"a": "cancelled", "b": "cancelled", "c": "cancelled", "after": "skipped"}
+        assert await queue.states() == {
+            "a": "cancelled",
+            "b": "cancelled",
+            "c": "cancelled",
+            "after": "skipped",
+        }
 
 
 async def test_what_waits_for_another_job_keeps_nobody_waiting(machine: Any, agent_on: Any) -> None:
@@ -167,13 +196,17 @@ async def test_a_held_job_keeps_its_place_until_it_is_released(machine: Any, age
         assert (await queue.states())["next"] == "queued"
 
 
-async def test_a_restarted_agent_says_what_was_lost(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_a_restarted_agent_says_what_was_lost(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine) as client:
         queue = Queue(machine, client, 1)
         for id in ("runs", "waits"):
             await queue.add(id)
         await queue.began("runs")
-        os.kill(json.loads((machine.agent_folder / "agent.json").read_text())["pid"], signal.SIGKILL)
+        os.kill(
+            json.loads((machine.agent_folder / "agent.json").read_text())["pid"], signal.SIGKILL
+        )
         assert (await client.job_output("waits", END_ONLY).wait()).status == "lost"
         assert await queue.states() == {"runs": "lost", "waits": "lost"}
         said = [output.text async for output in client.job_output("waits") if output.kind == "note"]
@@ -191,7 +224,9 @@ async def test_queued_jobs_count_as_activity(machine: Any, agent_on: Any) -> Non
         assert "job job" in (await client.status()).active
 
 
-async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(machine: Any, agent_on: Any) -> None:
+async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(
+    machine: Any, agent_on: Any
+) -> None:
     async with agent_on(machine) as client:
         queue = Queue(machine, client, 2)
         await queue.add("runs", 1)
@@ -207,7 +242,9 @@ async def test_a_job_for_which_a_gpu_is_missing_keeps_nothing_awake(machine: Any
         assert not [what for what in status.active if what.startswith("job")]
 
 
-async def test_a_place_that_nobody_releases_is_given_up(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_place_that_nobody_releases_is_given_up(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(nbprov_agent, "HOLD_SECONDS", 0.05)
     agent = nbprov_agent.Agent(tmp_path, 0o077, False)
     asked = {"nonce": "n", "code": "true", "name": "job", "env": {}}
@@ -215,4 +252,7 @@ async def test_a_place_that_nobody_releases_is_given_up(tmp_path: Any, monkeypat
     await agent.op_submit(None, {**asked, "task": "next"})
     assert [agent.tasks[id].meta["state"] for id in ("gang", "next")] == ["queued", "queued"]
     await agent.tasks["next"].done.wait()
-    assert (agent.tasks["gang"].meta["status"], agent.tasks["next"].meta["status"]) == ("lost", "ok")
+    assert (agent.tasks["gang"].meta["status"], agent.tasks["next"].meta["status"]) == (
+        "lost",
+        "ok",
+    )

@@ -38,7 +38,9 @@ def _cut(machine: Any) -> None:
         process.kill()
 
 
-async def test_variables_live_on_between_cells_and_output_is_rich(shared_machine: Any, agent_on: Any) -> None:
+async def test_variables_live_on_between_cells_and_output_is_rich(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         first = await _all(await client.cell("x = 41\nprint('said')\nx + 1"))
         assert [output.kind for output in first] == ["stream", "execute_result", "end"]
@@ -52,7 +54,9 @@ async def test_variables_live_on_between_cells_and_output_is_rich(shared_machine
         assert second[-1].content["execution_count"] == first[-1].content["execution_count"] + 1
 
 
-async def test_an_error_has_its_name_and_traceback_and_the_kernel_lives_on(shared_machine: Any, agent_on: Any) -> None:
+async def test_an_error_has_its_name_and_traceback_and_the_kernel_lives_on(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         outputs = await _all(await client.cell("kept = 7\n1/0"))
         (error,) = [output for output in outputs if output.kind == "error"]
@@ -70,9 +74,13 @@ async def test_a_cell_that_asks_for_input_fails_clearly(shared_machine: Any, age
         assert "does not support input" in outputs[0].content["evalue"]
 
 
-async def test_interrupt_reaches_a_busy_cell_within_a_second(shared_machine: Any, agent_on: Any) -> None:
+async def test_interrupt_reaches_a_busy_cell_within_a_second(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
-        following = await client.cell("print('up', flush=True)\nimport time\nwhile True: time.sleep(0.1)")
+        following = await client.cell(
+            "print('up', flush=True)\nimport time\nwhile True: time.sleep(0.1)"
+        )
         interrupted = 0.0
         outputs = []
         async for output in following:
@@ -81,13 +89,19 @@ async def test_interrupt_reaches_a_busy_cell_within_a_second(shared_machine: Any
                 interrupted = time.monotonic()
                 assert await client.interrupt()
         assert time.monotonic() - interrupted < 1.0
-        assert [output.content["ename"] for output in outputs if output.kind == "error"] == ["KeyboardInterrupt"]
+        assert [output.content["ename"] for output in outputs if output.kind == "error"] == [
+            "KeyboardInterrupt"
+        ]
 
 
-async def test_a_kernel_that_dies_says_so_and_the_next_cell_gets_a_new_one(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_kernel_that_dies_says_so_and_the_next_cell_gets_a_new_one(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         await _all(await client.cell("x = 1", "fragile"))
-        outputs = await _all(await client.cell("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "fragile"))
+        outputs = await _all(
+            await client.cell("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "fragile")
+        )
         (error,) = [output for output in outputs if output.kind == "error"]
         assert error.content["ename"] == "KernelDied"
         assert "memory" in error.content["evalue"]
@@ -96,10 +110,15 @@ async def test_a_kernel_that_dies_says_so_and_the_next_cell_gets_a_new_one(share
         assert after[1].content["data"]["text/plain"] == "False"
         await client.restart_kernel("fragile")
         fresh = await _all(await client.cell("1", "fragile"))
-        assert (fresh[-1].content["status"], fresh[-1].content.get("execution_count")) == ("ok", 1), [output.content for output in fresh]
+        assert (fresh[-1].content["status"], fresh[-1].content.get("execution_count")) == (
+            "ok",
+            1,
+        ), [output.content for output in fresh]
 
 
-async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(shared_machine: Any, agent_on: Any) -> None:
+async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         go = shared_machine.home / "go-cells"
         wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\norder = ['first']"
@@ -114,10 +133,14 @@ async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(shared
         await client.restart_kernel("other")
 
 
-async def test_a_shell_streams_both_its_voices_and_tells_its_exit_code(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_shell_streams_both_its_voices_and_tells_its_exit_code(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         go = shared_machine.home / "go-shell"
-        script = f'echo one; echo bad >&2; until [ -e "{go}" ]; do sleep 0.02; done; printf end; exit 3'
+        script = (
+            f'echo one; echo bad >&2; until [ -e "{go}" ]; do sleep 0.02; done; printf end; exit 3'
+        )
         outputs = []
         async for output in await client.shell(script):
             outputs.append(output)
@@ -128,7 +151,9 @@ async def test_a_shell_streams_both_its_voices_and_tells_its_exit_code(shared_ma
         assert outputs[-1].content == {"status": "failed", "exit_code": 3}
 
 
-async def test_a_shell_ends_though_it_left_a_server_running(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_shell_ends_though_it_left_a_server_running(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         outputs = await _all(await client.shell("sleep 600 & echo started"))
         assert _text(outputs) == "started\n"
@@ -155,7 +180,9 @@ async def test_job_output_is_replayed_from_any_number(shared_machine: Any, agent
         assert await _all(later.job_output(job.id)) == whole
 
 
-async def test_a_flood_stays_whole_and_leaves_the_agent_awake(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_flood_stays_whole_and_leaves_the_agent_awake(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         whole = _text(await _all(await client.shell("seq 1 100000")))
         assert whole == "".join(f"{n}\n" for n in range(1, 100_001))
@@ -170,11 +197,16 @@ async def test_a_flood_stays_whole_and_leaves_the_agent_awake(shared_machine: An
         assert (await client.job_output(flood.id, since=10**9).wait()).status == "cancelled"
 
 
-async def test_output_beyond_the_bound_is_dropped_from_its_beginning_and_told(shared_machine: Any, agent_on: Any) -> None:
+async def test_output_beyond_the_bound_is_dropped_from_its_beginning_and_told(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         job = await client.run_job("yes 0123456789 | head -c 60000000; echo the end")
         await client.job_output(job.id, since=10**9).wait()
-        kept = sum(path.stat().st_size for path in (shared_machine.agent_folder / "tasks" / job.id).iterdir())
+        kept = sum(
+            path.stat().st_size
+            for path in (shared_machine.agent_folder / "tasks" / job.id).iterdir()
+        )
         assert kept <= TASK_JOURNAL_BYTES + 4096
         outputs = await _all(client.job_output(job.id))
         assert outputs[0].kind == "gap"
@@ -190,7 +222,9 @@ async def test_a_job_with_a_known_id_is_not_run_twice(shared_machine: Any, agent
         assert (shared_machine.home / "ran").read_text() == "x\n"
 
 
-async def test_a_cancelled_job_ends_with_all_its_children(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_cancelled_job_ends_with_all_its_children(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         job = await client.run_job("sleep 601 & sleep 602 & echo up; wait")
         following = client.job_output(job.id)
@@ -215,12 +249,18 @@ async def test_run_follows_setup_only_if_that_succeeded(shared_machine: Any, age
 
 @pytest.mark.parametrize("side", ["client", "machine"])
 @pytest.mark.parametrize("kind", ["cell", "job"])
-async def test_a_broken_line_loses_nothing_repeats_nothing_interrupts_nothing(machine: Any, agent_on: Any, kind: str, side: str) -> None:
+async def test_a_broken_line_loses_nothing_repeats_nothing_interrupts_nothing(
+    machine: Any, agent_on: Any, kind: str, side: str
+) -> None:
     async with agent_on(machine) as client:
         if kind == "cell":
-            following = await client.cell("import time\nfor n in range(60):\n  print(n, flush=True); time.sleep(0.02)")
+            following = await client.cell(
+                "import time\nfor n in range(60):\n  print(n, flush=True); time.sleep(0.02)"
+            )
         else:
-            following = client.job_output((await client.run_job("for n in $(seq 0 59); do echo $n; sleep 0.02; done")).id)
+            following = client.job_output(
+                (await client.run_job("for n in $(seq 0 59); do echo $n; sleep 0.02; done")).id
+            )
         numbers, text, cuts = [], "", 0
         async for output in following:
             numbers.append(output.number)
@@ -239,14 +279,20 @@ async def test_a_broken_line_loses_nothing_repeats_nothing_interrupts_nothing(ma
         assert following.end.content["status"] == "ok"
 
 
-async def test_a_machine_that_moved_is_found_through_the_callback(machine: Any, connected: Any) -> None:
+async def test_a_machine_that_moved_is_found_through_the_callback(
+    machine: Any, connected: Any
+) -> None:
     made: list[Connection] = []
 
     async def reconnect() -> Connection:
         made.append(await Connection.open("127.0.0.1", machine.port, machine.keys))
         return made[-1]
 
-    client = await AgentClient.start(await Connection.open("127.0.0.1", machine.port, machine.keys), AgentConfig(), reconnect=reconnect)
+    client = await AgentClient.start(
+        await Connection.open("127.0.0.1", machine.port, machine.keys),
+        AgentConfig(),
+        reconnect=reconnect,
+    )
     job = await client.run_job("echo before")
     client.connection.abort()
     assert _text(await _all(client.job_output(job.id))) == "before\n"
@@ -254,10 +300,14 @@ async def test_a_machine_that_moved_is_found_through_the_callback(machine: Any, 
     await client.close()
 
 
-async def test_what_ran_goes_on_while_nobody_is_connected(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_what_ran_goes_on_while_nobody_is_connected(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine) as client:
         await _all(await client.cell("x = 'kept'"))
-        job = await client.run_job('until [ -e "$HOME/go" ]; do sleep 0.02; done; echo done; touch "$HOME/finished"')
+        job = await client.run_job(
+            'until [ -e "$HOME/go" ]; do sleep 0.02; done; echo done; touch "$HOME/finished"'
+        )
     (machine.home / "go").touch()
     await until(lambda: (machine.home / "finished").exists(), "the job went on")
     async with agent_on(machine) as client:
@@ -265,7 +315,9 @@ async def test_what_ran_goes_on_while_nobody_is_connected(machine: Any, agent_on
         assert (await _all(await client.cell("x")))[0].content["data"]["text/plain"] == "'kept'"
 
 
-async def test_the_agent_that_is_killed_comes_back_with_its_guards_and_journals(machine: Any, agent_on: Any, until: Any) -> None:
+async def test_the_agent_that_is_killed_comes_back_with_its_guards_and_journals(
+    machine: Any, agent_on: Any, until: Any
+) -> None:
     async with agent_on(machine) as client:
         done = await client.run_job("echo kept")
         await client.job_output(done.id).wait()
@@ -273,11 +325,16 @@ async def test_the_agent_that_is_killed_comes_back_with_its_guards_and_journals(
         following = client.job_output(lost.id)
         async for output in following:
             if output.text == "begun\n":
-                os.kill(json.loads((machine.agent_folder / "agent.json").read_text())["pid"], signal.SIGKILL)
+                os.kill(
+                    json.loads((machine.agent_folder / "agent.json").read_text())["pid"],
+                    signal.SIGKILL,
+                )
         assert following.end is not None
         assert following.end.content["status"] == "lost"
         assert _text(await _all(client.job_output(done.id))) == "kept\n"
-        assert ["sleep", "603"] not in [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+        assert ["sleep", "603"] not in [
+            process.info["cmdline"] for process in psutil.process_iter(["cmdline"])
+        ]
 
 
 async def test_status_tells_what_a_person_wants_to_know(shared_machine: Any, agent_on: Any) -> None:
@@ -292,27 +349,48 @@ async def test_status_tells_what_a_person_wants_to_know(shared_machine: Any, age
         assert status.ending is None
 
 
-async def test_secrets_are_in_no_file_of_the_agent_and_on_no_command_line(machine: Any, agent_on: Any) -> None:
+async def test_secrets_are_in_no_file_of_the_agent_and_on_no_command_line(
+    machine: Any, agent_on: Any
+) -> None:
     canary = "canary-0815-secret"
     async with agent_on(machine) as client:
         env = {"TOKEN": Secret(canary)}
         check = 'test "${#TOKEN}" = 18 && echo there'
         assert _text(await _all(await client.shell(check, env=env))) == "there\n"
-        job = await client.run_job(f'{check}; until [ -e "$HOME/go" ]; do sleep 0.02; done', env=env)
+        job = await client.run_job(
+            f'{check}; until [ -e "$HOME/go" ]; do sleep 0.02; done', env=env
+        )
         cell = await _all(await client.cell("import os; len(os.environ['TOKEN'])", env=env))
-        later = await _all(await client.cell("len(os.environ['LATER'])", env={"LATER": Secret(canary + "!")}))
-        assert [found.content["data"]["text/plain"] for found in (cell[0], later[0])] == ["18", "19"]
-        lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+        later = await _all(
+            await client.cell("len(os.environ['LATER'])", env={"LATER": Secret(canary + "!")})
+        )
+        assert [found.content["data"]["text/plain"] for found in (cell[0], later[0])] == [
+            "18",
+            "19",
+        ]
+        lines = [
+            " ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])
+        ]
         assert not [line for line in lines if canary in line]
         (machine.home / "go").touch()
         await client.job_output(job.id).wait()
-    holding = [path for path in machine.home.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
+    holding = [
+        path
+        for path in machine.home.rglob("*")
+        if path.is_file() and canary.encode() in path.read_bytes()
+    ]
     assert holding == []
-    private = [path for path in (machine.agent_folder).rglob("*") if path.is_file() and path.stat().st_mode & 0o077]
+    private = [
+        path
+        for path in (machine.agent_folder).rglob("*")
+        if path.is_file() and path.stat().st_mode & 0o077
+    ]
     assert private == []
 
 
-async def test_the_same_file_is_not_sent_again_and_one_agent_runs(machine: Any, agent_on: Any) -> None:
+async def test_the_same_file_is_not_sent_again_and_one_agent_runs(
+    machine: Any, agent_on: Any
+) -> None:
     async with agent_on(machine):
         first = json.loads((machine.agent_folder / "agent.json").read_text())
         sent = (machine.agent_folder / "nbprov_agent.py").stat().st_mtime_ns
@@ -322,7 +400,9 @@ async def test_the_same_file_is_not_sent_again_and_one_agent_runs(machine: Any, 
     assert (machine.agent_folder / "agent.started").exists()
 
 
-async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(machine: Any, agent_on: Any, connected: Any) -> None:
+async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(
+    machine: Any, agent_on: Any, connected: Any
+) -> None:
     program = machine.agent_folder / "nbprov_agent.py"
     async with agent_on(machine):
         pass
@@ -332,7 +412,9 @@ async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(machine
         pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
         os.kill(psutil.Process(pid).ppid(), signal.SIGTERM)
         psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
-        assert (await connection.run('python3 "$HOME"/.nbprov/nbprov_agent.py serve "$HOME"/.nbprov')).exit_code == 0
+        assert (
+            await connection.run('python3 "$HOME"/.nbprov/nbprov_agent.py serve "$HOME"/.nbprov')
+        ).exit_code == 0
         old_pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
     async with agent_on(machine) as client:
         assert json.loads((machine.agent_folder / "agent.json").read_text())["pid"] != old_pid
@@ -350,7 +432,9 @@ async def test_a_machine_without_python_is_named(machine: Any, connected: Any) -
             await AgentClient.start(connection, AgentConfig(python="python9"))
 
 
-async def test_requests_that_make_no_sense_are_refused_by_name(shared_machine: Any, agent_on: Any) -> None:
+async def test_requests_that_make_no_sense_are_refused_by_name(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
         with pytest.raises(AgentError) as caught:
             await client.run_job("true", id="../../etc")
@@ -360,13 +444,19 @@ async def test_requests_that_make_no_sense_are_refused_by_name(shared_machine: A
         assert caught.value.code == "agent.no-task"
 
 
-async def test_ipykernel_that_cannot_be_installed_is_explained_in_the_cell(machine: Any, agent_on: Any, tmp_path: Path) -> None:
+async def test_ipykernel_that_cannot_be_installed_is_explained_in_the_cell(
+    machine: Any, agent_on: Any, tmp_path: Path
+) -> None:
     # A Python whose ipykernel cannot be imported, and a pip that has nowhere to get one from.
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "ipykernel.py").write_text("raise ImportError('none here')")
     python = machine.folder / "bin" / "python3"
-    python.write_text(python.read_text().replace("exec ", f"export PYTHONPATH={broken} PIP_NO_INDEX=1 PIP_CONFIG_FILE=/dev/null\nexec "))
+    python.write_text(
+        python.read_text().replace(
+            "exec ", f"export PYTHONPATH={broken} PIP_NO_INDEX=1 PIP_CONFIG_FILE=/dev/null\nexec "
+        )
+    )
     async with agent_on(machine) as client:
         outputs = await asyncio.wait_for(_all(await client.cell("1")), 50)
         assert "installing it once into" in outputs[0].text

@@ -72,7 +72,10 @@ async def test_a_script_may_print_its_secrets_and_the_journal_holds_none(
         assert (await client.job_output("submitted").wait()).status == "ok"
     async with agent_on(shared_machine) as another:
         outputs = await _all(another.job_output("script"))
-        assert _text(outputs, "stdout").replace("flood ***\n", "") == "whole *** and fast\npieces ***!\nlines ***.\nthe last ***"
+        assert (
+            _text(outputs, "stdout").replace("flood ***\n", "")
+            == "whole *** and fast\npieces ***!\nlines ***.\nthe last ***"
+        )
         assert _text(outputs, "stdout").count("flood ***\n") == 2000
         assert _text(outputs, "stderr") == "oops ***\npieces ***!\n"
         assert _text(await _all(another.job_output("submitted")), "stdout") == "a job of ***\n"
@@ -89,7 +92,9 @@ async def test_a_cell_may_print_its_secrets_and_the_journal_holds_none(
         (error,) = [output for output in raised if output.kind == "error"]
         assert error.content["evalue"] == "no ***"
         assert any("ValueError" in line and "***" in line for line in error.content["traceback"])
-        while not (told := await client.inspect("token", 5, deadline=30)):  # a busy machine is late with it
+        while not (
+            told := await client.inspect("token", 5, deadline=30)
+        ):  # a busy machine is late with it
             pass
         assert "***" in str(told)
     async with agent_on(shared_machine) as another:
@@ -97,23 +102,36 @@ async def test_a_cell_may_print_its_secrets_and_the_journal_holds_none(
         assert _text(outputs, "stream") == "whole *** fast\nlines ***\npieces ***!\npieces ***!\n"
         rich = [output.content["data"] for output in outputs if output.kind == "display_data"]
         assert rich == [{"text/html": "<b>***</b>", "application/json": {"***": ["***"]}}] * 2
-        assert [o.content["data"] for o in outputs if o.kind == "execute_result"] == [{"text/plain": "'***'"}]
+        assert [o.content["data"] for o in outputs if o.kind == "execute_result"] == [
+            {"text/plain": "'***'"}
+        ]
     said = f"{outputs}{raised}{told}"
     assert not [value for value in canaries if value in said]
     assert _holding(shared_machine, *canaries) == []
 
 
-async def test_what_one_task_was_given_is_blotted_out_of_a_later_one(shared_machine: Any, agent_on: Any) -> None:
+async def test_what_one_task_was_given_is_blotted_out_of_a_later_one(
+    shared_machine: Any, agent_on: Any
+) -> None:
     async with agent_on(shared_machine) as client:
-        await (await client.shell('umask 077; echo "$LATER" >"$HOME/kept"', env={"LATER": Secret("hf_of-an-earlier-task")})).wait()
+        await (
+            await client.shell(
+                'umask 077; echo "$LATER" >"$HOME/kept"',
+                env={"LATER": Secret("hf_of-an-earlier-task")},
+            )
+        ).wait()
         following = await client.shell('cat "$HOME/kept"; rm "$HOME/kept"')
         assert _text(await _all(following), "stdout") == "***\n"
-        following = await client.shell("echo hf_of-an-earlier-task, $SHORT", env={"SHORT": Secret("abc")})
+        following = await client.shell(
+            "echo hf_of-an-earlier-task, $SHORT", env={"SHORT": Secret("abc")}
+        )
         assert _text(await _all(following), "stdout") == "***, abc\n"
     assert _holding(shared_machine, "hf_of-an-earlier-task") == []
 
 
-async def test_a_prompt_that_could_begin_a_secret_is_shown_and_the_rest_still_blotted_out(shared_machine: Any, agent_on: Any) -> None:
+async def test_a_prompt_that_could_begin_a_secret_is_shown_and_the_rest_still_blotted_out(
+    shared_machine: Any, agent_on: Any
+) -> None:
     shell = "printf 'continue? [y/h'; until [ -e \"$HOME/go-1\" ]; do sleep 0.02; done; echo 'f_a-prompt-or-not]'"
     cell = "import os, time\nprint('continue? [y/h', end='', flush=True)\nwhile not os.path.exists('go-2'): time.sleep(0.02)\n"
     async with agent_on(shared_machine) as client:
@@ -132,12 +150,18 @@ async def test_a_prompt_that_could_begin_a_secret_is_shown_and_the_rest_still_bl
 
 async def test_what_nbprov_itself_reads_is_not_spoilt(shared_machine: Any, agent_on: Any) -> None:
     async with agent_on(shared_machine) as client:
-        await (await client.shell(":", env={"LOGIN": Secret("python"), "LONG": Secret("a-secret-in-the-data")})).wait()
+        await (
+            await client.shell(
+                ":", env={"LOGIN": Secret("python"), "LONG": Secret("a-secret-in-the-data")}
+            )
+        ).wait()
         asked = "echo '{\"python\": 1}'; echo python >&2"
         outputs = await _all(await client.shell(asked, verbatim=True))
         assert (_text(outputs, "stdout"), _text(outputs, "stderr")) == ('{"python": 1}\n', "***\n")
         # A kernel's own threads may print between the lines of data, so that only what no data holds by chance is blotted out.
-        outputs = await _all(await client.cell("print('cHl0python8=', 'a-secret-in-the-data')", verbatim=True))
+        outputs = await _all(
+            await client.cell("print('cHl0python8=', 'a-secret-in-the-data')", verbatim=True)
+        )
         assert _text(outputs, "stream") == "cHl0python8= ***\n"
         assert _text(await _all(await client.shell(asked)), "stdout") == '{"***": 1}\n'
 
@@ -146,6 +170,8 @@ async def test_more_secrets_than_are_kept_are_refused(shared_machine: Any, agent
     client: AgentClient
     async with agent_on(shared_machine) as client:
         with pytest.raises(AgentError) as refused:
-            await client.run_job("true", id="many", env={f"S{n}": Secret(f"secret-{n}") for n in range(1001)})
+            await client.run_job(
+                "true", id="many", env={f"S{n}": Secret(f"secret-{n}") for n in range(1001)}
+            )
         assert refused.value.code == "agent.too-many-secrets"
         assert "many" not in {task.id for task in await client.tasks()}

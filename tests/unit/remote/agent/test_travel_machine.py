@@ -40,12 +40,41 @@ EVERY = 400_000
 @contextlib.asynccontextmanager
 async def cluster_at(port: int, keys: Any) -> AsyncIterator[LiveCluster]:
     """A cluster of one machine that is reached at a port of this computer."""
-    offer = Offer("local", "here", "here-a", "small", "", 0.0, 2.0, 4.0, Market.ON_DEMAND, 1, source="test", as_of="2026-11-01")
+    offer = Offer(
+        "local",
+        "here",
+        "here-a",
+        "small",
+        "",
+        0.0,
+        2.0,
+        4.0,
+        Market.ON_DEMAND,
+        1,
+        source="test",
+        as_of="2026-11-01",
+    )
     place = Place("local", "here", "here-a")
-    instance = Instance("local", "i-1", "1" * 32, "me", place, "small", InstanceState.RUNNING, host="127.0.0.1", port=port)
+    instance = Instance(
+        "local",
+        "i-1",
+        "1" * 32,
+        "me",
+        place,
+        "small",
+        InstanceState.RUNNING,
+        host="127.0.0.1",
+        port=port,
+    )
     agent = await AgentClient.start(await Connection.open("127.0.0.1", port, keys), AgentConfig())
     try:
-        yield LiveCluster("run1234567", "dev", Candidate(offer, Request(), 0, 1, ""), keys, [Node(instance, agent.connection, agent)])
+        yield LiveCluster(
+            "run1234567",
+            "dev",
+            Candidate(offer, Request(), 0, 1, ""),
+            keys,
+            [Node(instance, agent.connection, agent)],
+        )
     finally:
         await agent.close()
 
@@ -102,9 +131,17 @@ async def test_a_copy_whose_line_is_cut_again_and_again_arrives_once_and_whole(
 ) -> None:
     monkeypatch.setattr(transfer, "FIRST_PIECE", 64 * 1024)
     monkeypatch.setattr(transfer, "LARGEST_PIECE", 64 * 1024)
-    async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
+    async with (
+        cutting_proxy(shared_machine.port) as proxy,
+        cluster_at(proxy.port, shared_machine.keys) as live,
+    ):
         async with cuts(proxy, "heard"):
-            assert await transfer.send(live, packed(once=Once(), noise=NOISE), ["once", "noise"], Copying(), None) == {}
+            assert (
+                await transfer.send(
+                    live, packed(once=Once(), noise=NOISE), ["once", "noise"], Copying(), None
+                )
+                == {}
+            )
         assert proxy.cuts >= 2
         await python_cell(live, "back = {'noise': noise[::-1]}")
         copying = Copying()
@@ -129,27 +166,40 @@ async def test_a_copy_says_that_its_line_is_down_and_goes_on_once_it_is_back(
     monkeypatch.setattr(transfer, "FIRST_PIECE", 16 * 1024)
     monkeypatch.setattr(transfer, "LARGEST_PIECE", 16 * 1024)
     monkeypatch.setattr(transfer, "LOOK_SECONDS", 0.02)
-    async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
+    async with (
+        cutting_proxy(shared_machine.port) as proxy,
+        cluster_at(proxy.port, shared_machine.keys) as live,
+    ):
         copying, heard = Copying(), ""
 
         def hear(message: Any) -> None:
             nonlocal heard
             heard += message["content"].get("text", "")
 
-        task = asyncio.create_task(transfer.send(live, packed(noise=NOISE), ["noise"], copying, hear))
+        task = asyncio.create_task(
+            transfer.send(live, packed(noise=NOISE), ["noise"], copying, hear)
+        )
         await until(lambda: copying.done > 0, "the copy is under way")
         proxy.go_down()
-        await until(lambda: "nbprov: the line to dev is down; the copy goes on once it is back" in heard, "that is said")
+        await until(
+            lambda: "nbprov: the line to dev is down; the copy goes on once it is back" in heard,
+            "that is said",
+        )
         proxy.come_up()
         assert await task == {}
         assert await value(live, "len(noise)") == str(len(NOISE))
 
 
-async def test_nothing_stays_behind_of_a_copy_however_it_ends(shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_stays_behind_of_a_copy_however_it_ends(
+    shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transfer, "FIRST_PIECE", 16 * 1024)
     monkeypatch.setattr(transfer, "LARGEST_PIECE", 16 * 1024)
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
-        await python_cell(live, f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5")
+        await python_cell(
+            live,
+            f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5",
+        )
         before = await value(live, NAMES)
         ends = [
             ("fetched", transfer.fetch(live, ["small"], MOST, True, Copying(), None)),
@@ -209,7 +259,9 @@ async def test_copies_leave_next_to_nothing_in_the_journal(shared_machine: Any) 
         assert underway.id in [task.id for task in await agent.tasks()]
 
 
-async def test_a_machine_that_takes_nothing_is_given_up(shared_machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_machine_that_takes_nothing_is_given_up(
+    shared_machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         folder = shared_machine.agent_folder / "boxes"
         put = AgentClient.put
@@ -230,7 +282,9 @@ publish_display_data({'text/plain': 'a figure', 'image/png': text})
 """
 
 
-async def test_outputs_beyond_measure_leave_the_kernel_and_the_agent_alive(shared_machine: Any) -> None:
+async def test_outputs_beyond_measure_leave_the_kernel_and_the_agent_alive(
+    shared_machine: Any,
+) -> None:
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         await python_cell(live, "kept = 7")
         pid = (shared_machine.agent_folder / "agent.json").read_text()
@@ -238,9 +292,15 @@ async def test_outputs_beyond_measure_leave_the_kernel_and_the_agent_alive(share
         result = await python_cell(live, "text = 'x' * 67_200_000\nprint(text)")
         assert result.text.count("x") > 1_000_000
         await python_cell(live, GIANT, on_output=shown.append)
-        words = "".join(m["content"]["text"] for m in shown if m["msg_type"] == "stream" and m["content"]["name"] == "stderr")
+        words = "".join(
+            m["content"]["text"]
+            for m in shown
+            if m["msg_type"] == "stream" and m["content"]["name"] == "stderr"
+        )
         assert "nbprov: the image/png of an output of 64 MB was left out" in words
-        assert [m["content"]["data"] for m in shown if m["msg_type"] == "display_data"] == [{"text/plain": "a figure"}]
+        assert [m["content"]["data"] for m in shown if m["msg_type"] == "display_data"] == [
+            {"text/plain": "a figure"}
+        ]
         assert await value(live, "kept") == "7"
         assert (shared_machine.agent_folder / "agent.json").read_text() == pid
 
@@ -251,7 +311,10 @@ test_outputs_beyond_measure_leave_the_kernel_and_the_agent_alive.seconds = 200.0
 async def test_a_machine_that_is_not_found_again_leaves_the_way_to_the_rest(
     shared_machine: Any, until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with cutting_proxy(shared_machine.port) as proxy, cluster_at(proxy.port, shared_machine.keys) as live:
+    async with (
+        cutting_proxy(shared_machine.port) as proxy,
+        cluster_at(proxy.port, shared_machine.keys) as live,
+    ):
         monkeypatch.setattr(clients, "RECONNECT_SECONDS", 0.5)
         wait = "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('the rest')"
         task = asyncio.create_task(python_cell(live, wait))
@@ -260,7 +323,11 @@ async def test_a_machine_that_is_not_found_again_leaves_the_way_to_the_rest(
         with pytest.raises(AgentError) as raised:
             await task
         assert raised.value.code == "agent.lost"
-        command = next(words for words in raised.value.hint.split(": ") if words.startswith("%nbprov cells dev cell-")).split(" reads")[0]
+        command = next(
+            words
+            for words in raised.value.hint.split(": ")
+            if words.startswith("%nbprov cells dev cell-")
+        ).split(" reads")[0]
         assert command.endswith(" -f")
         (shared_machine.home / "go").touch()
         proxy.come_up()

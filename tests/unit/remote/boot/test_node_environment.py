@@ -9,15 +9,35 @@ import pytest
 from nbprov.model.errors import UsageError
 from nbprov.remote.boot.node_environment import env_for
 
-NAMES = {"NODE_RANK", "NODE_IPS", "NUM_NODES", "NUM_GPUS_PER_NODE", "TASK_ID", "CLUSTER_INFO", "USER"}
+NAMES = {
+    "NODE_RANK",
+    "NODE_IPS",
+    "NUM_NODES",
+    "NUM_GPUS_PER_NODE",
+    "TASK_ID",
+    "CLUSTER_INFO",
+    "USER",
+}
 SETUP = {"SETUP_NODE_RANK", "SETUP_NODE_IPS", "SETUP_NUM_GPUS_PER_NODE"}
 
 
 @pytest.mark.parametrize("setup", [False, True])
 def test_every_name_under_both_prefixes_with_one_value(setup: bool) -> None:
     info = {"cluster_name": "dev", "cloud": "aws", "region": "us-east-1", "zone": "use1-az1"}
-    env = env_for(node_rank=1, node_ips=["10.0.0.1", "10.0.0.2"], num_gpus=0.5, task_id="t-1", cluster_info=info, user="ada", setup=setup)
-    assert set(env) == {prefix + name for prefix in ("SKYPILOT_", "NBPROV_") for name in (NAMES | SETUP if setup else NAMES)}
+    env = env_for(
+        node_rank=1,
+        node_ips=["10.0.0.1", "10.0.0.2"],
+        num_gpus=0.5,
+        task_id="t-1",
+        cluster_info=info,
+        user="ada",
+        setup=setup,
+    )
+    assert set(env) == {
+        prefix + name
+        for prefix in ("SKYPILOT_", "NBPROV_")
+        for name in (NAMES | SETUP if setup else NAMES)
+    }
     assert all(env["SKYPILOT_" + name] == env["NBPROV_" + name] for name in NAMES)
     assert env["SKYPILOT_NODE_IPS"] == "10.0.0.1\n10.0.0.2"
     assert env["SKYPILOT_NUM_GPUS_PER_NODE"] == "1"

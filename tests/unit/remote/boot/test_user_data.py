@@ -15,7 +15,12 @@ import pytest
 
 from nbprov.model.errors import UsageError
 from nbprov.remote.agent.nbprov_agent import PROGRAM, RETURN_SECONDS, Guards, write_start
-from nbprov.remote.boot.user_data import USER_DATA_LIMIT, boot_template, container_boot_template, fills
+from nbprov.remote.boot.user_data import (
+    USER_DATA_LIMIT,
+    boot_template,
+    container_boot_template,
+    fills,
+)
 from nbprov.remote.ssh.keys import ClusterKeys
 
 
@@ -28,8 +33,13 @@ def _filled(template: str, keys: ClusterKeys) -> str:
 def _run(script: str, home: Path) -> None:
     home.mkdir(exist_ok=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    env |= {"NBPROV_HOST_KEY": str(home / "ssh" / "key"), "NBPROV_AUTHORIZED_KEYS": str(home / "ssh" / "logins")}
-    done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False)
+    env |= {
+        "NBPROV_HOST_KEY": str(home / "ssh" / "key"),
+        "NBPROV_AUTHORIZED_KEYS": str(home / "ssh" / "logins"),
+    }
+    done = subprocess.run(
+        ["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -41,7 +51,10 @@ def _guard(home: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"nbprov-boot-guard" in words and str(home / ".nbprov" / "agent.started").encode() in words:
+            if (
+                b"nbprov-boot-guard" in words
+                and str(home / ".nbprov" / "agent.started").encode() in words
+            ):
                 found.append(int(entry.name))
     return found
 
@@ -71,9 +84,17 @@ def test_it_puts_keys_in_place_and_may_run_again(tmp_path: Path, keys: ClusterKe
     try:
         _run(script, home)
         _run(script, home)
-        assert (home / "ssh" / "logins").read_text().splitlines() == ["ssh-ed25519 AAAA somebody@else", keys.client_public]
+        assert (home / "ssh" / "logins").read_text().splitlines() == [
+            "ssh-ed25519 AAAA somebody@else",
+            keys.client_public,
+        ]
         assert stat.S_IMODE((home / "ssh" / "key").stat().st_mode) == 0o600
-        public = subprocess.run(["ssh-keygen", "-y", "-f", str(home / "ssh" / "key")], capture_output=True, text=True, check=True).stdout
+        public = subprocess.run(
+            ["ssh-keygen", "-y", "-f", str(home / "ssh" / "key")],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         assert public.split()[:2] == keys.host_public.split()[:2]
         assert (home / "ssh" / "key.pub").read_text().strip() == keys.host_public
         assert (home / ".nbprov" / "boot.id").read_text().strip()
@@ -98,7 +119,16 @@ def _wait_for(path: Path, seconds: float = 60) -> bool:
 def test_the_boot_guard_ends_a_machine_without_an_agent(tmp_path: Path, keys: ClusterKeys) -> None:
     home = tmp_path / "home"
     try:
-        _run(_filled(boot_template('echo {mode} {reason} >"$HOME/off.new"; mv "$HOME/off.new" "$HOME/off"', guard_seconds=1), keys), home)
+        _run(
+            _filled(
+                boot_template(
+                    'echo {mode} {reason} >"$HOME/off.new"; mv "$HOME/off.new" "$HOME/off"',
+                    guard_seconds=1,
+                ),
+                keys,
+            ),
+            home,
+        )
         assert _wait_for(home / "off")
         assert (home / "off").read_text() == "terminate no agent was started in time\n"
     finally:
@@ -142,23 +172,44 @@ def _variants() -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_every_variant_is_plain_sh_and_small_and_holds_no_key(number: int, keys: ClusterKeys) -> None:
+def test_every_variant_is_plain_sh_and_small_and_holds_no_key(
+    number: int, keys: ClusterKeys
+) -> None:
     template = _variants()[number]
     assert "PRIVATE" not in template
     assert keys.client_public not in template
     script = _filled(template, keys)
     assert "@@" not in script
     assert len(script.encode()) <= USER_DATA_LIMIT
-    for word in ("WHO", "AGAIN", "ACCOUNT", "KEEP", "SSHD\n", "GUARD", "LOGIN", "OTHER", "SECONDS", "POWEROFF"):
+    for word in (
+        "WHO",
+        "AGAIN",
+        "ACCOUNT",
+        "KEEP",
+        "SSHD\n",
+        "GUARD",
+        "LOGIN",
+        "OTHER",
+        "SECONDS",
+        "POWEROFF",
+    ):
         assert word not in script, "a place that was not filled"
     # sh is dash on Debian and bash on Red Hat; busybox where there is one.
-    shells = [words for words in (["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(words[0])]
+    shells = [
+        words
+        for words in (["sh"], ["dash"], ["bash", "--posix"], ["busybox", "sh"])
+        if shutil.which(words[0])
+    ]
     for words in shells:
-        done = subprocess.run([*words, "-n"], input=script, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*words, "-n"], input=script, capture_output=True, text=True, check=False
+        )
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
-def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(tmp_path: Path, keys: ClusterKeys) -> None:
+def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(
+    tmp_path: Path, keys: ClusterKeys
+) -> None:
     home = tmp_path / "home"
     try:
         _run(_filled(container_boot_template("true", login="nobody-of-this-name"), keys), home)
@@ -169,7 +220,9 @@ def test_where_the_places_of_the_keys_are_named_a_login_changes_nothing(tmp_path
         _end(_guard(home))
 
 
-@pytest.mark.parametrize("login", ["ALL", "-r", "a b", "x;reboot", "a" * 33, "ünal", "a/../b", "a\nb"])
+@pytest.mark.parametrize(
+    "login", ["ALL", "-r", "a b", "x;reboot", "a" * 33, "ünal", "a/../b", "a\nb"]
+)
 def test_a_login_that_is_no_name_is_refused(login: str) -> None:
     for template in (boot_template, container_boot_template):
         with pytest.raises(UsageError) as caught:
@@ -182,7 +235,9 @@ def test_with_a_login_the_guard_needs_no_sudo() -> None:
     assert "do sudo -n poweroff\n" in boot_template()
 
 
-def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/opt/it's own/bin:/usr/bin:/bin")
     monkeypatch.setenv("SOME_TOKEN", "sesame")
     write_start(tmp_path, 0o027)
@@ -216,7 +271,9 @@ def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_
     assert (due["guard"], due["mode"]) == ("budget", "stop")
 
 
-def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(tmp_path: Path) -> None:
+def test_a_new_configuration_counts_at_once_and_other_limits_are_not_put_off(
+    tmp_path: Path,
+) -> None:
     config = {"poweroff": "true", "max_lifetime_seconds": 50.0, "idle_seconds": 60.0}
     before = Guards(tmp_path, 10.0, 1000.0, "first boot")
     before.set(config)

@@ -25,12 +25,17 @@ from nbprov.remote.boot.user_data import PER_BOOT, boot_template, container_boot
 from nbprov.remote.ssh.connection import Connection, wait_for_ssh
 from nbprov.remote.ssh.keys import ClusterKeys
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="useradd and namespaces are Linux's")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform != "linux", reason="useradd and namespaces are Linux's"),
+]
 
 DEADLINE = 20.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 POWEROFF = "sudo -n touch /var/off.{mode}"
-SSHD = "exec /usr/sbin/sshd -D -e -p {port} -o ListenAddress=127.0.0.1 -o UsePAM=no -o StrictModes=yes"
+SSHD = (
+    "exec /usr/sbin/sshd -D -e -p {port} -o ListenAddress=127.0.0.1 -o UsePAM=no -o StrictModes=yes"
+)
 """Without PAM sshd turns locked accounts away by itself, so that a login which only PAM would let in is noticed."""
 AGAIN = f'for script in {PER_BOOT}/*; do "$script"; done'
 
@@ -50,14 +55,31 @@ class System:
         self.own_network = False
         folder.mkdir()
         shutil.copytree("/etc", folder / "etc", symlinks=True)
-        for name in ("home", "root", "tmp", "var/log", "var/mail", "var/lib", "run/sshd", "etc/sudoers.d"):
+        for name in (
+            "home",
+            "root",
+            "tmp",
+            "var/log",
+            "var/mail",
+            "var/lib",
+            "run/sshd",
+            "etc/sudoers.d",
+        ):
             (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / "tmp").chmod(0o1777)
         for key in (folder / "etc" / "ssh").glob("ssh_host_*"):
             key.unlink()
 
     def command(self, *words: str) -> list[str]:
-        arguments = ["bwrap", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--ro-bind", "/usr", "/usr"]
+        arguments = [
+            "bwrap",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--die-with-parent",
+            "--ro-bind",
+            "/usr",
+            "/usr",
+        ]
         for name in ("bin", "sbin", "lib", "lib32", "lib64"):
             place = Path("/", name)
             if place.is_symlink():
@@ -75,13 +97,22 @@ class System:
     def boot(self, first: str) -> None:
         with (self.folder / "console").open("ab") as out:
             self.process = subprocess.Popen(
-                self.command("sh", "-c", first), env=environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                self.command("sh", "-c", first),
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
             )
 
     def run(self, first: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Boot, wait until the first process ends, and with it all others."""
         return subprocess.run(
-            self.command("sh", "-c", first), env=environment() | more, capture_output=True, text=True, timeout=DEADLINE, check=False
+            self.command("sh", "-c", first),
+            env=environment() | more,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
         )
 
     def off(self) -> None:
@@ -147,7 +178,9 @@ async def entered(port: int, keys: ClusterKeys, login: str) -> Connection:
     return await wait_for_ssh("127.0.0.1", port, keys, DEADLINE, login, boot_grace=DEADLINE)
 
 
-async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook(system: System, keys: ClusterKeys, login: str) -> None:
+async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
     if not as_root():
         return
     (system.folder / PER_BOOT[1:]).mkdir(parents=True)
@@ -158,21 +191,33 @@ async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook
     said = await connection.run('id -un; pwd; ls -ld "$HOME"/.nbprov "$HOME"/.ssh; sh -c "id -u"')
     assert said.stdout.splitlines()[:2] == [login, f"/home/{login}"], said.stderr
     assert len(guards(login)) == 1
-    client = await AgentClient.start(connection, AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600, max_lifetime_seconds=7200)))
+    client = await AgentClient.start(
+        connection,
+        AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600, max_lifetime_seconds=7200)),
+    )
     await client.close()
     nbprov = home / ".nbprov"
     account = system.account(login)
     assert {path.lstat().st_uid for path in (home, *home.rglob("*"))} == {int(account[2])}
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (home / ".ssh", home / ".ssh" / "authorized_keys", nbprov)] == [
+    assert [
+        stat.S_IMODE(path.stat().st_mode)
+        for path in (home / ".ssh", home / ".ssh" / "authorized_keys", nbprov)
+    ] == [
         0o700,
         0o600,
         0o700,
     ]
     sudoers = system.folder / "etc" / "sudoers.d" / "90-nbprov"
-    assert (sudoers.read_text(), stat.S_IMODE(sudoers.stat().st_mode)) == (f"{login} ALL=(ALL) NOPASSWD:ALL\n", 0o440)
+    assert (sudoers.read_text(), stat.S_IMODE(sudoers.stat().st_mode)) == (
+        f"{login} ALL=(ALL) NOPASSWD:ALL\n",
+        0o440,
+    )
     start = (nbprov / "start").read_text()
     assert f"serve /home/{login}/.nbprov" in start
-    boot_id, clock = (nbprov / "boot.id").read_text(), json.loads((nbprov / "guards.json").read_text())
+    boot_id, clock = (
+        (nbprov / "boot.id").read_text(),
+        json.loads((nbprov / "guards.json").read_text()),
+    )
 
     system.off()
     again = system.folder / PER_BOOT[1:] / "nbprov"
@@ -181,30 +226,44 @@ async def test_a_login_is_made_and_guards_hold_after_a_reboot_without_a_notebook
     before = (nbprov / "agent.started").stat().st_mtime_ns
     system.boot(f"{AGAIN}; {SSHD.format(port=port)}")
     await until(
-        lambda: (nbprov / "agent.started").exists() and (nbprov / "agent.started").stat().st_mtime_ns > before, "the agent's return"
+        lambda: (
+            (nbprov / "agent.started").exists()
+            and (nbprov / "agent.started").stat().st_mtime_ns > before
+        ),
+        "the agent's return",
     )
     await until((nbprov / "agent.json").exists, "the agent's own word")
     assert (nbprov / "boot.id").read_text() not in ("", boot_id)
     assert len(guards(login)) == 1
     connection = await entered(port, keys, login)
-    agent = (await connection.run("ps -o user:32=,args= -C python3,python3.11,python | grep '[s]erve '")).stdout.split()
+    agent = (
+        await connection.run("ps -o user:32=,args= -C python3,python3.11,python | grep '[s]erve '")
+    ).stdout.split()
     client = await AgentClient.start(connection, AgentConfig())
     status = await client.status()
     await client.close()
-    assert {(state.guard, state.mode) for state in status.guards} == {("idle", "terminate"), ("lifetime", "terminate")}
+    assert {(state.guard, state.mode) for state in status.guards} == {
+        ("idle", "terminate"),
+        ("lifetime", "terminate"),
+    }
     assert status.age >= clock["age"]
     assert agent[0] == login
     assert (nbprov / "start").read_text() == start
 
 
-async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(system: System, keys: ClusterKeys, login: str) -> None:
+async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
     if not as_root():
         return
     system.put("root/user-data", filled(boot_template(POWEROFF, login=login), keys))
     port, nbprov = free_port(), system.folder / "home" / login / ".nbprov"
     first = f"sh /root/user-data; {SSHD.format(port=port)}"
     system.boot(first)
-    client = await AgentClient.start(await entered(port, keys, login), AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600)))
+    client = await AgentClient.start(
+        await entered(port, keys, login),
+        AgentConfig(guards=GuardConfig(POWEROFF, idle_seconds=3600)),
+    )
     await client.close()
     system.off()
     (nbprov / "agent.json").unlink()
@@ -215,7 +274,9 @@ async def test_a_script_that_runs_at_every_boot_starts_the_agent_again_too(syste
     (nbprov / "agent.started").unlink()
     assert "runs already" in (await connection.run("sh ~/.nbprov/start")).check("the start").stdout
     assert (nbprov / "agent.started").exists()
-    assert (system.folder / "home" / login / ".ssh" / "authorized_keys").read_text().count(keys.client_public) == 1
+    assert (system.folder / "home" / login / ".ssh" / "authorized_keys").read_text().count(
+        keys.client_public
+    ) == 1
     await connection.close()
 
 
@@ -237,10 +298,17 @@ def test_links_of_the_user_lead_root_nowhere(system: System, keys: ClusterKeys, 
     assert (treasure / "authorized_keys").read_text() == "mine\n"
 
 
-def test_a_login_that_is_there_keeps_what_it_has(system: System, keys: ClusterKeys, login: str) -> None:
+def test_a_login_that_is_there_keeps_what_it_has(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
     if not as_root():
         return
-    assert system.run(f"useradd -m -s /bin/sh -d /home/elsewhere {login}; mkdir -m 700 /home/elsewhere/.ssh").returncode == 0
+    assert (
+        system.run(
+            f"useradd -m -s /bin/sh -d /home/elsewhere {login}; mkdir -m 700 /home/elsewhere/.ssh"
+        ).returncode
+        == 0
+    )
     logins = system.folder / "home" / "elsewhere" / ".ssh" / "authorized_keys"
     logins.write_text("ssh-ed25519 AAAA theirs")
     logins.chmod(0o600)
@@ -253,7 +321,9 @@ def test_a_login_that_is_there_keeps_what_it_has(system: System, keys: ClusterKe
     assert logins.read_text().splitlines() == ["ssh-ed25519 AAAA theirs", keys.client_public]
 
 
-def test_a_group_of_the_same_name_is_no_obstacle(system: System, keys: ClusterKeys, login: str) -> None:
+def test_a_group_of_the_same_name_is_no_obstacle(
+    system: System, keys: ClusterKeys, login: str
+) -> None:
     if not as_root():
         return
     system.put("root/user-data", filled(boot_template("true", login=login), keys))
@@ -267,7 +337,9 @@ def test_root_is_no_login_to_be_made(system: System, keys: ClusterKeys) -> None:
         return
     system.put("root/user-data", filled(boot_template("true", login="root"), keys))
     assert system.run("sh /root/user-data", HOME="/nowhere").stderr == ""
-    assert (system.folder / "root" / ".ssh" / "authorized_keys").read_text() == keys.client_public + "\n"
+    assert (
+        system.folder / "root" / ".ssh" / "authorized_keys"
+    ).read_text() == keys.client_public + "\n"
     assert not (system.folder / "etc" / "sudoers.d" / "90-nbprov").exists()
 
 
@@ -277,10 +349,23 @@ def test_a_boot_guard_armed_at_a_later_boot_ends_a_machine_whose_agent_does_not_
     if not as_root():
         return
     (system.folder / PER_BOOT[1:]).mkdir(parents=True)
-    system.put("root/user-data", filled(boot_template("sudo -n touch /var/off.{mode}", mode="stop", login=login, guard_seconds=1), keys))
+    system.put(
+        "root/user-data",
+        filled(
+            boot_template(
+                "sudo -n touch /var/off.{mode}", mode="stop", login=login, guard_seconds=1
+            ),
+            keys,
+        ),
+    )
     home = f"/home/{login}/.nbprov"
     # As after a start over ssh, but with an agent that cannot start any more.
-    assert system.run(f"sh /root/user-data; echo 'exit 1' >{home}/start; touch {home}/agent.started").returncode == 0
+    assert (
+        system.run(
+            f"sh /root/user-data; echo 'exit 1' >{home}/start; touch {home}/agent.started"
+        ).returncode
+        == 0
+    )
     done = system.run(f"{AGAIN}; until [ -e /var/off.stop ]; do sleep 0.05; done; echo off")
     assert done.stdout == "off\n", done.stderr
 
@@ -308,12 +393,18 @@ def test_a_container_gets_its_own_ssh_server(system: System, keys: ClusterKeys) 
     if not as_root():
         return
     # The process of a session may outlive it for a moment.
-    alone = "until [ $(cat /proc/[0-9]*/comm | grep -c '^sshd') = 1 ]; do sleep 0.05; done; echo one"
+    alone = (
+        "until [ $(cat /proc/[0-9]*/comm | grep -c '^sshd') = 1 ]; do sleep 0.05; done; echo one"
+    )
     first = f"{container(system, keys)}; {container(system, keys)}; {alone}"
     system.own_network = True
-    done = system.run(first, NBPROV_SSHD="1", PATH=f"/opt/own/bin:{PATH}", LD_LIBRARY_PATH="/opt/own/lib")
+    done = system.run(
+        first, NBPROV_SSHD="1", PATH=f"/opt/own/bin:{PATH}", LD_LIBRARY_PATH="/opt/own/lib"
+    )
     log = (system.folder / "var" / "log" / "boot").read_text()
-    assert done.stdout.splitlines() == [f"in /opt/own/bin:{PATH} /opt/own/lib"] * 2 + ["one"], done.stderr + log
+    assert done.stdout.splitlines() == [f"in /opt/own/bin:{PATH} /opt/own/lib"] * 2 + ["one"], (
+        done.stderr + log
+    )
 
 
 def test_without_the_word_no_server_is_started(system: System, keys: ClusterKeys) -> None:
@@ -324,17 +415,34 @@ def test_without_the_word_no_server_is_started(system: System, keys: ClusterKeys
     system.own_network = True
     assert system.run(look).stdout == "0\n"
     # On a machine whose server is somebody else's business.
-    assert system.run(look, NBPROV_SSHD="1", NBPROV_HOST_KEY="/root/host", NBPROV_AUTHORIZED_KEYS="/root/logins").stdout == "0\n"
+    assert (
+        system.run(
+            look,
+            NBPROV_SSHD="1",
+            NBPROV_HOST_KEY="/root/host",
+            NBPROV_AUTHORIZED_KEYS="/root/logins",
+        ).stdout
+        == "0\n"
+    )
 
 
-@pytest.mark.parametrize(("name", "asked"), [("apt-get", "-qy --no-install-recommends install"), ("dnf", "-qy install"), ("apk", "add -q")])
-def test_a_missing_ssh_server_is_installed(system: System, keys: ClusterKeys, name: str, asked: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [("apt-get", "-qy --no-install-recommends install"), ("dnf", "-qy install"), ("apk", "add -q")],
+)
+def test_a_missing_ssh_server_is_installed(
+    system: System, keys: ClusterKeys, name: str, asked: str
+) -> None:
     if not as_root():
         return
-    system.hidden = [place for place in ("/usr/sbin/sshd", "/usr/bin/apt-get") if os.path.exists(place)]
+    system.hidden = [
+        place for place in ("/usr/sbin/sshd", "/usr/bin/apt-get") if os.path.exists(place)
+    ]
     system.put(f"run/bin/{name}", INSTALLER, 0o755)
     system.own_network = True
     system.put("root/user-data", filled(container_boot_template("true", login="root"), keys))
-    done = system.run("sh /root/user-data; cat /var/log/asked", NBPROV_SSHD="1", PATH=f"/run/bin:{PATH}")
+    done = system.run(
+        "sh /root/user-data; cat /var/log/asked", NBPROV_SSHD="1", PATH=f"/run/bin:{PATH}"
+    )
     assert f"/run/bin/{name} {asked} openssh-server" in done.stdout, done.stderr
     assert os.access(system.folder / "run" / "bin" / "sshd", os.X_OK)

@@ -35,7 +35,9 @@ def web() -> Iterator[FilesDouble]:
 class Links:
     """Links to a double; each try at a file may have a path of its own."""
 
-    def __init__(self, web: FilesDouble, *, most: int = 1, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, web: FilesDouble, *, most: int = 1, headers: dict[str, str] | None = None
+    ) -> None:
         self.web, self.most, self.headers = web, most, headers or {}
 
     def link(self, item: Item, tries: int) -> Link | None:
@@ -44,8 +46,23 @@ class Links:
         return Link(f"{self.web.url}/{item.key}" + (f"?try={tries}" if tries else ""), self.headers)
 
 
-async def got(connection: Connection, web: FilesDouble, *items: Item, folder: str = "~/d", most: int = 1, is_tree: bool = True) -> Fetched:
-    return await fetch(connection, folder, items, Links(web, most=most), is_tree=is_tree, source="s3://b/x", python=sys.executable)
+async def got(
+    connection: Connection,
+    web: FilesDouble,
+    *items: Item,
+    folder: str = "~/d",
+    most: int = 1,
+    is_tree: bool = True,
+) -> Fetched:
+    return await fetch(
+        connection,
+        folder,
+        items,
+        Links(web, most=most),
+        is_tree=is_tree,
+        source="s3://b/x",
+        python=sys.executable,
+    )
 
 
 def listed(name: str, content: bytes) -> Item:
@@ -55,32 +72,72 @@ def listed(name: str, content: bytes) -> Item:
 
 
 def left(folder: Path) -> list[str]:
-    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()) if folder.exists() else []
+    return (
+        sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+        if folder.exists()
+        else []
+    )
 
 
 @pytest.mark.machine
-async def test_a_tree_arrives_and_the_second_time_nothing_moves(shared_machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_a_tree_arrives_and_the_second_time_nothing_moves(
+    shared_machine: object, connected: Connected, web: FilesDouble
+) -> None:
     contents = {"a": b"one", "s/b é.bin": BIG, "s/t/empty": b""}
     web.files = {f"/{Link_quote(name)}": data for name, data in contents.items()}
-    items = [Item(name, Link_quote(name), len(data), '"v1"', hashlib.md5(data).hexdigest()) for name, data in contents.items()]
+    items = [
+        Item(name, Link_quote(name), len(data), '"v1"', hashlib.md5(data).hexdigest())
+        for name, data in contents.items()
+    ]
     told: list[int] = []
     async with connected(shared_machine) as connection:
         home = shared_machine.home  # type: ignore[attr-defined]
-        done = await fetch(connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable, progress=told.append)
+        done = await fetch(
+            connection,
+            "~/tree",
+            items,
+            Links(web),
+            is_tree=True,
+            source="x",
+            python=sys.executable,
+            progress=told.append,
+        )
         assert (done.files, done.same, done.bytes) == (3, 0, len(BIG) + 3)
         assert {name: (home / "tree" / name).read_bytes() for name in contents} == contents
         assert left(home / "tree") == sorted(contents)
         assert told[-1] == len(BIG) + 3
         asked = len(web.seen)
-        again = await fetch(connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable)
+        again = await fetch(
+            connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable
+        )
         assert (again.files, again.same, len(web.seen)) == (0, 3, asked)
         (home / "tree/a").write_bytes(b"two")
-        assert (await fetch(connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable)).files == 1
+        assert (
+            await fetch(
+                connection,
+                "~/tree",
+                items,
+                Links(web),
+                is_tree=True,
+                source="x",
+                python=sys.executable,
+            )
+        ).files == 1
         assert (home / "tree/a").read_bytes() == b"one"
         # Known by digest too, without a note of it.
         for note in (home / ".nbprov/fetched").iterdir():
             note.unlink()
-        assert (await fetch(connection, "~/tree", items, Links(web), is_tree=True, source="x", python=sys.executable)).same == 3
+        assert (
+            await fetch(
+                connection,
+                "~/tree",
+                items,
+                Links(web),
+                is_tree=True,
+                source="x",
+                python=sys.executable,
+            )
+        ).same == 3
 
 
 def Link_quote(name: str) -> str:  # noqa: N802
@@ -90,7 +147,9 @@ def Link_quote(name: str) -> str:  # noqa: N802
 
 
 @pytest.mark.machine
-async def test_what_is_cut_goes_on_where_it_was(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_what_is_cut_goes_on_where_it_was(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     web.files["/big"] = BIG
     web.faults["/big"] = ["cut:2000000", "503", "wrongrange", "cut:10"]
     async with connected(machine) as connection:
@@ -98,12 +157,20 @@ async def test_what_is_cut_goes_on_where_it_was(machine: object, connected: Conn
     assert done.files == 1
     home = machine.home  # type: ignore[attr-defined]
     assert (home / "d/big").read_bytes() == BIG
-    assert [one.headers.get("range") for one in web.asked("/big")] == [None, "bytes=2000000-", "bytes=2000000-", None, "bytes=10-"]
+    assert [one.headers.get("range") for one in web.asked("/big")] == [
+        None,
+        "bytes=2000000-",
+        "bytes=2000000-",
+        None,
+        "bytes=10-",
+    ]
     assert left(home / "d") == ["big"]
 
 
 @pytest.mark.machine
-async def test_the_next_run_goes_on_with_what_a_failed_one_left(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_the_next_run_goes_on_with_what_a_failed_one_left(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     home = machine.home  # type: ignore[attr-defined]
     web.files["/big"] = BIG
     web.faults["/big"] = ["cut:2000000", "404"]
@@ -119,7 +186,9 @@ async def test_the_next_run_goes_on_with_what_a_failed_one_left(machine: object,
 
 
 @pytest.mark.machine
-async def test_another_version_is_not_joined_to_the_part_of_an_older(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_another_version_is_not_joined_to_the_part_of_an_older(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     web.files["/big"] = BIG
     web.faults["/big"] = ["cut:2000000", "404"]
     other = bytes(reversed(BIG))
@@ -141,7 +210,9 @@ async def test_another_version_is_not_joined_to_the_part_of_an_older(machine: ob
 
 
 @pytest.mark.machine
-async def test_a_file_of_the_web_is_asked_for_its_version(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_a_file_of_the_web_is_asked_for_its_version(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     home = machine.home  # type: ignore[attr-defined]
     web.files["/w"] = b"one"
     async with connected(machine) as connection:
@@ -165,11 +236,20 @@ async def test_a_file_of_the_web_is_asked_for_its_version(machine: object, conne
         (["400"], "fetch.failed", "the server answers 400"),
         (["more"], "fetch.failed", "does not say how long it is"),
         (["redirect:file:///etc/passwd"], "fetch.failed", "the server answers 302"),
-        (["redirect:ftp://127.0.0.1/x"], "fetch.failed", "leads on to an address that is not https"),
+        (
+            ["redirect:ftp://127.0.0.1/x"],
+            "fetch.failed",
+            "leads on to an address that is not https",
+        ),
     ],
 )
 async def test_refusals_have_names(
-    shared_machine: object, connected: Connected, web: FilesDouble, faults: list[str], code: str, words: str
+    shared_machine: object,
+    connected: Connected,
+    web: FilesDouble,
+    faults: list[str],
+    code: str,
+    words: str,
 ) -> None:
     web.files["/w"] = b"content"
     web.faults["/w"] = faults
@@ -183,7 +263,9 @@ async def test_refusals_have_names(
 
 
 @pytest.mark.machine
-async def test_what_is_not_what_was_listed_is_not_taken(shared_machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_what_is_not_what_was_listed_is_not_taken(
+    shared_machine: object, connected: Connected, web: FilesDouble
+) -> None:
     web.files["/w"] = b"content"
     async with connected(shared_machine) as connection:
         for item, code in (
@@ -201,15 +283,21 @@ async def test_what_is_not_what_was_listed_is_not_taken(shared_machine: object, 
 
 
 @pytest.mark.machine
-async def test_a_link_that_ran_out_is_made_anew(shared_machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_a_link_that_ran_out_is_made_anew(
+    shared_machine: object, connected: Connected, web: FilesDouble
+) -> None:
     web.files["/w?try=1"] = web.files["/w"] = b"content"
     web.faults["/w"] = ["403"]
     async with connected(shared_machine) as connection:
-        assert (await got(connection, web, listed("w", b"content"), folder="~/anew", most=2)).files == 1
+        assert (
+            await got(connection, web, listed("w", b"content"), folder="~/anew", most=2)
+        ).files == 1
 
 
 @pytest.mark.machine
-async def test_nothing_is_written_outside_the_target(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_nothing_is_written_outside_the_target(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     home = machine.home  # type: ignore[attr-defined]
     web.files["/w"] = b"content"
     (home / "d").mkdir()
@@ -233,7 +321,9 @@ async def test_nothing_is_written_outside_the_target(machine: object, connected:
 
 
 @pytest.mark.machine
-async def test_a_link_and_its_headers_are_written_nowhere(machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_a_link_and_its_headers_are_written_nowhere(
+    machine: object, connected: Connected, web: FilesDouble
+) -> None:
     home = machine.home  # type: ignore[attr-defined]
     commands: list[str] = []
 
@@ -251,7 +341,15 @@ async def test_a_link_and_its_headers_are_written_nowhere(machine: object, conne
     links = Links(web, headers={"Authorization": "Bearer canary-token"})
     async with connected(machine) as connection:
         with pytest.raises(FetchError) as caught:
-            await fetch(connection, "~/d", [Item("f", "canary-key", etag='"e"')], links, is_tree=True, source="x", python=sys.executable)
+            await fetch(
+                connection,
+                "~/d",
+                [Item("f", "canary-key", etag='"e"')],
+                links,
+                is_tree=True,
+                source="x",
+                python=sys.executable,
+            )
     assert web.seen[0].headers["authorization"] == "Bearer canary-token"
     assert commands
     assert not [line for line in commands if "canary" in line]
@@ -261,14 +359,24 @@ async def test_a_link_and_its_headers_are_written_nowhere(machine: object, conne
 
 
 @pytest.mark.machine
-async def test_a_key_does_not_follow_to_another_host(shared_machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_a_key_does_not_follow_to_another_host(
+    shared_machine: object, connected: Connected, web: FilesDouble
+) -> None:
     other = FilesDouble({"/w": b"content"})
     try:
         web.files["/w"] = b"content"
         web.faults["/w"] = [f"redirect:{other.url}/w"]
         links = Links(web, headers={"Authorization": "Bearer key"})
         async with connected(shared_machine) as connection:
-            await fetch(connection, "~/moved", [Item("w", "w")], links, is_tree=True, source="x", python=sys.executable)
+            await fetch(
+                connection,
+                "~/moved",
+                [Item("w", "w")],
+                links,
+                is_tree=True,
+                source="x",
+                python=sys.executable,
+            )
         assert "authorization" in web.seen[0].headers
         assert "authorization" not in other.seen[0].headers
     finally:
@@ -276,7 +384,9 @@ async def test_a_key_does_not_follow_to_another_host(shared_machine: object, con
 
 
 @pytest.mark.machine
-async def test_what_does_not_fit_is_said_before_anything_moves(shared_machine: object, connected: Connected, web: FilesDouble) -> None:
+async def test_what_does_not_fit_is_said_before_anything_moves(
+    shared_machine: object, connected: Connected, web: FilesDouble
+) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(FetchError, match="do not fit") as caught:
             await got(connection, web, Item("w", "w", 1 << 60, '"e"'), folder="~/full")
@@ -295,7 +405,9 @@ async def test_what_does_not_fit_is_said_before_anything_moves(shared_machine: o
         '{"failed": 0, "code": "x", "why": "\\u001b[31mred"}',
     ],
 )
-async def test_a_machine_that_lies_is_told_off(machine: object, connected: Connected, web: FilesDouble, says: str) -> None:
+async def test_a_machine_that_lies_is_told_off(
+    machine: object, connected: Connected, web: FilesDouble, says: str
+) -> None:
     folder = machine.folder  # type: ignore[attr-defined]
     script = folder / "liar.py"
     script.write_text(
@@ -310,13 +422,24 @@ async def test_a_machine_that_lies_is_told_off(machine: object, connected: Conne
     liar.chmod(0o755)
     async with connected(machine) as connection:
         with pytest.raises(FetchError) as caught:
-            await fetch(connection, "~/d", [Item("w", "w")], Links(web), is_tree=True, source="x", python=str(liar))
+            await fetch(
+                connection,
+                "~/d",
+                [Item("w", "w")],
+                Links(web),
+                is_tree=True,
+                source="x",
+                python=str(liar),
+            )
     assert "\x1b" not in str(caught.value)
 
 
 def test_it_is_python_of_old() -> None:
     for name in PROGRAM:
-        ast.parse(files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"), feature_version=(3, 8))
+        ast.parse(
+            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
+            feature_version=(3, 8),
+        )
 
 
 def test_links_show_nothing_of_themselves() -> None:

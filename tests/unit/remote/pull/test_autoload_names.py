@@ -35,7 +35,9 @@ TAKEN = [
 
 
 @pytest.mark.parametrize(("pattern", "name"), HELD)
-def test_what_runs_by_itself_is_held_apart_and_the_pattern_for_it_named(pattern: str, name: str) -> None:
+def test_what_runs_by_itself_is_held_apart_and_the_pattern_for_it_named(
+    pattern: str, name: str
+) -> None:
     assert why_apart(pattern, name, is_link=False) == HELD[pattern, name]
     assert not why_apart(HELD[pattern, name], name, is_link=False)
 
@@ -49,7 +51,9 @@ def test_a_link_could_lead_an_import_into_a_folder_of_results() -> None:
     assert why_apart("*", "requests", is_link=True) == "requests"
 
 
-def test_the_notebooks_folder_and_those_of_imports_are_worked_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebooks_folder_and_those_of_imports_are_worked_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert is_worked_in(str(tmp_path / "x" / ".."), str(tmp_path))
     assert not is_worked_in(str(tmp_path / "results"), str(tmp_path))
     assert is_worked_in(str(tmp_path), str(tmp_path / "book"))

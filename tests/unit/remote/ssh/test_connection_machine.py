@@ -25,7 +25,9 @@ from nbprov.remote.ssh.keys import ClusterKeys
 pytestmark = pytest.mark.machine
 
 
-async def test_a_stranger_with_another_host_key_is_refused_and_gets_nothing(shared_machine: Any, tmp_path: Path) -> None:
+async def test_a_stranger_with_another_host_key_is_refused_and_gets_nothing(
+    shared_machine: Any, tmp_path: Path
+) -> None:
     others = ClusterKeys.create(tmp_path / "others")
     with pytest.raises(SshError) as caught:
         await wait_for_ssh("127.0.0.1", shared_machine.port, others, 10)
@@ -61,10 +63,14 @@ def _listens(path: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def _counted_agent(folder: Path, keys: ClusterKeys, until: Any) -> AsyncIterator[tuple[str, list[int]]]:
+async def _counted_agent(
+    folder: Path, keys: ClusterKeys, until: Any
+) -> AsyncIterator[tuple[str, list[int]]]:
     """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts who comes."""
     real, counted, came = str(folder / "real"), str(folder / "counted"), [0]
-    process = await asyncio.create_subprocess_exec("ssh-agent", "-D", "-a", real, stdout=asyncio.subprocess.DEVNULL)
+    process = await asyncio.create_subprocess_exec(
+        "ssh-agent", "-D", "-a", real, stdout=asyncio.subprocess.DEVNULL
+    )
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(65536):
@@ -81,7 +87,11 @@ async def _counted_agent(folder: Path, keys: ClusterKeys, until: Any) -> AsyncIt
     try:
         await until(lambda: _listens(real), "an ssh-agent")
         add = await asyncio.create_subprocess_exec(
-            "ssh-add", "-q", str(keys.client_private_file), env={**os.environ, "SSH_AUTH_SOCK": counted}, stdin=asyncio.subprocess.DEVNULL
+            "ssh-add",
+            "-q",
+            str(keys.client_private_file),
+            env={**os.environ, "SSH_AUTH_SOCK": counted},
+            stdin=asyncio.subprocess.DEVNULL,
         )
         assert await add.wait() == 0
         came[0] = 0
@@ -101,12 +111,16 @@ async def test_the_persons_ssh_agent_is_neither_asked_nor_forwarded(
     try:
         async with _counted_agent(folder, shared_machine.keys, until) as (path, came):
             monkeypatch.setenv("SSH_AUTH_SOCK", path)
-            connection = await Connection.open("127.0.0.1", shared_machine.port, shared_machine.keys)
+            connection = await Connection.open(
+                "127.0.0.1", shared_machine.port, shared_machine.keys
+            )
             first, *rest = (await connection.run(look)).stdout.splitlines()
             assert (first, "ED25519" in str(rest)) == ("[]", False)
             await connection.close()
             others = ClusterKeys.create(tmp_path / "others")
-            mixed = ClusterKeys(others.folder, others.client_public, shared_machine.keys.host_public)
+            mixed = ClusterKeys(
+                others.folder, others.client_public, shared_machine.keys.host_public
+            )
             with pytest.raises(SshError) as refused:  # though the agent has the key
                 await Connection.open("127.0.0.1", shared_machine.port, mixed)
             assert refused.value.code is SshCode.AUTH
@@ -156,7 +170,11 @@ async def test_a_machine_whose_start_script_has_not_come_so_far_is_waited_for(
 ) -> None:
     monkeypatch.setitem(REFUSED_RETRY, code, 0.05)
     others = ClusterKeys.create(tmp_path / "others")
-    mixed = ClusterKeys(others.folder, others.client_public, machine.keys.host_public) if code is SshCode.AUTH else others
+    mixed = (
+        ClusterKeys(others.folder, others.client_public, machine.keys.host_public)
+        if code is SshCode.AUTH
+        else others
+    )
     tries: list[SshCode | None] = []
     real, twice = Connection.open, asyncio.Event()
 
@@ -170,7 +188,16 @@ async def test_a_machine_whose_start_script_has_not_come_so_far_is_waited_for(
             raise
 
     monkeypatch.setattr(Connection, "open", counted)
-    waiting = asyncio.create_task(wait_for_ssh("127.0.0.1", machine.port, mixed, 20, boot_grace=20, on_silence=lambda: tries.append(None)))
+    waiting = asyncio.create_task(
+        wait_for_ssh(
+            "127.0.0.1",
+            machine.port,
+            mixed,
+            20,
+            boot_grace=20,
+            on_silence=lambda: tries.append(None),
+        )
+    )
     await twice.wait()
     assert set(tries) == {code}, "and nobody is let in for it: the machine answered"
     if code is SshCode.AUTH:
@@ -201,37 +228,60 @@ async def test_waiting_has_a_deadline(tmp_path: Path, keys: ClusterKeys) -> None
     assert time.monotonic() - started < 3
 
 
-async def test_run_tells_output_errors_exit_code_and_takes_input(shared_machine: Any, connected: Any) -> None:
+async def test_run_tells_output_errors_exit_code_and_takes_input(
+    shared_machine: Any, connected: Any
+) -> None:
     async with connected(shared_machine) as connection:
         done = await connection.run("cat; echo wrong >&2; exit 7", "in\n")
         assert (done.exit_code, done.stdout, done.stderr) == (7, "in\n", "wrong\n")
-        with pytest.raises(RemoteError, match=r"the thing failed on the machine \(exit code 7\): wrong"):
+        with pytest.raises(
+            RemoteError, match=r"the thing failed on the machine \(exit code 7\): wrong"
+        ):
             done.check("the thing")
 
 
-async def test_variables_arrive_whole_and_show_on_no_command_line(shared_machine: Any, connected: Any) -> None:
+async def test_variables_arrive_whole_and_show_on_no_command_line(
+    shared_machine: Any, connected: Any
+) -> None:
     value = "canary-4711 'quoted' \"double\" $HOME\nsecond line"
     async with connected(shared_machine) as connection:
-        running = asyncio.create_task(connection.run('echo ready; read -r line; printf %s "$VALUE"', "go\n", {"VALUE": value}))
-        lines = [" ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+        running = asyncio.create_task(
+            connection.run('echo ready; read -r line; printf %s "$VALUE"', "go\n", {"VALUE": value})
+        )
+        lines = [
+            " ".join(process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])
+        ]
         assert not [line for line in lines if "canary-4711" in line]
         assert (await running).stdout == "ready\n" + value
         with pytest.raises(RemoteError, match="not a name"):
             await connection.run("true", env={"A;rm": "x"})
 
 
-async def test_a_command_that_takes_too_long_is_ended_there(shared_machine: Any, connected: Any, until: Any) -> None:
+async def test_a_command_that_takes_too_long_is_ended_there(
+    shared_machine: Any, connected: Any, until: Any
+) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(SshError) as caught:
             await connection.run('touch "$HOME/begun"; exec sleep 987.5', deadline=2)
         assert caught.value.code is SshCode.TIMEOUT
         assert (shared_machine.home / "begun").exists()
-        await until(lambda: not [p for p in psutil.process_iter(["cmdline"]) if p.info["cmdline"] == ["sleep", "987.5"]], "the sleep ended")
+        await until(
+            lambda: (
+                not [
+                    p
+                    for p in psutil.process_iter(["cmdline"])
+                    if p.info["cmdline"] == ["sleep", "987.5"]
+                ]
+            ),
+            "the sleep ended",
+        )
 
 
 async def test_lines_stream_as_they_come(shared_machine: Any, connected: Any) -> None:
     async with connected(shared_machine) as connection:
-        stream = connection.stream('echo one; echo two >&2; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo three; exit 5')
+        stream = connection.stream(
+            'echo one; echo two >&2; until [ -e "$HOME/go" ]; do sleep 0.02; done; echo three; exit 5'
+        )
         seen = []
         async for name, line in stream:
             seen.append((name, line))
@@ -243,7 +293,9 @@ async def test_lines_stream_as_they_come(shared_machine: Any, connected: Any) ->
         assert stream.exit_code == 5
 
 
-async def test_a_connection_that_breaks_ends_a_stream_with_an_error(shared_machine: Any, connected: Any) -> None:
+async def test_a_connection_that_breaks_ends_a_stream_with_an_error(
+    shared_machine: Any, connected: Any
+) -> None:
     async with connected(shared_machine) as connection:
 
         async def abort_at_first_line() -> None:
@@ -256,13 +308,19 @@ async def test_a_connection_that_breaks_ends_a_stream_with_an_error(shared_machi
         assert not connection.is_open
 
 
-async def test_more_commands_than_sshd_allows_channels_wait_their_turn(shared_machine: Any, connected: Any) -> None:
+async def test_more_commands_than_sshd_allows_channels_wait_their_turn(
+    shared_machine: Any, connected: Any
+) -> None:
     async with connected(shared_machine) as connection:
-        done = await asyncio.gather(*(connection.run(f"sleep 0.05; echo {n}") for n in range(3 * MAX_SESSIONS)))
+        done = await asyncio.gather(
+            *(connection.run(f"sleep 0.05; echo {n}") for n in range(3 * MAX_SESSIONS))
+        )
         assert [int(one.stdout) for one in done] == list(range(3 * MAX_SESSIONS))
 
 
-async def test_a_folder_arrives_as_it_is(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+async def test_a_folder_arrives_as_it_is(
+    shared_machine: Any, connected: Any, tmp_path: Path
+) -> None:
     source = tmp_path / "work"
     (source / "sub" / "empty").mkdir(parents=True)
     (source / "sub" / "böse name.txt").write_text("content")
@@ -286,15 +344,22 @@ async def test_a_folder_arrives_as_it_is(shared_machine: Any, connected: Any, tm
     assert len(seen) > 3
 
 
-async def test_a_file_becomes_its_target_or_goes_into_a_folder(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+async def test_a_file_becomes_its_target_or_goes_into_a_folder(
+    shared_machine: Any, connected: Any, tmp_path: Path
+) -> None:
     (tmp_path / "settings.json").write_text("{}")
     async with connected(shared_machine) as connection:
         await connection.copy_in(tmp_path / "settings.json", "~/conf/renamed.json")
         await connection.copy_in(tmp_path / "settings.json", "conf/")
-    assert sorted(path.name for path in (shared_machine.home / "conf").iterdir()) == ["renamed.json", "settings.json"]
+    assert sorted(path.name for path in (shared_machine.home / "conf").iterdir()) == [
+        "renamed.json",
+        "settings.json",
+    ]
 
 
-async def test_a_place_that_cannot_be_written_is_named(shared_machine: Any, connected: Any, tmp_path: Path) -> None:
+async def test_a_place_that_cannot_be_written_is_named(
+    shared_machine: Any, connected: Any, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("x" * 5_000_000)
     async with connected(shared_machine) as connection:
         with pytest.raises(CopyError, match="/proc/nowhere"):
@@ -302,7 +367,9 @@ async def test_a_place_that_cannot_be_written_is_named(shared_machine: Any, conn
         assert (await connection.run("echo still here")).stdout == "still here\n"
 
 
-async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_channel_that_is_given_up_while_it_opens_is_closed(
+    shared_machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = await Connection.open("127.0.0.1", shared_machine.port, shared_machine.keys)
     begun, go = asyncio.Event(), asyncio.Event()
     made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -330,9 +397,14 @@ async def test_a_channel_that_is_given_up_while_it_opens_is_closed(shared_machin
     await connection.close()
 
 
-async def test_what_a_machine_sends_ahead_of_a_slow_reader_is_bounded(machine: Any, connected: Any) -> None:
+async def test_what_a_machine_sends_ahead_of_a_slow_reader_is_bounded(
+    machine: Any, connected: Any
+) -> None:
     size, window = 30_000_000, 1_000_000
-    async with connected(machine) as connection, connection.channel(f"head -c {size} /dev/zero", window) as process:
+    async with (
+        connected(machine) as connection,
+        connection.channel(f"head -c {size} /dev/zero", window) as process,
+    ):
         taken, most = 0, 0
         while data := await process.stdout.read(200_000):
             taken += len(data)
@@ -343,7 +415,9 @@ async def test_what_a_machine_sends_ahead_of_a_slow_reader_is_bounded(machine: A
     assert most <= 2.1 * window
 
 
-async def test_many_packets_leave_in_one_piece_and_none_is_empty(machine: Any, connected: Any) -> None:
+async def test_many_packets_leave_in_one_piece_and_none_is_empty(
+    machine: Any, connected: Any
+) -> None:
     pieces: list[int] = []
     async with connected(machine) as connection:
         transport = connection._ssh._transport._transport

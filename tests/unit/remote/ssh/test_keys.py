@@ -22,9 +22,19 @@ def test_keys_are_private_and_come_back_equal(tmp_path: Path) -> None:
 
 def test_openssh_reads_them_and_agrees_on_the_fingerprint(tmp_path: Path) -> None:
     made = ClusterKeys.create(tmp_path / "keys")
-    public = subprocess.run(["ssh-keygen", "-y", "-f", str(made.client_private_file)], capture_output=True, text=True, check=True).stdout
+    public = subprocess.run(
+        ["ssh-keygen", "-y", "-f", str(made.client_private_file)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert public.split()[:2] == made.client_public.split()[:2]
-    told = subprocess.run(["ssh-keygen", "-lf", str(made.folder / "host_ed25519.pub")], capture_output=True, text=True, check=True).stdout
+    told = subprocess.run(
+        ["ssh-keygen", "-lf", str(made.folder / "host_ed25519.pub")],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert told.split()[1] == made.fingerprint
 
 

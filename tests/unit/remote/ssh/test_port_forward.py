@@ -47,14 +47,18 @@ class Told:
 class Closed(asyncssh.SSHServer):
     """What sshd is with AllowTcpForwarding no."""
 
-    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> bool:
         raise asyncssh.ChannelOpenError(asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "open failed")
 
 
 async def test_a_server_that_forwards_nothing_is_named_as_such(keys: ClusterKeys) -> None:
     key = asyncssh.import_private_key(keys.host_private)
     login = asyncssh.import_authorized_keys(keys.client_public)
-    async with await asyncssh.listen("127.0.0.1", 0, server_factory=Closed, server_host_keys=[key], authorized_client_keys=login) as server:
+    async with await asyncssh.listen(
+        "127.0.0.1", 0, server_factory=Closed, server_host_keys=[key], authorized_client_keys=login
+    ) as server:
         connection = await Connection.open("127.0.0.1", server.get_port(), keys, 30)
         with pytest.raises(PortRefused, match="forwards no ports"):
             await connection.reach(80, Told)
@@ -62,13 +66,18 @@ async def test_a_server_that_forwards_nothing_is_named_as_such(keys: ClusterKeys
 
 
 @pytest.mark.machine
-async def test_it_leads_to_the_machines_own_loopback(shared_machine: Any, connected: Connected) -> None:
+async def test_it_leads_to_the_machines_own_loopback(
+    shared_machine: Any, connected: Connected
+) -> None:
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"hello")
         writer.close()
 
     told = Told()
-    async with connected(shared_machine) as connection, await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+    async with (
+        connected(shared_machine) as connection,
+        await asyncio.start_server(greet, "127.0.0.1", 0) as server,
+    ):
         port = server.sockets[0].getsockname()[1]
         await connection.reach(port, lambda: told)
         await told.ended.wait()
@@ -79,7 +88,9 @@ async def test_it_leads_to_the_machines_own_loopback(shared_machine: Any, connec
 
 
 @pytest.mark.machine
-async def test_a_connection_that_breaks_meanwhile_is_lost_and_no_refusal(shared_machine: Any, connected: Connected) -> None:
+async def test_a_connection_that_breaks_meanwhile_is_lost_and_no_refusal(
+    shared_machine: Any, connected: Connected
+) -> None:
     async with connected(shared_machine) as connection:
         opening = asyncio.create_task(connection.reach(9, Told))
         await asyncio.sleep(0)
@@ -91,7 +102,9 @@ async def test_a_connection_that_breaks_meanwhile_is_lost_and_no_refusal(shared_
 
 
 @pytest.mark.machine
-async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connected: Connected, until: Any) -> None:
+async def test_who_gives_up_leaves_no_channel_open(
+    shared_machine: Any, connected: Connected, until: Any
+) -> None:
     visitors: list[asyncio.StreamWriter] = []
     gone = asyncio.Event()
 
@@ -105,7 +118,10 @@ async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connecte
         def connection_made(self, chan: Any) -> None:
             chan.abort()
 
-    async with connected(shared_machine) as connection, await asyncio.start_server(wait, "127.0.0.1", 0) as server:
+    async with (
+        connected(shared_machine) as connection,
+        await asyncio.start_server(wait, "127.0.0.1", 0) as server,
+    ):
         opening = asyncio.create_task(connection.reach(server.sockets[0].getsockname()[1], Nobody))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -117,7 +133,9 @@ async def test_who_gives_up_leaves_no_channel_open(shared_machine: Any, connecte
         assert (await connection.run("echo fine")).stdout == "fine\n"
 
 
-async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_why_one_was_refused_is_not_forgotten_for_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(port_forward, "MOST_CONNECTIONS", 1)
     may_join, has_joined = asyncio.Event(), asyncio.Event()
 

@@ -43,13 +43,17 @@ def test_patterns_mean_what_they_mean_to_git(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")
     command = ["git", "-C", str(tmp_path), "ls-files", "--others", "--exclude-standard", "-z"]
-    kept = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")[:-1]
+    kept = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")[
+        :-1
+    ]
     plan = plan_copy(tmp_path)
     assert sorted(name for name, path in plan.entries if path.is_file()) == sorted(kept)
     assert plan.ignore_file == ".gitignore"
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=30), st.text("abc/.*", min_size=1, max_size=12))
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=30), st.text("abc/.*", min_size=1, max_size=12)
+)
 def test_no_ignore_file_can_break_a_copy(text: str, path: str) -> None:
     rules = IgnoreRules.parse(text)
     assert rules.ignores(path, is_folder=False) in (True, False)
@@ -86,14 +90,25 @@ def test_targets_that_climb_are_refused(target: str) -> None:
         remote_path(target)
 
 
-@given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\n~"), min_size=1, max_size=20))
+@given(
+    st.text(
+        st.characters(blacklist_categories=["Cs"], blacklist_characters="\0\n~"),
+        min_size=1,
+        max_size=20,
+    )
+)
 def test_a_target_is_one_shell_word_below_the_home(name: str) -> None:
     if ".." in name.split("/"):
         with pytest.raises(CopyError):
             remote_path("~/" + name)
         return
     word = remote_path("~/" + name)
-    done = subprocess.run([shutil.which("sh") or "sh", "-c", f"printf %s {word}"], env={"HOME": "/h"}, capture_output=True, check=True)
+    done = subprocess.run(
+        [shutil.which("sh") or "sh", "-c", f"printf %s {word}"],
+        env={"HOME": "/h"},
+        capture_output=True,
+        check=True,
+    )
     told = done.stdout.decode()
     below = name.strip("/")
     assert told == ("/h/" + below if below not in ("", ".") else "/h")

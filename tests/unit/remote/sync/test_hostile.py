@@ -19,7 +19,16 @@ from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.plan import Direction, Entry, checked_entry, taken_here
 from nbprov.remote.sync.sync import Wanted, sync
 from nbprov.remote.sync_receiver import Receiver
-from nbprov.remote.sync_side import Folder, Frames, Rules, Trouble, message, new_digest, why_not_link, why_not_name
+from nbprov.remote.sync_side import (
+    Folder,
+    Frames,
+    Rules,
+    Trouble,
+    message,
+    new_digest,
+    why_not_link,
+    why_not_name,
+)
 
 NO_RULES = Rules([])
 BAD_NAMES = [
@@ -66,25 +75,52 @@ def test_links_that_lead_out_are_refused_however_they_wind(name: str, target: st
 
 
 def test_links_that_stay_inside_are_taken() -> None:
-    assert [why_not_link(*pair) for pair in [("a", "b"), ("a/b", "../c"), ("a/b/c", "../../x/y"), ("a", "b/c")]] == [""] * 4
+    assert [
+        why_not_link(*pair)
+        for pair in [("a", "b"), ("a/b", "../c"), ("a/b/c", "../../x/y"), ("a", "b/c")]
+    ] == [""] * 4
 
 
 def test_what_windows_cannot_have_and_git_folders_are_left() -> None:
-    names = ["a:b", "con", "LPT1.txt", "ends.", "fine.txt", "sub/.git/config", "sub/.GIT/hooks/x", "what?", "git~1/x"]
+    names = [
+        "a:b",
+        "con",
+        "LPT1.txt",
+        "ends.",
+        "fine.txt",
+        "sub/.git/config",
+        "sub/.GIT/hooks/x",
+        "what?",
+        "git~1/x",
+    ]
     taken, refused = taken_here(map(_entry, names), NO_RULES, windows=True, folds=True)
     assert list(taken) == ["fine.txt"]
     assert len(refused) == 8
-    taken, refused = taken_here(map(_entry, ["Read", "READ", "caf\u00e9", "cafe\u0301"]), NO_RULES, windows=False, folds=True)
+    taken, refused = taken_here(
+        map(_entry, ["Read", "READ", "caf\u00e9", "cafe\u0301"]),
+        NO_RULES,
+        windows=False,
+        folds=True,
+    )
     assert (list(taken), len(refused)) == (["Read", "caf\u00e9"], 2)
 
 
 def test_git_folders_that_only_look_otherwise_are_left() -> None:
     names = [".g\u200cit/config", "a/.Git/x", ".git /x", ".gitignore", "git", ".github/x"]
-    assert list(taken_here([_folder(".github"), *map(_entry, names)], NO_RULES, windows=False, folds=False)[0]) == [".github", *names[3:]]
+    assert list(
+        taken_here([_folder(".github"), *map(_entry, names)], NO_RULES, windows=False, folds=False)[
+            0
+        ]
+    ) == [".github", *names[3:]]
 
 
 def test_what_is_ignored_here_is_not_taken_from_a_machine_that_lists_it_all_the_same() -> None:
-    rules = Rules([[rule.matcher.pattern, rule.is_negated, rule.folders_only] for rule in IgnoreRules.parse("build/\n.env\n").rules])
+    rules = Rules(
+        [
+            [rule.matcher.pattern, rule.is_negated, rule.folders_only]
+            for rule in IgnoreRules.parse("build/\n.env\n").rules
+        ]
+    )
     listed = [_folder("a"), *map(_entry, [".env", "build/deep/x", "a/.env", "a/build", "b"])]
     taken, refused = taken_here(listed, rules, windows=False, folds=False)
     assert list(taken) == ["a", "a/build", "b"]
@@ -93,14 +129,20 @@ def test_what_is_ignored_here_is_not_taken_from_a_machine_that_lists_it_all_the_
 
 def test_what_lies_in_no_listed_folder_is_not_taken() -> None:
     taken, refused = taken_here(
-        [_entry("a/b/c"), _entry("f"), _entry("f/x"), _folder("d"), _entry("d/e")], NO_RULES, windows=False, folds=False
+        [_entry("a/b/c"), _entry("f"), _entry("f/x"), _folder("d"), _entry("d/e")],
+        NO_RULES,
+        windows=False,
+        folds=False,
     )
     assert list(taken) == ["f", "d", "d/e"]
     assert [name for name, _ in refused] == ["a/b/c", "f/x"]
 
 
 def test_rules_know_a_name_in_other_letters_where_this_computer_does() -> None:
-    rules = [[rule.matcher.pattern, rule.is_negated, rule.folders_only] for rule in IgnoreRules.parse("secrets/\n").rules]
+    rules = [
+        [rule.matcher.pattern, rule.is_negated, rule.folders_only]
+        for rule in IgnoreRules.parse("secrets/\n").rules
+    ]
     listed = [_folder("Secrets"), _entry("Secrets/k")]
     for folds in (True, False):
         taken, _ = taken_here(listed, Rules(rules, folds), windows=False, folds=folds)
@@ -110,13 +152,26 @@ def test_rules_know_a_name_in_other_letters_where_this_computer_does() -> None:
 def test_names_made_of_folders_alone_are_refused_or_cost_a_line(tmp_path: Path) -> None:
     deep, long = "/".join("a" * 2000), "/".join(["b" * 255] * 15)
     parents = ["/".join(["b" * 255] * n) for n in range(1, 15)]
-    taken, refused = taken_here([_entry(deep), *map(_folder, parents), _entry(long)], NO_RULES, windows=False, folds=True)
+    taken, refused = taken_here(
+        [_entry(deep), *map(_folder, parents), _entry(long)], NO_RULES, windows=False, folds=True
+    )
     assert (list(taken), refused) == ([*parents, long], [(deep, "a name that is too long")])
-    answers = _fed(Receiver(Folder(str(tmp_path)), {long: 1}), _put(long, 1), b"x", {"end": long, "digest": _digest(b"x")})
+    answers = _fed(
+        Receiver(Folder(str(tmp_path)), {long: 1}),
+        _put(long, 1),
+        b"x",
+        {"end": long, "digest": _digest(b"x")},
+    )
     assert len(answers) == 1
 
 
-@given(st.recursive(st.none() | st.integers() | st.text() | st.booleans(), lambda deeper: st.lists(deeper, max_size=8), max_leaves=12))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text() | st.booleans(),
+        lambda deeper: st.lists(deeper, max_size=8),
+        max_leaves=12,
+    )
+)
 def test_a_malformed_entry_is_foul_and_nothing_else(row: Any) -> None:
     codes, entries = [], []
     try:
@@ -198,7 +253,9 @@ def inside(tmp_path: Path) -> Path:
     ],
     ids=str,
 )
-def test_frames_that_break_the_rules_end_it_and_leave_nothing(frames: list[Any], inside: Path) -> None:
+def test_frames_that_break_the_rules_end_it_and_leave_nothing(
+    frames: list[Any], inside: Path
+) -> None:
     receiver = Receiver(Folder(str(inside)), {"asked": 3})
     with pytest.raises(Trouble) as caught:
         _fed(receiver, *frames)
@@ -209,7 +266,12 @@ def test_frames_that_break_the_rules_end_it_and_leave_nothing(frames: list[Any],
 
 def test_a_wrong_digest_leaves_the_old_file(inside: Path) -> None:
     (inside / "asked").write_text("old")
-    answers = _fed(Receiver(Folder(str(inside)), {"asked": 3}), _put("asked", 3), b"new", {"end": "asked", "digest": _digest(b"neW")})
+    answers = _fed(
+        Receiver(Folder(str(inside)), {"asked": 3}),
+        _put("asked", 3),
+        b"new",
+        {"end": "asked", "digest": _digest(b"neW")},
+    )
     assert answers == [{"failed": "asked", "code": "digest", "why": "arrived damaged"}]
     assert [(path.name, path.read_text()) for path in inside.iterdir()] == [("asked", "old")]
 
@@ -224,7 +286,11 @@ def test_of_small_files_each_stands_for_itself(inside: Path, tmp_path: Path) -> 
     pack["files"][1][4] = _digest(b"neW")
     (answer,) = _fed(Receiver(Folder(str(inside)), dict.fromkeys(names, 3)), pack, b"new" * 5)
     assert [row[0] for row in answer["took"]] == ["a", "file"]
-    assert [(name, code) for name, code, _ in answer["lost"]] == [("old", "digest"), ("full", "io"), ("door/x", "io")]
+    assert [(name, code) for name, code, _ in answer["lost"]] == [
+        ("old", "digest"),
+        ("full", "io"),
+        ("door/x", "io"),
+    ]
     assert (inside / "old").read_text() == "old"
     assert (tmp_path / "outside").read_text() == "safe"
     assert not (tmp_path / "x").exists()
@@ -240,7 +306,10 @@ def test_no_link_on_the_way_is_followed(inside: Path, tmp_path: Path) -> None:
     os.mkfifo(folder.part_path("pipe", make=True))
     receiver = Receiver(folder, {"door/x": 3, "file": 3, "trap": 3, "pipe": 3})
     good = {"digest": _digest(b"new")}
-    answers = [_fed(receiver, _put(name, 3), b"new", {"end": name, **good})[0] for name in ("door/x", "file", "trap", "pipe")]
+    answers = [
+        _fed(receiver, _put(name, 3), b"new", {"end": name, **good})[0]
+        for name in ("door/x", "file", "trap", "pipe")
+    ]
     assert ["failed" in answer for answer in answers] == [True, False, True, True]
     assert (tmp_path / "outside").read_text() == "safe"
     assert not (tmp_path / "x").exists()
@@ -248,7 +317,12 @@ def test_no_link_on_the_way_is_followed(inside: Path, tmp_path: Path) -> None:
 
 
 def test_no_bits_that_give_rights_come_along(inside: Path) -> None:
-    _fed(Receiver(Folder(str(inside)), {"asked": 3}), _put("asked", 3), b"new", {"end": "asked", "digest": _digest(b"new")})
+    _fed(
+        Receiver(Folder(str(inside)), {"asked": 3}),
+        _put("asked", 3),
+        b"new",
+        {"end": "asked", "digest": _digest(b"new")},
+    )
     assert (inside / "asked").stat().st_mode & 0o7022 == 0
 
 
@@ -257,7 +331,12 @@ def test_what_few_may_read_stays_so_and_only_readers_may_run(inside: Path) -> No
     left_over = Path(folder.part_path("asked", make=True))
     left_over.write_bytes(b"")
     left_over.chmod(0o644)
-    _fed(Receiver(folder), _put("asked", 3) | {"mode": 0o600}, b"new", {"end": "asked", "digest": _digest(b"new")})
+    _fed(
+        Receiver(folder),
+        _put("asked", 3) | {"mode": 0o600},
+        b"new",
+        {"end": "asked", "digest": _digest(b"new")},
+    )
     assert (inside / "asked").stat().st_mode & 0o777 == 0o600
     _fed(Receiver(folder), {"mode": "asked", "to": 0o755})
     assert (inside / "asked").stat().st_mode & 0o777 == 0o700
@@ -270,9 +349,16 @@ FRAMES = st.one_of(
     st.builds(_put, NAMES, st.integers(0, 5), offset=st.integers(0, 3)),
     st.binary(max_size=6),
     st.builds(lambda n, d: {"end": n, "digest": _digest(d)}, NAMES, st.binary(max_size=5)),
-    st.builds(lambda n, t: {"link": n, "to": t}, NAMES, st.sampled_from(["a", "..", "../..", "b", ".", "b/..", "/"])),
+    st.builds(
+        lambda n, t: {"link": n, "to": t},
+        NAMES,
+        st.sampled_from(["a", "..", "../..", "b", ".", "b/..", "/"]),
+    ),
     st.builds(lambda n: {"folder": n}, NAMES),
-    st.builds(lambda rows: _pack(*rows), st.lists(st.tuples(NAMES, st.binary(max_size=3)), min_size=1, max_size=3)),
+    st.builds(
+        lambda rows: _pack(*rows),
+        st.lists(st.tuples(NAMES, st.binary(max_size=3)), min_size=1, max_size=3),
+    ),
 )
 
 
@@ -338,8 +424,14 @@ except BrokenPipeError:
 """
 
 CONVERSATIONS = {
-    "a million entries": ("while True: say(rows=[row('n%d' % i) for i in range(1000)])", "sync.many|sync.foul"),
-    "endless skipped": ("listed([], skipped=[['x' * 100, 'y'] for i in range(100_000)])", "sync.foul|none"),
+    "a million entries": (
+        "while True: say(rows=[row('n%d' % i) for i in range(1000)])",
+        "sync.many|sync.foul",
+    ),
+    "endless skipped": (
+        "listed([], skipped=[['x' * 100, 'y'] for i in range(100_000)])",
+        "sync.foul|none",
+    ),
     "endless greeting": ("while True: os.write(1, b'x' * 65536)", "sync.foul"),
     "a frame of 4 GB": ("os.write(1, struct.pack('>cI', b'J', 2**32 - 1))", "sync.foul"),
     "deep json": ("os.write(1, struct.pack('>cI', b'J', 100000) + b'[' * 100000)", "sync.foul"),
@@ -352,13 +444,19 @@ CONVERSATIONS = {
         "sync.foul",
     ),
     "a size beyond any disk": ("listed([row('a', size=2**61)])", "sync.full"),
-    "another file": ("listed([row('a')]); ask(); say(put='../outside', size=3, offset=0, mtime=0, mode=0)", "sync.foul"),
+    "another file": (
+        "listed([row('a')]); ask(); say(put='../outside', size=3, offset=0, mtime=0, mode=0)",
+        "sync.foul",
+    ),
     "a link unasked for": ("listed([row('a')]); ask(); say(link='a', to='b')", "sync.foul"),
     "names and links that lead out": (
         "listed([row('../outside'), row('/tmp/x'), row('l', 'l', 0, '..'), row('m', 'l', 0, 'k/../../outside'), row('\\x1b[2J'), row('.git/config')])",
         "none",
     ),
-    "words with escapes": ("say(trouble='\\x1b[2J', why='\\x1b]0;title\\x07' + 'x' * 10**5)", "sync."),
+    "words with escapes": (
+        "say(trouble='\\x1b[2J', why='\\x1b]0;title\\x07' + 'x' * 10**5)",
+        "sync.",
+    ),
     "a digest that is wrong": (
         "listed([row('a')])\n while True:\n  ask(); say(put='a', size=3, offset=0, mtime=0, mode=0); data(b'new'); say(end='a', digest='0'); say(sent=True)",
         "sync.failed",
@@ -367,7 +465,10 @@ CONVERSATIONS = {
         "listed([row('a')]); ask(); say(files=[['../outside', 3, 0, 0, '0']]); data(b'new')",
         "sync.foul",
     ),
-    "small files whose rows are none": ("listed([row('a')]); ask(); say(files=[['a']]); data(b'new')", "sync.foul"),
+    "small files whose rows are none": (
+        "listed([row('a')]); ask(); say(files=[['a']]); data(b'new')",
+        "sync.foul",
+    ),
     "a listing that ends early": ("say(rows=[row('a')]); say(listed=7)", "sync.foul"),
 }
 
@@ -381,14 +482,24 @@ async def test_a_hostile_machine_gets_nothing_but_a_short_error(
     monkeypatch.setattr(client, "MOST_ENTRIES", 20_000)
     body, codes = CONVERSATIONS[what]
     program = tmp_path / "python"
-    program.write_text(HOSTILE.format(python=sys.executable, body="\n".join(" " + line for line in body.replace("\n ", "\n").split("\n"))))
+    program.write_text(
+        HOSTILE.format(
+            python=sys.executable,
+            body="\n".join(" " + line for line in body.replace("\n ", "\n").split("\n")),
+        )
+    )
     program.chmod(0o755)
     (tmp_path / "outside").write_text("safe")
     (tmp_path / "here").mkdir()
     code, words, plans = "none", "", []
     async with connected(shared_machine) as connection:
         try:
-            await sync(connection, Wanted(tmp_path / "here", "~/x", Direction.PULL), on_plan=plans.append, python=str(program))
+            await sync(
+                connection,
+                Wanted(tmp_path / "here", "~/x", Direction.PULL),
+                on_plan=plans.append,
+                python=str(program),
+            )
         except SyncError as error:
             code, words = error.code, error.message
     assert words == "" or words.isprintable()

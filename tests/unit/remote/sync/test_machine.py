@@ -31,11 +31,17 @@ def write(folder: Path, **files: str) -> None:
 
 def tree(folder: Path) -> dict[str, str]:
     """The files below a folder."""
-    return {p.relative_to(folder).as_posix(): p.read_text() for p in sorted(folder.rglob("*")) if p.is_file() and not p.is_symlink()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_text()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file() and not p.is_symlink()
+    }
 
 
 def wanted(tmp_path: Path, direction: Direction = Direction.PUSH, **more: Any) -> Wanted:
-    return Wanted(tmp_path / "here", "~/there", direction, memory=tmp_path / "memory" / "one.json", **more)
+    return Wanted(
+        tmp_path / "here", "~/there", direction, memory=tmp_path / "memory" / "one.json", **more
+    )
 
 
 @pytest.fixture
@@ -53,7 +59,14 @@ def there(machine: Any) -> Path:
 async def test_files_go_there_whole_and_a_second_time_nothing_does(
     machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
 ) -> None:
-    write(here, a="one", sub__b="two", sub__deep__c="", ignored__x="no", **{"w\u00f6rd 'q' $HOME": "three"})
+    write(
+        here,
+        a="one",
+        sub__b="two",
+        sub__deep__c="",
+        ignored__x="no",
+        **{"w\u00f6rd 'q' $HOME": "three"},
+    )
     write(here, **{".nbprovignore": "ignored/\n"})
     (here / "empty").mkdir()
     (here / "run.sh").write_text("true")
@@ -63,9 +76,14 @@ async def test_files_go_there_whole_and_a_second_time_nothing_does(
     os.mkfifo(here / "pipe")
     plans: list[Any] = []
     async with connected(machine) as connection:
-        done = await sync(connection, wanted(tmp_path), on_plan=lambda plan: plans.append((plan, there.exists())))
+        done = await sync(
+            connection, wanted(tmp_path), on_plan=lambda plan: plans.append((plan, there.exists()))
+        )
         assert plans[0][1] is False, "told before anything moved"
-        assert dict(done.plan.skipped) == {"out": "a link that leads out of the folder", "pipe": "neither a file nor a folder"}
+        assert dict(done.plan.skipped) == {
+            "out": "a link that leads out of the folder",
+            "pipe": "neither a file nor a folder",
+        }
         assert (done.plan.ignored, done.plan.ignored_count) == (("ignored/",), 1)
         again = await sync(connection, wanted(tmp_path))
     expected = {name: text for name, text in tree(here).items() if not name.startswith("ignored/")}
@@ -79,7 +97,9 @@ async def test_files_go_there_whole_and_a_second_time_nothing_does(
     assert not (there / "out").is_symlink()
 
 
-async def test_files_come_back_and_a_dry_run_moves_nothing(machine: Any, connected: Any, tmp_path: Path, there: Path) -> None:
+async def test_files_come_back_and_a_dry_run_moves_nothing(
+    machine: Any, connected: Any, tmp_path: Path, there: Path
+) -> None:
     write(there, a="one", sub__b="two")
     async with connected(machine) as connection:
         dry = await sync(connection, wanted(tmp_path, Direction.PULL, dry=True))
@@ -100,7 +120,13 @@ async def test_both_ways_each_side_gets_the_others_changes_and_conflicts_stay(
         write(here, both="from here", edited_here="2 here")
         done = await sync(connection, both)
     assert done.plan.conflicts == ("both",)
-    assert tree(here) == {"mine": "1", "both": "from here", "edited_here": "2 here", "edited_there": "2 there", "theirs": "2"}
+    assert tree(here) == {
+        "mine": "1",
+        "both": "from here",
+        "edited_here": "2 here",
+        "edited_there": "2 there",
+        "theirs": "2",
+    }
     assert tree(there) == {**tree(here), "both": "from there"}
 
 
@@ -122,22 +148,38 @@ async def test_nothing_is_deleted_unless_asked_for_and_never_what_is_ignored(
     machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
 ) -> None:
     write(here, a="1", **{".nbprovignore": "*.log\n"})
-    write(there, old="x", gone__deep__y="y", half__keep="k", **{"half/run.log": "log", "b.log": "log"})
+    write(
+        there, old="x", gone__deep__y="y", half__keep="k", **{"half/run.log": "log", "b.log": "log"}
+    )
     (machine.home / "outside").write_text("safe")
     (there / "way-out").symlink_to("../outside")
     async with connected(machine) as connection:
         await sync(connection, wanted(tmp_path))
         assert (there / "old").exists()
         dry = await sync(connection, wanted(tmp_path, delete=True, dry=True))
-        assert dry.plan.delete_there == ("gone", "gone/deep", "gone/deep/y", "half", "half/keep", "old")
+        assert dry.plan.delete_there == (
+            "gone",
+            "gone/deep",
+            "gone/deep/y",
+            "half",
+            "half/keep",
+            "old",
+        )
         assert (there / "old").exists()
         done = await sync(connection, wanted(tmp_path, delete=True))
     assert done.deleted >= 5
-    assert tree(there) == {"a": "1", ".nbprovignore": "*.log\n", "half/run.log": "log", "b.log": "log"}
+    assert tree(there) == {
+        "a": "1",
+        ".nbprovignore": "*.log\n",
+        "half/run.log": "log",
+        "b.log": "log",
+    }
     assert (machine.home / "outside").read_text() == "safe"
 
 
-async def test_an_empty_source_deletes_nothing(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+async def test_an_empty_source_deletes_nothing(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
     write(here, precious="1")
     os.mkdir(there)
     async with connected(machine) as connection:
@@ -159,7 +201,9 @@ async def test_both_ways_a_deletion_travels_only_when_asked_for(
     assert tree(here) == tree(there) == {"c": "3"}
 
 
-async def test_a_thousand_small_files(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+async def test_a_thousand_small_files(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
     for number in range(1000):
         write(here, **{f"d{number % 10}/f{number}": f"{number}" * 20})
     async with connected(machine) as connection:
@@ -191,7 +235,9 @@ class Cutter:
         far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._to)
         left = [self._most]
 
-        async def relay(source: asyncio.StreamReader, sink: asyncio.StreamWriter, counted: bool) -> None:
+        async def relay(
+            source: asyncio.StreamReader, sink: asyncio.StreamWriter, counted: bool
+        ) -> None:
             while data := await source.read(65536):
                 if counted:
                     left[0] -= len(data)
@@ -203,12 +249,22 @@ class Cutter:
             for side in (writer, far_writer):
                 side.transport.abort()
 
-        await asyncio.gather(relay(reader, far_writer, self._up), relay(far_reader, writer, not self._up), return_exceptions=True)
+        await asyncio.gather(
+            relay(reader, far_writer, self._up),
+            relay(far_reader, writer, not self._up),
+            return_exceptions=True,
+        )
 
 
 @pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
 async def test_a_large_file_goes_on_where_the_line_was_cut(
-    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path, until: Any, direction: Direction
+    machine: Any,
+    connected: Any,
+    tmp_path: Path,
+    here: Path,
+    there: Path,
+    until: Any,
+    direction: Direction,
 ) -> None:
     size, content = 12_000_000, os.urandom(12_000_000)
     source, target = (here, there) if direction is Direction.PUSH else (there, here)
@@ -242,7 +298,9 @@ async def test_an_unfinished_part_that_is_not_the_files_beginning_is_not_built_o
         folder.mkdir(exist_ok=True)
     content = os.urandom(3_000_000)
     (source / "big").write_bytes(content)
-    (target / os.path.basename(Folder(str(target)).part_path("big", make=True))).write_bytes(b"\0" * 2_000_000)
+    (target / os.path.basename(Folder(str(target)).part_path("big", make=True))).write_bytes(
+        b"\0" * 2_000_000
+    )
     async with connected(machine) as connection:
         await sync(connection, wanted(tmp_path, direction))
     assert (target / "big").read_bytes() == content
@@ -251,7 +309,13 @@ async def test_an_unfinished_part_that_is_not_the_files_beginning_is_not_built_o
 
 @pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
 async def test_an_interrupt_leaves_whole_files_or_none(
-    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path, until: Any, direction: Direction
+    machine: Any,
+    connected: Any,
+    tmp_path: Path,
+    here: Path,
+    there: Path,
+    until: Any,
+    direction: Direction,
 ) -> None:
     source, target = (here, there) if direction is Direction.PUSH else (there, here)
     source.mkdir(exist_ok=True)
@@ -287,11 +351,21 @@ def _syncs(machine: Any) -> list[int]:
     return found
 
 
-async def test_missing_folders_files_and_homes_are_named(machine: Any, connected: Any, tmp_path: Path, here: Path) -> None:
+async def test_missing_folders_files_and_homes_are_named(
+    machine: Any, connected: Any, tmp_path: Path, here: Path
+) -> None:
     (machine.home / "file").write_text("x")
     cases = [
-        (Wanted(tmp_path / "none", "~/there", Direction.PUSH), "sync.missing", "there is no folder"),
-        (Wanted(here, "~/there", Direction.PULL), "sync.missing", "there is no folder ~/there on the machine"),
+        (
+            Wanted(tmp_path / "none", "~/there", Direction.PUSH),
+            "sync.missing",
+            "there is no folder",
+        ),
+        (
+            Wanted(here, "~/there", Direction.PULL),
+            "sync.missing",
+            "there is no folder ~/there on the machine",
+        ),
         (Wanted(here, "~/file", Direction.PULL), "sync.missing", "~/file is a file on the machine"),
         (Wanted(here, "~", Direction.PUSH), "sync.home", "the machine's whole home"),
         (Wanted(here, "/", Direction.PUSH), "sync.home", "the machine's whole home"),
@@ -310,7 +384,9 @@ async def test_missing_folders_files_and_homes_are_named(machine: Any, connected
         assert (await connection.run("echo still here")).stdout == "still here\n"
 
 
-async def test_what_a_login_script_prints_is_passed_over(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+async def test_what_a_login_script_prints_is_passed_over(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
     write(here, a="1")
     python = machine.folder / "noisy"
     python.write_text('#!/bin/sh\necho "Welcome to the machine"\nexec python3 "$@"\n')
@@ -338,7 +414,13 @@ exec(code)
 
 @pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
 async def test_a_full_disk_is_named_and_leaves_whole_files(
-    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch, direction: Direction
+    machine: Any,
+    connected: Any,
+    tmp_path: Path,
+    here: Path,
+    there: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    direction: Direction,
 ) -> None:
     source, target = (here, there) if direction is Direction.PUSH else (there, here)
     source.mkdir(exist_ok=True)
@@ -360,7 +442,11 @@ async def test_a_full_disk_is_named_and_leaves_whole_files(
             if direction is Direction.PULL:
                 patch.setattr("nbprov.remote.sync_receiver.os.write", write)
             with pytest.raises(SyncError) as caught:
-                await sync(connection, wanted(tmp_path, direction), python=str(python) if direction is Direction.PUSH else "python3")
+                await sync(
+                    connection,
+                    wanted(tmp_path, direction),
+                    python=str(python) if direction is Direction.PUSH else "python3",
+                )
         assert caught.value.code == "sync.full"
         assert caught.value.message.startswith("the disk is full; ")
         assert tree(target) == {"a": "a" * 1_000_000}
@@ -369,12 +455,20 @@ async def test_a_full_disk_is_named_and_leaves_whole_files(
 
 
 async def test_what_does_not_fit_is_refused_before_it_moves(
-    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Any,
+    connected: Any,
+    tmp_path: Path,
+    here: Path,
+    there: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(there, a="12345")
     monkeypatch.setattr("nbprov.remote.sync.sync.FREE_BYTES", 1 << 60)
     async with connected(machine) as connection:
-        with pytest.raises(SyncError, match=r"do not fit on the disk of this computer, which has .* left  \[sync.full\]"):
+        with pytest.raises(
+            SyncError,
+            match=r"do not fit on the disk of this computer, which has .* left  \[sync.full\]",
+        ):
             await sync(connection, wanted(tmp_path, Direction.PULL))
     assert tree(here) == {}
 
@@ -394,15 +488,22 @@ async def test_a_file_that_cannot_be_put_in_its_place_is_named_and_the_others_ar
     assert (tree(there), tree(machine.home / "elsewhere")) == ({"a": "1", "z": "3"}, {"safe": "4"})
 
 
-async def test_two_syncs_at_once_do_not_mix_their_files(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+async def test_two_syncs_at_once_do_not_mix_their_files(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (here / "big").write_bytes(b"a" * 20_000_000)
     (other / "big").write_bytes(b"b" * 20_000_000)
     async with connected(machine) as connection:
-        jobs = [sync(connection, Wanted(folder, "~/there", Direction.PUSH)) for folder in (here, other)]
+        jobs = [
+            sync(connection, Wanted(folder, "~/there", Direction.PUSH)) for folder in (here, other)
+        ]
         ends = await asyncio.gather(*jobs, return_exceptions=True)
-    assert all(isinstance(end, Synced) or (isinstance(end, SyncError) and end.code == "sync.busy") for end in ends), ends
+    assert all(
+        isinstance(end, Synced) or (isinstance(end, SyncError) and end.code == "sync.busy")
+        for end in ends
+    ), ends
     assert set((there / "big").read_bytes()) in ({ord("a")}, {ord("b")})
 
 
@@ -422,7 +523,9 @@ async def test_what_was_changed_here_meanwhile_is_neither_replaced_nor_deleted(
     assert tree(here) == {"edited": "by hand", "gone": "by hand", "same": "s", "new": "n"}
 
 
-async def test_a_private_file_stays_private(machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path) -> None:
+async def test_a_private_file_stays_private(
+    machine: Any, connected: Any, tmp_path: Path, here: Path, there: Path
+) -> None:
     write(here, key="old")
     (here / "key").chmod(0o600)
     write(there, key="new")

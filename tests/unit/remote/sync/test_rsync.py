@@ -23,7 +23,12 @@ SIZE = 5_000_000
 
 
 def test_no_shell_and_no_option_comes_of_a_name() -> None:
-    words = rsync_words("rsync", ["ssh", "-o", 'UserKnownHostsFile="/it\'s here"'], "/here; rm -rf ~", "/-e evil $(x)")
+    words = rsync_words(
+        "rsync",
+        ["ssh", "-o", 'UserKnownHostsFile="/it\'s here"'],
+        "/here; rm -rf ~",
+        "/-e evil $(x)",
+    )
     assert words[-3:] == ["--", "/here; rm -rf ~/", "nbprov:/-e evil $(x)/"]
     assert "--protect-args" in words
     assert "--files-from=-" in words
@@ -72,21 +77,39 @@ def _words(machine: Any) -> tuple[str, ...]:
     instance: Any = SimpleNamespace(host="127.0.0.1", port=machine.port, user="")
     write_known_hosts(machine.keys)
     options = options_for(instance, machine.keys)
-    return ("ssh", "-F", "none", "-T", *(word for name, value in options.items() for word in ("-o", f"{name}={value}")))
+    return (
+        "ssh",
+        "-F",
+        "none",
+        "-T",
+        *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+    )
 
 
 @pytest.mark.machine
 @pytest.mark.parametrize("direction", [Direction.PUSH, Direction.PULL])
 @pytest.mark.parametrize(
-    ("changed", "code"), [("data", 0), ("data[:-1] + b'!'", 0), ("data[:1000]", 12)], ids=["well", "damaged", "failed"]
+    ("changed", "code"),
+    [("data", 0), ("data[:-1] + b'!'", 0), ("data[:1000]", 12)],
+    ids=["well", "damaged", "failed"],
 )
 async def test_rsync_brings_large_files_that_differ_and_is_not_believed(
-    machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, direction: Direction, changed: str, code: int
+    machine: Any,
+    connected: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    direction: Direction,
+    changed: str,
+    code: int,
 ) -> None:
     log = tmp_path / "log"
     for folder in (tmp_path / "bin", Path(machine.folder) / "bin"):
         folder.mkdir(exist_ok=True)
-        (folder / "rsync").write_text(STAND_IN.format(python=sys.executable, log=str(log), host=HOST, changed=changed, code=code))
+        (folder / "rsync").write_text(
+            STAND_IN.format(
+                python=sys.executable, log=str(log), host=HOST, changed=changed, code=code
+            )
+        )
         (folder / "rsync").chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     here, there = tmp_path / "here", Path(machine.home) / "there"
@@ -106,18 +129,26 @@ async def test_rsync_brings_large_files_that_differ_and_is_not_believed(
         assert not log.exists(), "nothing comes here by rsync"
         return
     assert len(log.read_text().splitlines()) == 1, "rsync was asked once"
-    assert (done.bytes > 2 * SIZE) == (code != 0 or changed != "data"), "what it did not do well went over the open connection"
+    assert (done.bytes > 2 * SIZE) == (code != 0 or changed != "data"), (
+        "what it did not do well went over the open connection"
+    )
 
 
 @pytest.mark.machine
-@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has another program of that name, which is never used")
-async def test_the_real_rsync_takes_our_line(machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(
+    sys.platform == "darwin", reason="macOS has another program of that name, which is never used"
+)
+async def test_the_real_rsync_takes_our_line(
+    machine: Any, connected: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, log = shutil.which("rsync"), tmp_path / "log"
     assert real is not None, "the set-up of the tests installs it"
     # The system's own may be older than what is used against machines that lie; this machine is the test's.
     monkeypatch.setattr(rsync, "LEAST_TO_PUSH", (3, 0, 0))
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "rsync").write_text(f'#!/bin/sh\n{real} "$@"\ncode=$?\necho "$code $*" >>{log}\nexit $code\n')
+    (tmp_path / "bin" / "rsync").write_text(
+        f'#!/bin/sh\n{real} "$@"\ncode=$?\necho "$code $*" >>{log}\nexit $code\n'
+    )
     (tmp_path / "bin" / "rsync").chmod(stat.S_IRWXU)
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     here, there = tmp_path / "it's here", Path(machine.home) / "over there"
@@ -127,7 +158,9 @@ async def test_the_real_rsync_takes_our_line(machine: Any, connected: Any, tmp_p
     (here / "big 'one'").write_bytes(content)
     (there / "big 'one'").write_bytes(content[:-3] + b"old")
     async with connected(machine) as connection:
-        done = await sync(connection, Wanted(here, "~/over there", Direction.PUSH, ssh=_words(machine)))
+        done = await sync(
+            connection, Wanted(here, "~/over there", Direction.PUSH, ssh=_words(machine))
+        )
     assert (there / "big 'one'").read_bytes() == content
     version, run = log.read_text().splitlines()
     assert version == "0 --version"

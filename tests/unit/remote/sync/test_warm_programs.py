@@ -56,7 +56,11 @@ def resting(shared_machine: Any, until: Any) -> Any:
     """Waits until one program rests there, and tells its process."""
 
     async def one() -> int:
-        await until(lambda: list(programs(shared_machine).values()) == [RESTING], "one program rests", WAIT_SECONDS)
+        await until(
+            lambda: list(programs(shared_machine).values()) == [RESTING],
+            "one program rests",
+            WAIT_SECONDS,
+        )
         return next(iter(programs(shared_machine)))
 
     return one
@@ -78,7 +82,9 @@ def there(shared_machine: Any, tmp_path: Path) -> Path:
     return made
 
 
-def wanted(tmp_path: Path, there: Path, direction: Direction = Direction.PULL, here: str = "here") -> Wanted:
+def wanted(
+    tmp_path: Path, there: Path, direction: Direction = Direction.PULL, here: str = "here"
+) -> Wanted:
     return Wanted(tmp_path / here, str(there), direction)
 
 
@@ -93,7 +99,9 @@ async def test_the_next_talk_of_any_folder_finds_the_program_of_the_last_one(
         await sync(connection, wanted(tmp_path, there, Direction.PUSH))
         assert await resting() == first
         # A file that is no folder is an answer like any other.
-        await pull(connection, Wish(str(there / "b"), tmp_path / "pulled", False, "", "from-x", None))
+        await pull(
+            connection, Wish(str(there / "b"), tmp_path / "pulled", False, "", "from-x", None)
+        )
         assert await resting() == first
     assert (there / "b").read_text() == (tmp_path / "pulled").read_text() == "two"
     await none_left()
@@ -106,7 +114,10 @@ async def test_two_at_once_have_a_program_each_and_one_stays(
     async with connected(shared_machine) as connection:
         await sync(connection, wanted(tmp_path, there))
         await resting()
-        async with folder_there(connection, str(there)) as one, folder_there(connection, "~/other") as other:
+        async with (
+            folder_there(connection, str(there)) as one,
+            folder_there(connection, "~/other") as other,
+        ):
             assert (one.path, one.exists, other.exists) == (str(there), True, False)
             assert len(programs(shared_machine)) == 2
         await resting()
@@ -129,7 +140,9 @@ async def test_one_that_has_gone_is_replaced_unnoticed(
 
 
 @pytest.mark.machine
-async def test_one_whose_talk_was_broken_off_is_not_kept(shared_machine: Any, connected: Any, there: Path, none_left: Any) -> None:
+async def test_one_whose_talk_was_broken_off_is_not_kept(
+    shared_machine: Any, connected: Any, there: Path, none_left: Any
+) -> None:
     async with connected(shared_machine) as connection:
         with pytest.raises(SyncError, match="given up"):
             async with folder_there(connection, str(there)):
@@ -153,7 +166,9 @@ async def test_none_is_in_the_way_of_those_who_need_its_session(
 
 
 @pytest.mark.machine
-async def test_where_sshd_allows_one_session_what_comes_next_gets_it(machine: Any, connected: Any) -> None:
+async def test_where_sshd_allows_one_session_what_comes_next_gets_it(
+    machine: Any, connected: Any
+) -> None:
     machine.stop_listener()
     machine.start(MaxSessions=1)
     async with connected(machine) as connection:
@@ -167,13 +182,18 @@ async def test_one_that_rests_keeps_no_machine_awake_and_one_that_works_does(
     machine: Any, agent_on: Any, connected: Any, until: Any
 ) -> None:
     (Path(machine.home) / "there").mkdir()
-    async with agent_on(machine, GuardConfig("true", idle_seconds=3600)) as client, connected(machine) as connection:
+    async with (
+        agent_on(machine, GuardConfig("true", idle_seconds=3600)) as client,
+        connected(machine) as connection,
+    ):
 
         async def counts(sessions: list[str]) -> None:
             # Those by which the agent was started may need a moment to go.
             async with asyncio.timeout(WAIT_SECONDS):
                 while True:
-                    if [word for word in (await client.status()).active if word.endswith(" ssh")] == sessions:
+                    if [
+                        word for word in (await client.status()).active if word.endswith(" ssh")
+                    ] == sessions:
                         return
                     await asyncio.sleep(0.05)
 
@@ -198,7 +218,9 @@ class _GivenUp:
         self.is_ended = True
 
 
-async def test_one_whose_talk_is_given_up_at_its_very_end_is_not_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_whose_talk_is_given_up_at_its_very_end_is_not_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     talk = _GivenUp()
 
     async def waiting(*given: Any) -> Any:
@@ -213,7 +235,9 @@ async def test_one_whose_talk_is_given_up_at_its_very_end_is_not_left_open(monke
 
 def test_it_ends_by_itself_where_nobody_asks_again(tmp_path: Path) -> None:
     text = f"{loading(PROGRAM)}module.STAYS_SECONDS = 0.05\nmodule.main()\nprint('over')"
-    running = subprocess.Popen([sys.executable, "-I", "-S", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    running = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
     assert running.stdin is not None
     assert running.stdout is not None
     try:
@@ -229,7 +253,9 @@ def test_it_ends_by_itself_where_nobody_asks_again(tmp_path: Path) -> None:
         running.stdout.close()
     assert told.startswith(MARKER)
     assert told.endswith(b"over\n")
-    assert [frame["exists"] for frame in Frames().feed(told[len(MARKER) : -len(b"over\n")])] == [True]
+    assert [frame["exists"] for frame in Frames().feed(told[len(MARKER) : -len(b"over\n")])] == [
+        True
+    ]
 
 
 def test_the_agent_knows_its_name() -> None:

@@ -79,7 +79,12 @@ def test_errors_do_not_show_values(template: str) -> None:
     with pytest.raises(SpecError) as caught:
         parse(template.format(CANARY))
     error = caught.value
-    shown = [str(error), repr(error), repr(error.problems), "".join(traceback.format_exception(error))]
+    shown = [
+        str(error),
+        repr(error),
+        repr(error.problems),
+        "".join(traceback.format_exception(error)),
+    ]
     assert all(CANARY not in text for text in shown)
 
 
@@ -98,7 +103,10 @@ def test_a_copy_in_the_clear_is_warned_of() -> None:
 
 def test_a_webhooks_address_is_not_stored() -> None:
     url = f"https://hooks.example.com/{CANARY}"
-    for text in (f"wait: {{for: 4h, notify: {url}}} # {url}", f"nbprov:\n  wait:\n    notify: '{url}'\n    for: 4h\n"):
+    for text in (
+        f"wait: {{for: 4h, notify: {url}}} # {url}",
+        f"nbprov:\n  wait:\n    notify: '{url}'\n    for: 4h\n",
+    ):
         spec = parse(text)
         assert spec.wait.webhook == url
         assert [(r.level, r.code) for r in spec.remarks] == [(Level.WARNING, "spec.webhook")]
@@ -115,7 +123,12 @@ def test_user_text_is_not_taken_for_a_secret() -> None:
 
 def test_values_of_other_scripts_and_short_ones() -> None:
     spec = parse("secrets: {A: '1', B: ' ', C: '', D: пароль123}\nrun: echo 1  # пароль123\n")
-    assert spec.secrets == {"A": Secret("1"), "B": Secret(" "), "C": Secret(""), "D": Secret("пароль123")}
+    assert spec.secrets == {
+        "A": Secret("1"),
+        "B": Secret(" "),
+        "C": Secret(""),
+        "D": Secret("пароль123"),
+    }
     assert spec.source == "secrets: {A: null, B: null, C: '', D: null}\nrun: echo 1  # ***\n"
 
 
@@ -129,7 +142,12 @@ def outcome(text: str) -> Spec | SpecError:
 _values = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20)
 
 
-@given(before=_values, after=_values, style=st.sampled_from(["plain", "single", "double", "block"]), broken=st.booleans())
+@given(
+    before=_values,
+    after=_values,
+    style=st.sampled_from(["plain", "single", "double", "block"]),
+    broken=st.booleans(),
+)
 @settings(max_examples=150, deadline=None)
 def test_no_canary_is_ever_shown(before: str, after: str, style: str, broken: bool) -> None:
     value = before + CANARY + after
@@ -139,7 +157,9 @@ def test_no_canary_is_ever_shown(before: str, after: str, style: str, broken: bo
         "double": '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"',
         "block": "|\n    " + value,
     }[style]
-    text = f"name: x\nsecrets:\n  FIRST: null\n  TOKEN: {written}\n  LAST: null\nrun: y\n" + ("num_nodes: 0\n" if broken else "")
+    text = f"name: x\nsecrets:\n  FIRST: null\n  TOKEN: {written}\n  LAST: null\nrun: y\n" + (
+        "num_nodes: 0\n" if broken else ""
+    )
     spec = outcome(text)
     if isinstance(spec, SpecError):
         event("refused")

@@ -35,7 +35,17 @@ def filled(text: str, **variables: Any) -> Spec:
     spec = parse(text, variables=variables)
     again = parse(spec.source)
     assert [str(r) for r in again.requests] == [str(r) for r in spec.requests]
-    for name in ("envs", "guards", "num_nodes", "name", "workdir", "outputs", "hooks", "health", "race"):
+    for name in (
+        "envs",
+        "guards",
+        "num_nodes",
+        "name",
+        "workdir",
+        "outputs",
+        "hooks",
+        "health",
+        "race",
+    ):
         assert getattr(again, name) == getattr(spec, name), name
     assert parse(to_yaml(spec)).envs == spec.envs
     return spec
@@ -49,8 +59,13 @@ def refusal(text: str, **variables: Any) -> SpecError:
 
 
 def test_a_list_keeps_its_meaning() -> None:
-    spec = filled("resources: {accelerators: $gpus, infra: aws/$r}", gpus=["L4:1", "T4:1"], r="us-east-1")
-    assert [(r.tier, str(r)) for r in spec.requests] == [(0, "L4:1 @aws/us-east-1"), (1, "T4:1 @aws/us-east-1")]
+    spec = filled(
+        "resources: {accelerators: $gpus, infra: aws/$r}", gpus=["L4:1", "T4:1"], r="us-east-1"
+    )
+    assert [(r.tier, str(r)) for r in spec.requests] == [
+        (0, "L4:1 @aws/us-east-1"),
+        (1, "T4:1 @aws/us-east-1"),
+    ]
     assert spec.variables == (
         Variable("gpus", "['L4:1', 'T4:1']", ("resources.accelerators",)),
         Variable("r", "us-east-1", ("resources.infra",)),
@@ -88,8 +103,18 @@ def test_none_is_null() -> None:
 
 
 def test_types_are_kept() -> None:
-    spec = filled("num_nodes: $n\nresources: {use_spot: $spot, cpus: $c, autostop: $off}", n=2, spot=True, c=4, off=False)
-    assert (spec.num_nodes, spec.requests[0].market, str(spec.requests[0].cpus)) == (2, Market.SPOT, "4")
+    spec = filled(
+        "num_nodes: $n\nresources: {use_spot: $spot, cpus: $c, autostop: $off}",
+        n=2,
+        spot=True,
+        c=4,
+        off=False,
+    )
+    assert (spec.num_nodes, spec.requests[0].market, str(spec.requests[0].cpus)) == (
+        2,
+        Market.SPOT,
+        "4",
+    )
     with pytest.raises(SpecError, match="whole number"):
         parse("num_nodes: $n", variables={"n": "2"})
 
@@ -145,7 +170,18 @@ def test_expressions_and_dollars(written: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     "written",
-    ["${}", "${1}", "${t.count()}", "${t.gone}", "${t.gpus[9]}", "${t.__class__}", "${t + 1}", "${t.broken}", "x-${t.gpus}", "x-${none}"],
+    [
+        "${}",
+        "${1}",
+        "${t.count()}",
+        "${t.gone}",
+        "${t.gpus[9]}",
+        "${t.__class__}",
+        "${t + 1}",
+        "${t.broken}",
+        "x-${t.gpus}",
+        "x-${none}",
+    ],
 )
 def test_bad_expressions(written: str) -> None:
     error = refusal(f"envs: {{A: '{written}'}}", t=Thing(), none=None)
@@ -163,47 +199,74 @@ def test_unknown_names_are_named_with_the_closest() -> None:
 def test_without_a_notebook() -> None:
     with pytest.raises(SpecError, match="without a notebook"):
         parse("resources: {accelerators: $gpus}")
-    assert parse("resources: {instance_type: VM.Standard.E4.Flex$_2_16}").requests[0].instance_type.endswith("$_2_16")
+    assert (
+        parse("resources: {instance_type: VM.Standard.E4.Flex$_2_16}")
+        .requests[0]
+        .instance_type.endswith("$_2_16")
+    )
 
 
 def test_the_shell_keeps_its_dollars() -> None:
-    text = (
-        "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: {autostop: {hook: save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
-    )
+    text = "run: echo $x ${x} $$\nsetup: echo $x\nhealth: test $x\nresources: {autostop: {hook: save $x}}\nconfig: {hooks: [{run: echo $x}]}\n"
     spec = filled(text, x="VALUE")
-    assert (spec.run, spec.setup, spec.health.command, spec.hooks[0].run) == ("echo $x ${x} $$", "echo $x", "test $x", "echo $x")
+    assert (spec.run, spec.setup, spec.health.command, spec.hooks[0].run) == (
+        "echo $x ${x} $$",
+        "echo $x",
+        "test $x",
+        "echo $x",
+    )
     assert spec.guards.autostop is not None
     assert spec.guards.autostop.hook == "save $x"
     assert spec.variables == ()
     assert spec.source == text
-    assert filled("health: {command: test $x, every: $t}", x="VALUE", t="5s").health.command == "test $x"
+    assert (
+        filled("health: {command: test $x, every: $t}", x="VALUE", t="5s").health.command
+        == "test $x"
+    )
 
 
 def test_in_paths_the_own_envs_come_first_and_unknown_names_stay() -> None:
-    spec = filled("envs: {OWN: 1}\nworkdir: ./$OWN/$x/$GONE\nfile_mounts: {/d/$x: $y/$$x}", x="$OWN", y="src", OWN="never")
+    spec = filled(
+        "envs: {OWN: 1}\nworkdir: ./$OWN/$x/$GONE\nfile_mounts: {/d/$x: $y/$$x}",
+        x="$OWN",
+        y="src",
+        OWN="never",
+    )
     done = fill_paths(spec, {"OWN": "1"})
     assert done.workdir == "./1/$OWN/$GONE"
     assert [(m.target, m.source) for m in done.file_mounts] == [("/d/$OWN", "src/$x")]
 
 
 def test_a_dict_is_structure_on_purpose() -> None:
-    resources = {"accelerators": "A100:8", "any_of": [{"infra": "aws"}, {"infra": "gcp", "use_spot": True}], "ports": [8080]}
+    resources = {
+        "accelerators": "A100:8",
+        "any_of": [{"infra": "aws"}, {"infra": "gcp", "use_spot": True}],
+        "ports": [8080],
+    }
     spec = filled("resources: $res", res=resources)
     assert [str(r) for r in spec.requests] == ["A100:8 @aws", "A100:8 spot @gcp"]
     assert filled("$cell", cell={"run": "echo $HOME", "envs": {"A": "$$x"}}).envs == {"A": "$$x"}
 
 
 def test_keys_are_text() -> None:
-    assert [str(r) for r in filled("resources: {accelerators: {$g: 2}}", g="L4").requests] == ["L4:2"]
+    assert [str(r) for r in filled("resources: {accelerators: {$g: 2}}", g="L4").requests] == [
+        "L4:2"
+    ]
     refusal("resources: {accelerators: {$g: 2}}", g=["L4"])
     with pytest.raises(SpecError, match="twice"):
         parse("envs: {A: 1, $a: 2}", variables={"a": "A"})
 
 
 @pytest.mark.parametrize("value", [CANARY, Secret(CANARY)])
-@pytest.mark.parametrize("text", ["secrets: {T: $tok}", "secrets: {T: 'x-$tok'}", "secrets: {T: '${box[0]}'}", "secrets: $all"])
+@pytest.mark.parametrize(
+    "text",
+    ["secrets: {T: $tok}", "secrets: {T: 'x-$tok'}", "secrets: {T: '${box[0]}'}", "secrets: $all"],
+)
 def test_a_secret_is_never_shown(text: str, value: object) -> None:
-    spec = parse(f"{text}\nrun: x # {CANARY}\n", variables={"tok": value, "box": [value], "all": {"T": CANARY}})
+    spec = parse(
+        f"{text}\nrun: x # {CANARY}\n",
+        variables={"tok": value, "box": [value], "all": {"T": CANARY}},
+    )
     held = spec.secrets["T"]
     assert held is not None
     assert CANARY in held.reveal()
@@ -252,8 +315,16 @@ def test_a_webhook_is_told_and_not_stored() -> None:
 def test_a_name_that_machines_have_or_another_env_stays_in_an_env() -> None:
     text = "envs:\n  A: $HOME/x\n  B: ${SKYPILOT_NODE_RANK}\n  C: $A/$lr\n  D: $TOKEN\n  E: $PATH:$$PATH\nsecrets: {TOKEN: null}\n"
     spec = filled(text, lr=0.1)
-    assert spec.envs == {"A": "$HOME/x", "B": "${SKYPILOT_NODE_RANK}", "C": "$A/0.1", "D": "$TOKEN", "E": "$PATH:$PATH"}
-    assert [(r.level, r.code, r.origin.path) for r in spec.remarks] == [(Level.NOTE, "spec.dollar-kept", f"envs.{n}") for n in "ABCDE"]
+    assert spec.envs == {
+        "A": "$HOME/x",
+        "B": "${SKYPILOT_NODE_RANK}",
+        "C": "$A/0.1",
+        "D": "$TOKEN",
+        "E": "$PATH:$PATH",
+    }
+    assert [(r.level, r.code, r.origin.path) for r in spec.remarks] == [
+        (Level.NOTE, "spec.dollar-kept", f"envs.{n}") for n in "ABCDE"
+    ]
     assert parse(text.replace("$lr", "")).envs["A"] == "$HOME/x"
     assert filled("envs: {A: $HOME/x}", HOME="/me").envs == {"A": "/me/x"}
 
@@ -267,13 +338,21 @@ def test_elsewhere_such_a_name_is_an_error_that_shows_the_way_out() -> None:
 
 
 def test_anchors_are_written_out() -> None:
-    spec = filled("_b: &b {region: $r, cloud: aws}\nresources: {<<: *b}\nrun: &c echo $r\nenvs: {A: *c}", r="us-east-1")
+    spec = filled(
+        "_b: &b {region: $r, cloud: aws}\nresources: {<<: *b}\nrun: &c echo $r\nenvs: {A: *c}",
+        r="us-east-1",
+    )
     assert [str(r) for r in spec.requests] == ["@aws/us-east-1"]
     assert (spec.run, spec.envs) == ("echo $r", {"A": "echo us-east-1"})
 
 
 def test_unused_fields_are_left_alone() -> None:
-    assert filled("config: {kubernetes: {pod_config: {command: [echo, $X]}}}\npool: {workers: $N}").variables == ()
+    assert (
+        filled(
+            "config: {kubernetes: {pod_config: {command: [echo, $X]}}}\npool: {workers: $N}"
+        ).variables
+        == ()
+    )
 
 
 def test_the_place_of_an_error_is_the_variables() -> None:
@@ -285,8 +364,12 @@ def test_the_place_of_an_error_is_the_variables() -> None:
 
 
 _plain = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(), st.text(max_size=12)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+    st.one_of(
+        st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(), st.text(max_size=12)
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -302,7 +385,17 @@ def test_text_stays_text(value: str) -> None:
 
 @given(
     _plain,
-    st.sampled_from(["resources: $x", "$x", "resources: {labels: $x}", "wait: $x", "outputs: $x", "config: $x", "health: {every: $x}"]),
+    st.sampled_from(
+        [
+            "resources: $x",
+            "$x",
+            "resources: {labels: $x}",
+            "wait: $x",
+            "outputs: $x",
+            "config: $x",
+            "health: {every: $x}",
+        ]
+    ),
 )
 @settings(max_examples=300, deadline=None)
 def test_any_value_gives_a_spec_or_an_error(value: object, text: str) -> None:

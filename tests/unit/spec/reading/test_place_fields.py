@@ -33,11 +33,17 @@ def problems(resources: str) -> list[tuple[str, str]]:
 
 
 def region_rule(*allow: str, deny: tuple[str, ...] = ()) -> PlaceRule:
-    return PlaceRule(tuple(PlaceGlob(region=a) for a in allow), tuple(PlaceGlob(region=d) for d in deny))
+    return PlaceRule(
+        tuple(PlaceGlob(region=a) for a in allow), tuple(PlaceGlob(region=d) for d in deny)
+    )
 
 
 def test_literal_lists_are_one_request_each() -> None:
-    assert places("{infra: [aws/us-east-1, gcp, runpod/CZ]}") == [(0, "aws", "us-east-1"), (0, "gcp", ""), (0, "runpod", "CZ")]
+    assert places("{infra: [aws/us-east-1, gcp, runpod/CZ]}") == [
+        (0, "aws", "us-east-1"),
+        (0, "gcp", ""),
+        (0, "runpod", "CZ"),
+    ]
     assert places("{cloud: {aws, gcp}}") == [(0, "aws", ""), (0, "gcp", "")]
     assert places("{region: {allow: [a1, b1]}}") == places("{region: [a1, b1]}")
 
@@ -53,7 +59,10 @@ def test_patterns_of_a_list_are_one_request_and_names_one_each() -> None:
     [
         ("{cloud: aws, region: us-*}", "{infra: aws/us-*}"),
         ("{cloud: aws, region: {allow: us-*}}", "{infra: [aws/us-*]}"),
-        ("{cloud: AWS, region: {allow: [us-*], deny: [us-west-1]}}", "{infra: {allow: [aws/us-*], deny: [aws/us-west-1]}}"),
+        (
+            "{cloud: AWS, region: {allow: [us-*], deny: [us-west-1]}}",
+            "{infra: {allow: [aws/us-*], deny: [aws/us-west-1]}}",
+        ),
         ("{region: {deny: [b1, a1]}}", "{region: {deny: [a1, b1]}}"),
         ("{cloud: aws, region: {deny: [a1]}}", "{infra: {allow: [aws], deny: [aws/a1, gcp/b1]}}"),
         ("{region: {allow: ['*']}}", "{}"),
@@ -69,7 +78,12 @@ def test_a_country_or_continent_is_kept_as_written() -> None:
 
 def test_preferred_places_are_tiers_in_their_order_and_the_rest_is_last() -> None:
     found = requests("{infra: {allow: [aws/us-*, gcp], prefer: [gcp/us-central1, aws/us-e*]}}")
-    assert [(r.tier, r.cloud, r.region) for r in found] == [(0, "gcp", "us-central1"), (1, "aws", ""), (2, "aws", ""), (2, "gcp", "")]
+    assert [(r.tier, r.cloud, r.region) for r in found] == [
+        (0, "gcp", "us-central1"),
+        (1, "aws", ""),
+        (2, "aws", ""),
+        (2, "gcp", ""),
+    ]
     assert [r.places for r in found] == [
         (),
         (region_rule("us-e*"),),
@@ -103,22 +117,35 @@ def test_tiers_of_several_fields_nest() -> None:
     [
         ("infra: aws/us-*", "infra: gcp", "gcp", "", ()),
         ("infra: aws/us-*", "region: eu-west-1", "aws", "eu-west-1", ()),
-        ("cloud: aws, region: {deny: [us-*]}", "use_spot: true", "aws", "", (region_rule(deny=("us-*",)),)),
+        (
+            "cloud: aws, region: {deny: [us-*]}",
+            "use_spot: true",
+            "aws",
+            "",
+            (region_rule(deny=("us-*",)),),
+        ),
         ("cloud: aws, region: {deny: [us-*]}", "region: us-east-1", "aws", "us-east-1", ()),
         ("cloud: aws, region: {deny: [us-*]}", "cloud: gcp", "gcp", "", ()),
         ("region: us-*", "cloud: aws", "aws", "", (region_rule("us-*"),)),
         ("places: [{deny: [gcp]}]", "places: null", "", "", ()),
     ],
 )
-def test_how_an_item_lies_over_outer_patterns(outer: str, item: str, cloud: str, region: str, rules: tuple[PlaceRule, ...]) -> None:
+def test_how_an_item_lies_over_outer_patterns(
+    outer: str, item: str, cloud: str, region: str, rules: tuple[PlaceRule, ...]
+) -> None:
     (request,) = requests(f"{{{outer}, any_of: [{{{item}}}]}}")
     assert (request.cloud, request.region, request.places) == (cloud, region, rules)
 
 
 def test_rules_beside_each_other() -> None:
-    (request,) = requests("{infra: aws, places: [{allow: ['*/us-*']}, {deny: [aws/us-west-1, gcp]}]}")
+    (request,) = requests(
+        "{infra: aws, places: [{allow: ['*/us-*']}, {deny: [aws/us-west-1, gcp]}]}"
+    )
     assert request.cloud == "aws"
-    assert request.places == (region_rule("us-*"), PlaceRule((), (PlaceGlob("aws", "us-west-1"), PlaceGlob("gcp"))))
+    assert request.places == (
+        region_rule("us-*"),
+        PlaceRule((), (PlaceGlob("aws", "us-west-1"), PlaceGlob("gcp"))),
+    )
 
 
 def test_contexts_with_slashes() -> None:
@@ -145,7 +172,11 @@ def test_contexts_with_slashes() -> None:
         ("{places: {allow: [a]}}", "type", "places"),
         ("{places: [a]}", "type", "places[0]"),
         ("{places: [{prefer: [a]}]}", "place", "places[0].prefer"),
-        ("{cloud: {deny: [aws]}, any_of: [{cloud: {allow: [gcp], deny: [gcp]}}]}", "empty", "any_of[0].cloud"),
+        (
+            "{cloud: {deny: [aws]}, any_of: [{cloud: {allow: [gcp], deny: [gcp]}}]}",
+            "empty",
+            "any_of[0].cloud",
+        ),
     ],
 )
 def test_errors(resources: str, code: str, path: str) -> None:
@@ -154,12 +185,16 @@ def test_errors(resources: str, code: str, path: str) -> None:
 
 def test_long_lists_are_bounded() -> None:
     names = ", ".join(f"r{n}" for n in range(900))
-    assert problems(f"{{region: [{names}], zone: [{names}], any_of: [{{}}, {{}}]}}") == [("spec.too-many", "resources")]
+    assert problems(f"{{region: [{names}], zone: [{names}], any_of: [{{}}, {{}}]}}") == [
+        ("spec.too-many", "resources")
+    ]
     assert problems(f"{{region: {{allow: [{names}]}}}}") == [("spec.too-many", "resources.region")]
     assert len(requests(f"{{region: [{names}]}}")) == 900
 
 
-_some = st.lists(st.sampled_from([*REGIONS, "us-*", "eu-*", "*-1", "us-east-?"]), max_size=3, unique=True)
+_some = st.lists(
+    st.sampled_from([*REGIONS, "us-*", "eu-*", "*-1", "us-east-?"]), max_size=3, unique=True
+)
 
 
 def _holds(request: Request, region: str) -> bool:
@@ -172,9 +207,13 @@ def _holds(request: Request, region: str) -> bool:
 
 @given(_some, _some, _some)
 @settings(max_examples=150, deadline=None)
-def test_exactly_what_is_allowed_and_not_denied_is_asked_for_each_in_its_tier(allow: list[str], deny: list[str], prefer: list[str]) -> None:
+def test_exactly_what_is_allowed_and_not_denied_is_asked_for_each_in_its_tier(
+    allow: list[str], deny: list[str], prefer: list[str]
+) -> None:
     said = {"allow": allow, "deny": deny, "prefer": prefer}
-    text = ", ".join(f"{key}: [{', '.join(map(repr, value))}]" for key, value in said.items() if value)
+    text = ", ".join(
+        f"{key}: [{', '.join(map(repr, value))}]" for key, value in said.items() if value
+    )
     try:
         found = requests(f"{{region: {{{text}}}}}") if text else (Request(),)
     except SpecError:
@@ -182,7 +221,9 @@ def test_exactly_what_is_allowed_and_not_denied_is_asked_for_each_in_its_tier(al
     tiers = sorted({r.tier for r in found})
     seen: dict[str, int] = {}
     for region in REGIONS:
-        wanted = (not allow or any(fnmatchcase(region, a) for a in allow)) and not any(fnmatchcase(region, d) for d in deny)
+        wanted = (not allow or any(fnmatchcase(region, a) for a in allow)) and not any(
+            fnmatchcase(region, d) for d in deny
+        )
         holding = sorted({r.tier for r in found if _holds(r, region)})
         assert bool(holding) == wanted, (region, text)
         if holding:
@@ -192,5 +233,8 @@ def test_exactly_what_is_allowed_and_not_denied_is_asked_for_each_in_its_tier(al
     for region, tier in seen.items():
         liked = next((n for n, p in enumerate(prefer) if fnmatchcase(region, p)), len(prefer))
         for other, later in seen.items():
-            if next((n for n, p in enumerate(prefer) if fnmatchcase(other, p)), len(prefer)) > liked:
+            if (
+                next((n for n, p in enumerate(prefer) if fnmatchcase(other, p)), len(prefer))
+                > liked
+            ):
                 assert later > tier, (region, other, text)

@@ -26,7 +26,10 @@ from nbprov.spec.reading.units import Bad
         ("uv.lock", PythonEnvironment(lock="uv.lock")),
         ("../project/uv.lock", PythonEnvironment(lock="../project/uv.lock")),
         ('[numpy, "pandas>=2"]', PythonEnvironment(requirements=("numpy", "pandas>=2"))),
-        ("{version: 3.11, requirements: [six==1.16.0]}", PythonEnvironment("3.11", ("six==1.16.0",))),
+        (
+            "{version: 3.11, requirements: [six==1.16.0]}",
+            PythonEnvironment("3.11", ("six==1.16.0",)),
+        ),
         ("{version: 3.11, requirements: r.txt}", PythonEnvironment("3.11", file="r.txt")),
         ("{lock: project}", PythonEnvironment(lock="project")),
         ("{lock: ., version: 3.12}", PythonEnvironment("3.12", lock=".")),
@@ -41,14 +44,21 @@ def test_forms(text: str, expected: PythonEnvironment | None) -> None:
         assert found == expected
     else:
         assert found is not None
-        assert found.requirements == ("torch[cuda] >= 2 ; sys_platform == 'linux'", "x @ https://host/x.whl")
+        assert found.requirements == (
+            "torch[cuda] >= 2 ; sys_platform == 'linux'",
+            "x @ https://host/x.whl",
+        )
     assert parse(f"nbprov: {{python: {text}}}").python == found
 
 
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("numpy", "`numpy` is neither a version nor a file of requirements", "write python: [numpy]"),
+        (
+            "numpy",
+            "`numpy` is neither a version nor a file of requirements",
+            "write python: [numpy]",
+        ),
         ("3.1", "Python 3.1 is older than 3.8", 'did you mean "3.10"?'),
         ("2.7", "`2.7` is not a version of Python 3", '"3.12"'),
         ("3", "`3` is not a version of Python 3", '"3.12"'),
@@ -81,7 +91,9 @@ def test_mistakes_have_a_place_and_a_way_out(text: str, message: str, hint: str)
 
 def test_a_password_in_a_url_is_warned_of() -> None:
     told = [r.message for r in parse('python: ["x @ https://me:secret@host/x.whl"]').remarks]
-    assert told == ["python[0]: the password in this URL is saved in the notebook; a variable of uv under `secrets` is not"]
+    assert told == [
+        "python[0]: the password in this URL is saved in the notebook; a variable of uv under `secrets` is not"
+    ]
 
 
 def test_on_setup_failure() -> None:
@@ -99,16 +111,26 @@ def test_what_skypilot_does_not_have_is_named() -> None:
 
 
 def test_completion_knows_the_fields() -> None:
-    assert [field.name for field in keys_at("python:\n  ", 2, 3).keys] == ["version", "requirements", "lock"]
+    assert [field.name for field in keys_at("python:\n  ", 2, 3).keys] == [
+        "version",
+        "requirements",
+        "lock",
+    ]
     assert keys_at("on_setup_failure: ", 1, 19).values == ("keep", "down")
 
 
-_versions = st.builds(lambda a, b: f"3.{a}" + (f".{b}" if b is not None else ""), st.integers(8, 30), st.none() | st.integers(0, 40))
+_versions = st.builds(
+    lambda a, b: f"3.{a}" + (f".{b}" if b is not None else ""),
+    st.integers(8, 30),
+    st.none() | st.integers(0, 40),
+)
 _requirements = st.lists(
     st.builds(
         "{}{}".format,
         st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,8}[A-Za-z0-9])?", fullmatch=True),
-        st.sampled_from(["", "==1.0", ">=2,<3", "[a,b]~=1.2", " @ https://h/x.whl", " ; python_version < '3.9'"]),
+        st.sampled_from(
+            ["", "==1.0", ">=2,<3", "[a,b]~=1.2", " @ https://h/x.whl", " ; python_version < '3.9'"]
+        ),
     ),
     min_size=1,
     max_size=5,
@@ -119,7 +141,11 @@ _environments = st.one_of(
     st.builds(PythonEnvironment, _versions),
     st.builds(PythonEnvironment, st.just("") | _versions, _requirements),
     st.builds(lambda v, f: PythonEnvironment(v, file=f), st.just("") | _versions, _paths),
-    st.builds(lambda v, f: PythonEnvironment(v, lock=f), st.just("") | _versions, st.sampled_from([".", "uv.lock", "p/q", "$x"])),
+    st.builds(
+        lambda v, f: PythonEnvironment(v, lock=f),
+        st.just("") | _versions,
+        st.sampled_from([".", "uv.lock", "p/q", "$x"]),
+    ),
 )
 
 

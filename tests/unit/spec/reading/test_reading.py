@@ -47,7 +47,10 @@ def test_syntax_errors_have_their_place(text: str, place: tuple[int, int]) -> No
 
 def test_repeated_keys_name_both_places() -> None:
     error = refusal("run: a\nresources: {cpus: 4, cpus: 8}\nrun: b\n")
-    assert [(p.line, p.column, p.code) for p in error.problems] == [(2, 22, "spec.repeated-key"), (3, 1, "spec.repeated-key")]
+    assert [(p.line, p.column, p.code) for p in error.problems] == [
+        (2, 22, "spec.repeated-key"),
+        (3, 1, "spec.repeated-key"),
+    ]
     assert "line 1, column 1" in error.problems[1].message
 
 
@@ -97,7 +100,9 @@ def test_tags_and_keys_that_are_no_words() -> None:
         ("budget: {totl: 5, total: 4}", "total", "did you mean"),
     ],
 )
-def test_unknown_keys_name_the_closest_and_where_it_belongs(text: str, closest: str, where: str) -> None:
+def test_unknown_keys_name_the_closest_and_where_it_belongs(
+    text: str, closest: str, where: str
+) -> None:
     (problem,) = refusal(text).problems
     assert problem.closest == closest
     assert where in problem.hint
@@ -125,7 +130,9 @@ def test_only_the_first_few_are_shown() -> None:
 
 
 def test_long_lines_are_clipped_round_the_caret() -> None:
-    error = refusal("run: x  #" + "y" * 300 + "\n" + "resources: {" + "labels: {a: b}, " + " " * 300 + "cpu: 4}")
+    error = refusal(
+        "run: x  #" + "y" * 300 + "\n" + "resources: {" + "labels: {a: b}, " + " " * 300 + "cpu: 4}"
+    )
     (problem,) = error.problems
     assert len(problem.excerpt) <= EXCERPT_WIDTH + 2
     assert problem.excerpt[problem.caret :].startswith("cpu: 4")

@@ -33,7 +33,11 @@ def problems(resources: str) -> list[tuple[str, str]]:
     ],
 )
 def test_accelerators_outside_and_in_items(text: str, kinds: list[str]) -> None:
-    for resources in (f"{{accelerators: {text}}}", f"{{any_of: [{{accelerators: {text}}}]}}", f"{{gpus: T4, any_of: [{{gpus: {text}}}]}}"):
+    for resources in (
+        f"{{accelerators: {text}}}",
+        f"{{any_of: [{{accelerators: {text}}}]}}",
+        f"{{gpus: T4, any_of: [{{gpus: {text}}}]}}",
+    ):
         assert [str(r.accelerator) for r in spec(resources).requests] == kinds
 
 
@@ -58,8 +62,14 @@ def test_accelerators_outside_and_in_items(text: str, kinds: list[str]) -> None:
 )
 def test_accelerators_that_are_refused(text: str) -> None:
     quoted = text or "''"
-    for resources, path in ((f"{{accelerators: {quoted}}}", "resources"), (f"{{any_of: [{{gpus: {quoted}}}]}}", "resources.any_of[0]")):
-        assert all(code.startswith("spec.") and where.startswith(path) for code, where in problems(resources))
+    for resources, path in (
+        (f"{{accelerators: {quoted}}}", "resources"),
+        (f"{{any_of: [{{gpus: {quoted}}}]}}", "resources.any_of[0]"),
+    ):
+        assert all(
+            code.startswith("spec.") and where.startswith(path)
+            for code, where in problems(resources)
+        )
 
 
 @pytest.mark.parametrize(
@@ -95,15 +105,24 @@ def test_exact_amounts_that_few_machines_have_are_warned_of() -> None:
         (
             "{job_recovery: {strategy: FAILOVER, max_restarts_on_errors: 3, recover_on_exit_codes: [33, 34]}}",
             "failover",
-            ["resources.job_recovery.max_restarts_on_errors", "resources.job_recovery.recover_on_exit_codes"],
+            [
+                "resources.job_recovery.max_restarts_on_errors",
+                "resources.job_recovery.recover_on_exit_codes",
+            ],
         ),
-        ("{job_recovery: {recover_on_exit_codes: 33}}", "", ["resources.job_recovery.recover_on_exit_codes"]),
+        (
+            "{job_recovery: {recover_on_exit_codes: 33}}",
+            "",
+            ["resources.job_recovery.recover_on_exit_codes"],
+        ),
     ],
 )
 def test_recovery(resources: str, strategy: str, notes: list[str]) -> None:
     found = spec(resources)
     assert found.recovery == strategy
-    assert [(r.level, r.origin.path) for r in found.remarks] == [(Level.NOTE, path) for path in notes]
+    assert [(r.level, r.origin.path) for r in found.remarks] == [
+        (Level.NOTE, path) for path in notes
+    ]
 
 
 def test_what_queues_is_noted() -> None:
@@ -118,7 +137,9 @@ def test_what_queues_is_noted() -> None:
 def test_what_the_program_would_miss_is_an_error_unless_ignored(field: str) -> None:
     text = f"{{{field}: 50}}"
     assert problems(text) == [("spec.not-yet", f"resources.{field}")]
-    assert [(r.level, r.code) for r in spec(text, field).remarks] == [(Level.WARNING, "spec.ignored")]
+    assert [(r.level, r.code) for r in spec(text, field).remarks] == [
+        (Level.WARNING, "spec.ignored")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -126,10 +147,22 @@ def test_what_the_program_would_miss_is_an_error_unless_ignored(field: str) -> N
     [
         ("{job_recovery: FAILOVR}", "choice", "job_recovery"),
         ("{job_recovery: FAILOVER, spot_recovery: none}", "same-field", "spot_recovery"),
-        ("{job_recovery: {recover_on_exit_codes: [256]}}", "value", "job_recovery.recover_on_exit_codes"),
-        ("{job_recovery: {max_restarts_on_errors: -1}}", "value", "job_recovery.max_restarts_on_errors"),
+        (
+            "{job_recovery: {recover_on_exit_codes: [256]}}",
+            "value",
+            "job_recovery.recover_on_exit_codes",
+        ),
+        (
+            "{job_recovery: {max_restarts_on_errors: -1}}",
+            "value",
+            "job_recovery.max_restarts_on_errors",
+        ),
         ("{job_recovery: {strategi: FAILOVER}}", "unknown-field", "job_recovery.strategi"),
-        ("{job_recovery: failover, any_of: [{}, {job_recovery: none}]}", "job-recovery-differs", "any_of[1].job_recovery"),
+        (
+            "{job_recovery: failover, any_of: [{}, {job_recovery: none}]}",
+            "job-recovery-differs",
+            "any_of[1].job_recovery",
+        ),
         ("{priority: 1, any_of: [{}, {priority: 2}]}", "priority-differs", "any_of[1].priority"),
         ("{priority: 1001}", "value", "priority"),
         ("{priority: '5'}", "value", "priority"),
@@ -160,9 +193,14 @@ def test_errors(resources: str, code: str, path: str) -> None:
 def test_the_place_written_twice_is_shown_written_once() -> None:
     with pytest.raises(SpecError) as caught:
         spec("{infra: aws/us-east-1, region: us-west-2}")
-    assert caught.value.problems[0].hint == "write one of the two: infra: aws/us-east-1, or infra: aws/us-west-2"
+    assert (
+        caught.value.problems[0].hint
+        == "write one of the two: infra: aws/us-east-1, or infra: aws/us-west-2"
+    )
 
 
 def test_the_lower_cap_holds_across_item_and_outer() -> None:
-    found = spec("{max_price: 2, any_of: [{max_hourly_cost: 1}, {max_hourly_cost: 3}, {max_price: null}]}").requests
+    found = spec(
+        "{max_price: 2, any_of: [{max_hourly_cost: 1}, {max_hourly_cost: 3}, {max_price: null}]}"
+    ).requests
     assert [r.max_hourly for r in found] == [1_000_000, 2_000_000, None]

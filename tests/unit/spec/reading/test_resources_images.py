@@ -31,14 +31,35 @@ def problem(resources: str) -> tuple[str, str, str]:
     ("resources", "image"),
     [
         ("{image_id: docker:ubuntu:22.04}", Image("ubuntu:22.04")),
-        ("{image_id: 'DOCKER: nvcr.io/nvidia/pytorch:24.07-py3'}", Image("nvcr.io/nvidia/pytorch:24.07-py3")),
-        ("{infra: aws, image_id: skypilot:gpu-ubuntu-2204}", Image(machine=(("", "skypilot:gpu-ubuntu-2204"),))),
+        (
+            "{image_id: 'DOCKER: nvcr.io/nvidia/pytorch:24.07-py3'}",
+            Image("nvcr.io/nvidia/pytorch:24.07-py3"),
+        ),
+        (
+            "{infra: aws, image_id: skypilot:gpu-ubuntu-2204}",
+            Image(machine=(("", "skypilot:gpu-ubuntu-2204"),)),
+        ),
         ("{infra: aws/us-east-1, image_id: ami-a}", Image(machine=(("", "ami-a"),))),
-        ("{infra: aws/us-east-1, image_id: {us-east-1: ami-a, us-west-2: ami-b}}", Image(machine=(("", "ami-a"),))),
-        ("{infra: aws, image_id: {us-west-2: b, us-east-1: a}}", Image(machine=(("us-east-1", "a"), ("us-west-2", "b")))),
-        ("{infra: aws, image_id: {docker: 'i:1', us-east-1: a}}", Image("i:1", (("us-east-1", "a"),))),
-        ("{infra: azure, image_id: 'publisher:offer:sku:1.0'}", Image(machine=(("", "publisher:offer:sku:1.0"),))),
-        ("{infra: gcp, image_id: projects/p/global/images/i}", Image(machine=(("", "projects/p/global/images/i"),))),
+        (
+            "{infra: aws/us-east-1, image_id: {us-east-1: ami-a, us-west-2: ami-b}}",
+            Image(machine=(("", "ami-a"),)),
+        ),
+        (
+            "{infra: aws, image_id: {us-west-2: b, us-east-1: a}}",
+            Image(machine=(("us-east-1", "a"), ("us-west-2", "b"))),
+        ),
+        (
+            "{infra: aws, image_id: {docker: 'i:1', us-east-1: a}}",
+            Image("i:1", (("us-east-1", "a"),)),
+        ),
+        (
+            "{infra: azure, image_id: 'publisher:offer:sku:1.0'}",
+            Image(machine=(("", "publisher:offer:sku:1.0"),)),
+        ),
+        (
+            "{infra: gcp, image_id: projects/p/global/images/i}",
+            Image(machine=(("", "projects/p/global/images/i"),)),
+        ),
         ("{infra: k8s, image_id: 'me/image:1'}", Image("me/image:1")),
         ("{infra: lambda, image_id: 'docker:me/image:1'}", Image("me/image:1")),
     ],
@@ -57,9 +78,17 @@ def test_an_image_kept_by_region_is_asked_for_in_these_only() -> None:
     [
         ("{image_id: ami-a}", "image", "infra: aws/us-east-1"),
         ("{infra: aws, image_id: ami-a}", "image", "image_id: {us-east-1: ami-a}"),
-        ("{infra: aws/us-west-1, image_id: {us-east-1: ami-a}}", "image", "{us-east-1: ami-a, us-west-1: …}"),
+        (
+            "{infra: aws/us-west-1, image_id: {us-east-1: ami-a}}",
+            "image",
+            "{us-east-1: ami-a, us-west-1: …}",
+        ),
         ("{infra: lambda, image_id: my-image}", "image", "docker:"),
-        ("{infra: aws/us-east-1, image_id: ami-a, network_tier: best}", "image", "network_tier: standard"),
+        (
+            "{infra: aws/us-east-1, image_id: ami-a, network_tier: best}",
+            "image",
+            "network_tier: standard",
+        ),
         ("{image_id: 'docker:'}", "image", "docker:ubuntu:22.04"),
         ("{image_id: {us-east-1: null}}", "image", "us-east-1: ami-"),
         ("{infra: aws, image_id: {us-east-1: 'docker:a'}}", "image", "image_id: docker:a"),
@@ -96,11 +125,15 @@ def test_disks_inside_the_machine(text: str, disk: LocalDisk) -> None:
 
 def test_a_disk_inside_the_machine_where_none_is_known() -> None:
     assert problem("{infra: gcp, local_disk: nvme}")[0] == "spec.not-yet"
-    assert problem("{local_disk: 500}")[1] == "write local_disk: 500+ (at least) or nvme:500 (exactly)"
+    assert (
+        problem("{local_disk: 500}")[1] == "write local_disk: 500+ (at least) or nvme:500 (exactly)"
+    )
     assert "did you mean nvme?" in problem("{local_disk: nvm:5}")[1]
     ignored = spec("{infra: gcp, local_disk: nvme}", "local_disk")
     assert ignored.requests[0].local_disk is None
-    assert [(r.level, r.origin.path) for r in ignored.remarks] == [(Level.WARNING, "resources.local_disk")]
+    assert [(r.level, r.origin.path) for r in ignored.remarks] == [
+        (Level.WARNING, "resources.local_disk")
+    ]
     either = spec("{local_disk: nvme, any_of: [{infra: gcp}, {infra: aws}]}").requests
     assert [(r.cloud, r.local_disk) for r in either] == [("gcp", LocalDisk()), ("aws", LocalDisk())]
 
@@ -115,12 +148,20 @@ def test_tiers() -> None:
 
 
 def test_tpus() -> None:
-    request = one("{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5, tpu_vm: false}}")
-    assert (request.cloud, request.accelerator_args) == ("gcp", (("runtime_version", "v2-alpha-tpuv5"), ("tpu_vm", "false")))
+    request = one(
+        "{accelerators: tpu-v5litepod-8, accelerator_args: {runtime_version: v2-alpha-tpuv5, tpu_vm: false}}"
+    )
+    assert (request.cloud, request.accelerator_args) == (
+        "gcp",
+        (("runtime_version", "v2-alpha-tpuv5"), ("tpu_vm", "false")),
+    )
     assert one("{accelerators: tpu-v5-lite-podslice}").cloud == "kubernetes"
     assert one("{infra: k8s, accelerators: tpu-v5litepod-8}").cloud == "kubernetes"
     both = spec("{accelerators: {A100, tpu-v5litepod-8}, accelerator_args: {tpu_name: t}}").requests
-    assert [(r.cloud, r.accelerator_args) for r in both] == [("", ()), ("gcp", (("tpu_name", "t"),))]
+    assert [(r.cloud, r.accelerator_args) for r in both] == [
+        ("", ()),
+        ("gcp", (("tpu_name", "t"),)),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,12 @@ m6i.2xlarge,,,8,32,0.38,0.10,us-east-1,use1-az1
 """,
     "azure": "Standard_NV12ads_A10_v5,A10,0.333,12,110,0.91,0.18,eastus,\n",
 }
-ENABLED = {name: EnabledCloud("me", Capabilities(spot=True, stop=True, multi_node=True, ports=True, images=True)) for name in PRICES}
+ENABLED = {
+    name: EnabledCloud(
+        "me", Capabilities(spot=True, stop=True, multi_node=True, ports=True, images=True)
+    )
+    for name in PRICES
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +52,16 @@ def test_fractions(catalog: Catalog) -> None:
     assert planned("{accelerators: A10:0.33}", catalog).candidates[0].offer.cloud == "azure"
     nothing = planned("{accelerators: T4:0.5}", catalog)
     assert not nothing.candidates
-    assert any("nobody sells that count" in note and "nearest T4:1" in note for note in nothing.notes)
+    assert any(
+        "nobody sells that count" in note and "nearest T4:1" in note for note in nothing.notes
+    )
 
 
 def test_preferred_then_every_other_but_the_denied(catalog: Catalog) -> None:
-    found = planned("{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}", catalog)
+    found = planned(
+        "{accelerators: A10G, cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}",
+        catalog,
+    )
     assert places(found) == ["aws/us-east-2", "aws/us-west-2", "aws/us-east-1"]
 
 
@@ -62,7 +72,9 @@ def test_an_unknown_region(catalog: Catalog) -> None:
 
 
 def test_an_order_beats_the_price(catalog: Catalog) -> None:
-    found = planned("{accelerators: A10G, ordered: [{infra: aws/us-east-1}, {infra: aws/us-west-2}]}", catalog)
+    found = planned(
+        "{accelerators: A10G, ordered: [{infra: aws/us-east-1}, {infra: aws/us-west-2}]}", catalog
+    )
     assert places(found) == ["aws/us-east-1", "aws/us-west-2"]
     assert found.candidates[0].offer.hourly > found.candidates[1].offer.hourly
 
@@ -86,7 +98,9 @@ def test_kubernetes_beside_another_is_dropped_with_a_line(catalog: Catalog) -> N
     assert any("kubernetes" in line for line in [*found.notes, *(d.words for d in found.dropped)])
 
 
-def test_kubernetes_alone_is_refused_with_the_clouds_at_hand_and_what_to_paste(catalog: Catalog) -> None:
+def test_kubernetes_alone_is_refused_with_the_clouds_at_hand_and_what_to_paste(
+    catalog: Catalog,
+) -> None:
     with pytest.raises(PlanError) as caught:
         planned("{infra: k8s, accelerators: A10G}", catalog)
     [problem] = caught.value.problems
@@ -99,5 +113,7 @@ def test_kubernetes_alone_is_refused_with_the_clouds_at_hand_and_what_to_paste(c
 
 
 def test_an_image_kept_by_region_is_started_in_these_only(catalog: Catalog) -> None:
-    found = planned("{infra: aws, accelerators: A10G, image_id: {us-east-1: ami-a, us-east-2: ami-b}}", catalog)
+    found = planned(
+        "{infra: aws, accelerators: A10G, image_id: {us-east-1: ami-a, us-east-2: ami-b}}", catalog
+    )
     assert places(found) == ["aws/us-east-1", "aws/us-east-2"]

@@ -5,7 +5,19 @@ from __future__ import annotations
 import pytest
 
 from nbprov.model.money import usd
-from nbprov.model.spec import ConfirmAbove, Engine, Expose, Health, Hook, Level, Policy, Race, Repository, Spec, Wait
+from nbprov.model.spec import (
+    ConfirmAbove,
+    Engine,
+    Expose,
+    Health,
+    Hook,
+    Level,
+    Policy,
+    Race,
+    Repository,
+    Spec,
+    Wait,
+)
 from nbprov.spec import SpecError, fill_paths, parse
 
 
@@ -18,16 +30,36 @@ def codes(text: str) -> list[str]:
 
 def test_defaults() -> None:
     spec = parse("run: x")
-    assert (spec.prefer, spec.race, spec.wait, spec.confirm_above) == (Policy.CHEAPEST, Race(2, None), Wait(), ConfirmAbove())
-    assert (spec.engine, spec.health, spec.expose, spec.outputs, spec.hooks) == (None, Health(), Expose(), (), ())
+    assert (spec.prefer, spec.race, spec.wait, spec.confirm_above) == (
+        Policy.CHEAPEST,
+        Race(2, None),
+        Wait(),
+        ConfirmAbove(),
+    )
+    assert (spec.engine, spec.health, spec.expose, spec.outputs, spec.hooks) == (
+        None,
+        Health(),
+        Expose(),
+        (),
+        (),
+    )
 
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_own_fields_stand_at_the_top_or_together(nested: bool) -> None:
-    lines = ["prefer: Balanced", "race: {width: 3, hedge: 1.5m}", "wait: {for: 4h, notify: yes}", "confirm_above: $5"]
+    lines = [
+        "prefer: Balanced",
+        "race: {width: 3, hedge: 1.5m}",
+        "wait: {for: 4h, notify: yes}",
+        "confirm_above: $5",
+    ]
     text = "nbprov:\n" + "".join(f"  {line}\n" for line in lines) if nested else "\n".join(lines)
     spec = parse(text)
-    assert (spec.prefer, spec.race, spec.wait) == (Policy.BALANCED, Race(3, 90.0), Wait(14400.0, True))
+    assert (spec.prefer, spec.race, spec.wait) == (
+        Policy.BALANCED,
+        Race(3, 90.0),
+        Wait(14400.0, True),
+    )
     assert spec.confirm_above == ConfirmAbove(hourly=usd(5))
     assert spec.remarks == ()
 
@@ -53,7 +85,21 @@ def test_forms_of_race(value: str, race: Race) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["0", "-1", "2.5", "'3'", "true", "17", "[2]", "{width: 0}", "{hedge: 20}", "{hedge: -1s}", "{wdith: 3}", "nan"]
+    "value",
+    [
+        "0",
+        "-1",
+        "2.5",
+        "'3'",
+        "true",
+        "17",
+        "[2]",
+        "{width: 0}",
+        "{hedge: 20}",
+        "{hedge: -1s}",
+        "{wdith: 3}",
+        "nan",
+    ],
 )
 def test_bad_races(value: str) -> None:
     assert len(codes(f"race: {value}")) == 1
@@ -61,7 +107,10 @@ def test_bad_races(value: str) -> None:
 
 def test_clusters_of_several_nodes_race_in_pairs() -> None:
     spec = parse("race: 5\nnum_nodes: 2")
-    assert (spec.race.width, [(r.level, r.code) for r in spec.remarks]) == (2, [(Level.NOTE, "spec.race-width")])
+    assert (spec.race.width, [(r.level, r.code) for r in spec.remarks]) == (
+        2,
+        [(Level.NOTE, "spec.race-width")],
+    )
     assert parse("num_nodes: 2").remarks == ()
     assert parse("race: 1\nnum_nodes: 2").race.width == 1
 
@@ -83,7 +132,20 @@ def test_forms_of_wait(value: str, wait: Wait) -> None:
     assert parse(f"wait: {value}").wait == wait
 
 
-@pytest.mark.parametrize("value", ["4", "-1h", "true", "forever", "[4h]", "{for: 4}", "{notify: ftp://x}", "{notify: 1}", "{fro: 4h}"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "4",
+        "-1h",
+        "true",
+        "forever",
+        "[4h]",
+        "{for: 4}",
+        "{notify: ftp://x}",
+        "{notify: 1}",
+        "{fro: 4h}",
+    ],
+)
 def test_bad_waits(value: str) -> None:
     assert len(codes(f"wait: {value}")) == 1
 
@@ -103,7 +165,22 @@ def test_forms_of_confirm_above(value: str, above: ConfirmAbove) -> None:
     assert parse(f"confirm_above: {value}").confirm_above == above
 
 
-@pytest.mark.parametrize("value", ["0%", "-5%", "0", "true", "lots", "[5]", "{}", "{jump: 20}", "{hourly: 5%}", "{totl: 5}", "nan%"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "0%",
+        "-5%",
+        "0",
+        "true",
+        "lots",
+        "[5]",
+        "{}",
+        "{jump: 20}",
+        "{hourly: 5%}",
+        "{totl: 5}",
+        "nan%",
+    ],
+)
 def test_bad_confirmations(value: str) -> None:
     assert len(codes(f"confirm_above: {value}")) == 1
 
@@ -125,12 +202,17 @@ def test_bad_confirmations(value: str) -> None:
 def test_forms_of_health(value: str, health: Health) -> None:
     spec = parse(f"health: {value}")
     assert spec.health == health
-    assert [r.level for r in spec.remarks] == [Level.WARNING] * (bool(health.http) + (health.on_fail != "report"))
+    assert [r.level for r in spec.remarks] == [Level.WARNING] * (
+        bool(health.http) + (health.on_fail != "report")
+    )
 
 
 def test_what_is_not_done_once_the_machine_is_ready_is_said() -> None:
     def said(value: str, *ignore: str) -> list[tuple[Level, bool]]:
-        return [(r.level, "on_fail" in r.message) for r in parse(f"health: {value}", frozenset(ignore)).remarks]
+        return [
+            (r.level, "on_fail" in r.message)
+            for r in parse(f"health: {value}", frozenset(ignore)).remarks
+        ]
 
     assert said("{command: ./ok, on_fail: report, timeout: 5s}") == []
     assert said("{command: ./ok, every: 5s}") == said("{failures: 5}") == [(Level.NOTE, False)]
@@ -140,7 +222,18 @@ def test_what_is_not_done_once_the_machine_is_ready_is_said() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["5", "''", "[x]", "':99999/x'", "https://example.com", "{failures: 0}", "{on_fail: stop}", "{every: -1s}", "{cmd: x}", "{http: 80}"],
+    [
+        "5",
+        "''",
+        "[x]",
+        "':99999/x'",
+        "https://example.com",
+        "{failures: 0}",
+        "{on_fail: stop}",
+        "{every: -1s}",
+        "{cmd: x}",
+        "{http: 80}",
+    ],
 )
 def test_bad_health_checks(value: str) -> None:
     assert len(codes(f"health: {value}")) == 1
@@ -165,7 +258,10 @@ def test_who_may_reach_the_ports() -> None:
         ("none", None),
         ("false", None),
         ("{ray: null}", Engine("ray")),
-        ("{dask: {workers: gpu, threads: 4}}", Engine("dask", (("threads", "4"), ("workers", "gpu")))),
+        (
+            "{dask: {workers: gpu, threads: 4}}",
+            Engine("dask", (("threads", "4"), ("workers", "gpu"))),
+        ),
         ("{dask: {workers: 2}}", Engine("dask", (("workers", "2"),))),
         ("{ray: {memory: 1.5 GiB}}", Engine("ray", (("memory", "1.5GiB"),))),
     ],
@@ -203,7 +299,10 @@ def pulled(text: str) -> list[tuple[str, str]]:
 
 def test_forms_of_outputs() -> None:
     assert pulled('outputs: [results, "*.ckpt", results]') == [("results", "."), ("*.ckpt", ".")]
-    assert pulled("outputs: {~/sky_workdir/out: ./out, log: null}") == [("~/sky_workdir/out", "./out"), ("log", ".")]
+    assert pulled("outputs: {~/sky_workdir/out: ./out, log: null}") == [
+        ("~/sky_workdir/out", "./out"),
+        ("log", "."),
+    ]
     assert pulled("outputs: results") == [("results", ".")]
 
 
@@ -249,14 +348,20 @@ def test_options_of_the_container() -> None:
     spec = container("[--ipc=host, '-v /a:/b', --gpus=all]")
     assert spec.docker_options == ("--ipc=host", "-v", "/a:/b", "--gpus=all")
     (remark,) = spec.remarks
-    assert (remark.level, "--ipc=host" in remark.message, "--gpus" in remark.message) == (Level.WARNING, True, False)
+    assert (remark.level, "--ipc=host" in remark.message, "--gpus" in remark.message) == (
+        Level.WARNING,
+        True,
+        False,
+    )
     assert container("--shm-size=1g").docker_options == ("--shm-size=1g",)
     assert codes('config: {docker: {run_options: ["\'"]}}') == ["spec.value"]
     assert codes("config: {docker: {run_option: x}}") == ["spec.unknown-field"]
 
 
 def test_hooks() -> None:
-    spec = parse("config: {hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c, events: preemption}]}")
+    spec = parse(
+        "config: {hooks: [{run: a}, {run: b, events: [stop, STOP], timeout: 60}, {run: c, events: preemption}]}"
+    )
     assert spec.hooks == (Hook("a"), Hook("b", ("stop",), 60.0), Hook("c", ("preemption",)))
     for bad in (
         "{}",
@@ -271,9 +376,17 @@ def test_hooks() -> None:
 
 
 def test_settings_of_other_platforms() -> None:
-    assert [r.level for r in parse("config: {kubernetes: {a: b}, ssh: {x: 1}, active_workspace: x}").remarks] == [Level.NOTE] * 3
-    assert parse("config: {kubernetes: {}, gcp: {}}\nvolumes: {}\nresources: {volumes: []}").remarks == ()
-    assert codes("config: {gcp: {vpc_name: x}, vast: {datacenter_only: true}}") == ["spec.not-yet"] * 2
+    assert [
+        r.level
+        for r in parse("config: {kubernetes: {a: b}, ssh: {x: 1}, active_workspace: x}").remarks
+    ] == [Level.NOTE] * 3
+    assert (
+        parse("config: {kubernetes: {}, gcp: {}}\nvolumes: {}\nresources: {volumes: []}").remarks
+        == ()
+    )
+    assert (
+        codes("config: {gcp: {vpc_name: x}, vast: {datacenter_only: true}}") == ["spec.not-yet"] * 2
+    )
 
 
 def test_service_and_pool_are_maps() -> None:
@@ -291,7 +404,9 @@ def test_an_event_callback_points_to_notify() -> None:
     with pytest.raises(SpecError) as caught:
         parse("event_callback: ./tell.sh")
     assert "wait: {notify: true}" in caught.value.problems[0].hint
-    assert [r.code for r in parse("event_callback: ./tell.sh", frozenset({"event_callback"})).remarks] == ["spec.ignored"]
+    assert [
+        r.code for r in parse("event_callback: ./tell.sh", frozenset({"event_callback"})).remarks
+    ] == ["spec.ignored"]
 
 
 LOGIN = ("SKYPILOT_DOCKER_USERNAME", "SKYPILOT_DOCKER_PASSWORD", "SKYPILOT_DOCKER_SERVER")
@@ -303,7 +418,9 @@ def test_a_registry_log_in_stands_together() -> None:
     assert parse(image + whole).remarks == ()
     assert [r.code for r in parse(whole).remarks] == ["spec.docker-login"]
     assert codes(image + f"envs: {{{LOGIN[0]}: a}}") == ["spec.docker-login"]
-    assert codes(image + f"envs: {{{LOGIN[0]}: a, {LOGIN[2]}: b}}\nsecrets: {{{LOGIN[1]}: null}}") == ["spec.docker-login"]
+    assert codes(
+        image + f"envs: {{{LOGIN[0]}: a, {LOGIN[2]}: b}}\nsecrets: {{{LOGIN[1]}: null}}"
+    ) == ["spec.docker-login"]
 
 
 def test_variables_hold_no_nul_and_are_not_without_number() -> None:
@@ -321,7 +438,10 @@ def test_variables_hold_no_nul_and_are_not_without_number() -> None:
         ("gs://b", ["/d"]),
         ("'https://x.y/z.tar?sig=1'", ["/d"]),
         ("{source: s3://b/x, mode: COPY}", ["/d"]),
-        ("{source: [./a, gs://b/x/, 'https://h/z.bin?sig=/q'], mode: COPY}", ["/d/a", "/d/x", "/d/z.bin"]),
+        (
+            "{source: [./a, gs://b/x/, 'https://h/z.bin?sig=/q'], mode: COPY}",
+            ["/d/a", "/d/x", "/d/z.bin"],
+        ),
     ],
 )
 def test_copies_in_any_form_are_read(value: str, targets: list[str]) -> None:
@@ -356,17 +476,26 @@ def test_other_mounts_are_errors_with_a_way_out(value: str, code: str, hint: str
 
 
 def test_what_is_written_to_a_mount_is_not_lost_unsaid() -> None:
-    for value in ("{source: s3://b/x}", "{source: ./a}", "{name: new, store: gcs, persistent: false}"):
+    for value in (
+        "{source: s3://b/x}",
+        "{source: ./a}",
+        "{name: new, store: gcs, persistent: false}",
+    ):
         with pytest.raises(SpecError, match="would be lost with the machine"):
             parse(f"file_mounts: {{/d: {value}}}")
 
 
 def test_files_by_plain_http_are_warned_of() -> None:
-    assert [(r.level.value, r.code) for r in parse("file_mounts: {/d: http://h/x}").remarks] == [("warning", "spec.plain-http")]
+    assert [(r.level.value, r.code) for r in parse("file_mounts: {/d: http://h/x}").remarks] == [
+        ("warning", "spec.plain-http")
+    ]
 
 
 def test_a_password_in_an_address_is_refused_and_shown_nowhere() -> None:
-    for text in ("file_mounts: {/d: 'https://me:s3cr3t-w0rd@h/x'}", "workdir: {url: 'https://s3cr3t-w0rd@h/o/r.git'}"):
+    for text in (
+        "file_mounts: {/d: 'https://me:s3cr3t-w0rd@h/x'}",
+        "workdir: {url: 'https://s3cr3t-w0rd@h/o/r.git'}",
+    ):
         with pytest.raises(SpecError) as caught:
             parse(text)
         assert "password or token" in str(caught.value)
@@ -374,7 +503,9 @@ def test_a_password_in_an_address_is_refused_and_shown_nowhere() -> None:
 
 
 def test_a_git_workdir_is_read_and_checked() -> None:
-    assert parse("workdir: {url: https://x.y/z.git, ref: v1}").workdir == Repository("https://x.y/z.git", "v1")
+    assert parse("workdir: {url: https://x.y/z.git, ref: v1}").workdir == Repository(
+        "https://x.y/z.git", "v1"
+    )
     assert parse("workdir: {url: git@host:me/x.git}").workdir == Repository("git@host:me/x.git")
     spec = parse("envs: {REF: null}\nworkdir: {url: https://x.y/z.git, ref: $REF}")
     assert fill_paths(spec, {"REF": "v2"}).workdir == Repository("https://x.y/z.git", "v2")

@@ -15,14 +15,22 @@ ROOT = Path(__file__).resolve().parents[4]
 
 
 def test_the_page_is_made_from_the_table() -> None:
-    done = subprocess.run([sys.executable, str(ROOT / "docs" / "spec_reference.py"), "--check"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "spec_reference.py"), "--check"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/spec.md", "docs/getting-a-machine.md", "docs/using.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/spec.md", "docs/getting-a-machine.md", "docs/using.md"]
+)
 def test_what_the_pages_show_can_be_pasted(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
-    blocks = re.findall(r"(?:^%%provision[^\n]*\n|^```yaml\n)(?!%)(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"(?:^%%provision[^\n]*\n|^```yaml\n)(?!%)(.*?)^```", text, re.DOTALL | re.MULTILINE
+    )
     assert blocks
     for block in blocks:
         assert parse(block.split("\n#", 1)[0], variables={"lr": 3e-4}).requests

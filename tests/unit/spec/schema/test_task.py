@@ -58,13 +58,18 @@ def test_bad_envs() -> None:
 
 
 def test_what_looks_like_a_secret_is_warned_of() -> None:
-    assert said("envs: {HF_TOKEN: abcdef, TOKENIZERS_PARALLELISM: 1}") == [("warning", "envs.HF_TOKEN")]
+    assert said("envs: {HF_TOKEN: abcdef, TOKENIZERS_PARALLELISM: 1}") == [
+        ("warning", "envs.HF_TOKEN")
+    ]
 
 
 def test_forms_of_secrets() -> None:
     spec = parse("secrets: {TOKEN: null, KEY: abc}\nmanaged_secrets: [OTHER]")
     assert spec.secrets == {"TOKEN": None, "KEY": Secret("abc"), "OTHER": None}
-    assert parse('secrets: ["secrets:TOKEN", "secrets:personal.KEY"]').secrets == {"TOKEN": None, "KEY": None}
+    assert parse('secrets: ["secrets:TOKEN", "secrets:personal.KEY"]').secrets == {
+        "TOKEN": None,
+        "KEY": None,
+    }
     assert codes("secrets: [TOKEN]") == ["spec.secret"]
     assert codes('secrets: {"secrets:T": v}') == ["spec.secret"]
 
@@ -88,7 +93,9 @@ def test_block_scalars_are_kept_to_the_letter() -> None:
 
 
 def test_default_guard() -> None:
-    assert parse("run: x").guards == Guards(Autostop(DEFAULT_IDLE_SECONDS, down=True), is_default=True)
+    assert parse("run: x").guards == Guards(
+        Autostop(DEFAULT_IDLE_SECONDS, down=True), is_default=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,7 +105,10 @@ def test_default_guard() -> None:
         ("budget: $5", Guards(None, None, usd(5), False)),
         ("budget: {total: 2.50}", Guards(None, None, usd("2.5"), False)),
         ("nbprov: {budget: 10, max_lifetime: 1d}", Guards(None, 86400.0, usd(10), False)),
-        ("budget: 1\nresources: {autostop: {down: true}}", Guards(Autostop(300.0, down=True), None, usd(1), False)),
+        (
+            "budget: 1\nresources: {autostop: {down: true}}",
+            Guards(Autostop(300.0, down=True), None, usd(1), False),
+        ),
         ("budget: 1\nresources: {autostop: false}", Guards(None, None, usd(1), False)),
     ],
 )
@@ -116,7 +126,17 @@ def test_autostop_off_alone_warns() -> None:
 
 @pytest.mark.parametrize(
     ("value", "idle"),
-    [("10", 600), ('"10"', 600), ("30s", 30), ("1.5h", 5400), ("true", 300), ("yes", 300), ("2d", 172_800), ("0", 60), ("0.5", 30)],
+    [
+        ("10", 600),
+        ('"10"', 600),
+        ("30s", 30),
+        ("1.5h", 5400),
+        ("true", 300),
+        ("yes", 300),
+        ("2d", 172_800),
+        ("0", 60),
+        ("0.5", 30),
+    ],
 )
 def test_forms_of_autostop(value: str, idle: float) -> None:
     assert parse(f"resources: {{autostop: {value}}}").guards.autostop == Autostop(idle)
@@ -129,13 +149,26 @@ def test_the_whole_autostop_map() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["-1", "never", "1.5y", "[10]", "{idle_minutes: 1h}", "{idle_minutes: -1}", "{down: maybe}", "{wait_for: all}", "{minutes: 5}", "nan"],
+    [
+        "-1",
+        "never",
+        "1.5y",
+        "[10]",
+        "{idle_minutes: 1h}",
+        "{idle_minutes: -1}",
+        "{down: maybe}",
+        "{wait_for: all}",
+        "{minutes: 5}",
+        "nan",
+    ],
 )
 def test_bad_autostops(value: str) -> None:
     assert len(codes(f"resources: {{autostop: {value}}}")) == 1
 
 
-@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", "ten", "1e9", "{}", "{warn: [50%]}", "[5]", "true", "'20%'"])
+@pytest.mark.parametrize(
+    "value", ["0", "-1", "nan", "inf", "ten", "1e9", "{}", "{warn: [50%]}", "[5]", "true", "'20%'"]
+)
 def test_bad_budgets(value: str) -> None:
     assert len([c for c in codes(f"budget: {value}") if c != "spec.not-used"]) == 1
 
@@ -151,15 +184,21 @@ def test_the_whole_budget_map() -> None:
     assert parse("budget: {total: 10, warn: 95%}").guards.warn == (0.95,)
 
 
-@pytest.mark.parametrize("value", ["[50]", "[0%]", "[101%]", "[-5%]", "half", "[[5%]]", "{a: b}", "true"])
+@pytest.mark.parametrize(
+    "value", ["[50]", "[0%]", "[101%]", "[-5%]", "half", "[[5%]]", "{a: b}", "true"]
+)
 def test_bad_warnings_of_a_budget(value: str) -> None:
     assert len(codes(f"budget: {{total: 10, warn: {value}}}")) == 1
     assert codes("budget: {total: 10, at_limit: pause}") == ["spec.choice"]
 
 
 def test_a_second_clock_ends_what_was_stopped() -> None:
-    assert parse("resources: {autostop: {idle_minutes: 5, down_after: 1d}}").guards.autostop == Autostop(300.0, down_after=86400.0)
-    assert said("resources: {autostop: {down: true, down_after: 1d}}") == [("note", "resources.autostop")]
+    assert parse(
+        "resources: {autostop: {idle_minutes: 5, down_after: 1d}}"
+    ).guards.autostop == Autostop(300.0, down_after=86400.0)
+    assert said("resources: {autostop: {down: true, down_after: 1d}}") == [
+        ("note", "resources.autostop")
+    ]
     assert len(codes("resources: {autostop: {down_after: 5}}")) == 1
 
 
@@ -241,17 +280,31 @@ def test_ignoring_what_is_not_there_is_said() -> None:
 def test_nulls_are_absent() -> None:
     text = "name:\nrun: null\nsetup: ~\nenvs:\nresources:\nvolumes: null\nnbprov:\nbudget: null\nfile_mounts:\n"
     spec = parse(text)
-    assert (spec.name, spec.run, spec.envs, spec.remarks, spec.guards.is_default) == ("", "", {}, (), True)
+    assert (spec.name, spec.run, spec.envs, spec.remarks, spec.guards.is_default) == (
+        "",
+        "",
+        {},
+        (),
+        True,
+    )
 
 
 def test_file_mounts() -> None:
     spec = parse("file_mounts:\n  /data: ./data\n  ~/w: {source: ./q, mode: COPY}\n")
-    assert [(m.target, m.source, m.origin.line) for m in spec.file_mounts] == [("/data", "./data", 2), ("~/w", "./q", 3)]
-    assert codes("file_mounts: {/x/: a, s3://b: c, /d: null, /e: [1], ~/sky_workdir: y}") == ["spec.mount"] * 5
+    assert [(m.target, m.source, m.origin.line) for m in spec.file_mounts] == [
+        ("/data", "./data", 2),
+        ("~/w", "./q", 3),
+    ]
+    assert (
+        codes("file_mounts: {/x/: a, s3://b: c, /d: null, /e: [1], ~/sky_workdir: y}")
+        == ["spec.mount"] * 5
+    )
 
 
 def test_paths_are_filled_once_all_values_are_known() -> None:
-    spec = parse("envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: {'/d/${RUN_ID}': ./$OTHER/$RUN_ID}")
+    spec = parse(
+        "envs: {WHERE: code, RUN_ID: null}\nworkdir: ./$WHERE\nfile_mounts: {'/d/${RUN_ID}': ./$OTHER/$RUN_ID}"
+    )
     assert spec.workdir == "./$WHERE"
     filled = fill_paths(spec, {"WHERE": "code", "RUN_ID": "7"})
     assert filled.workdir == "./code"
@@ -330,7 +383,12 @@ def test_bad_demands(field: str, values: list[str]) -> None:
 
 
 def test_device_memory_forms() -> None:
-    for text, words in [("80GB", "80GB:1"), ("80gb+", "80GB+:1"), ("nvidia:80GB+:4", "nvidia:80GB+:4"), ("{80GB: 8}", "80GB:8")]:
+    for text, words in [
+        ("80GB", "80GB:1"),
+        ("80gb+", "80GB+:1"),
+        ("nvidia:80GB+:4", "nvidia:80GB+:4"),
+        ("{80GB: 8}", "80GB:8"),
+    ]:
         assert str(parse(f"resources: {{accelerators: {text}}}").requests[0].accelerator) == words
 
 

@@ -58,7 +58,10 @@ def assert_same(spec: Spec) -> None:
 
 
 _words = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,5}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
-_texts = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0\ufffe\uffff"), max_size=40)
+_texts = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cs",), exclude_characters="\0\ufffe\uffff"),
+    max_size=40,
+)
 _lines = st.lists(st.text("ab $#:{}'\"\\\t-|>é ", max_size=12), max_size=4).map("\n".join)
 _positive = st.one_of(st.integers(1, 4096).map(float), st.floats(0.01, 5000, allow_nan=False))
 _micros: st.SearchStrategy[Micros] = st.integers(1, 10**9)
@@ -67,7 +70,12 @@ _variables = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
 
 _named = st.builds(Accelerator, _words, _positive)
 _by_memory = st.builds(
-    Accelerator, st.just(""), _positive, st.integers(1, 200).map(float), st.booleans(), st.sampled_from(["", "nvidia", "amd"])
+    Accelerator,
+    st.just(""),
+    _positive,
+    st.integers(1, 200).map(float),
+    st.booleans(),
+    st.sampled_from(["", "nvidia", "amd"]),
 )
 _quantities = st.builds(Quantity, st.sampled_from([Compare.EXACTLY, Compare.AT_LEAST]), _positive)
 _memories = st.builds(Quantity, st.sampled_from(Compare), _positive)
@@ -79,14 +87,25 @@ def _ports(numbers: set[int]) -> tuple[tuple[int, int], ...]:
 
 _names = st.sampled_from(["", "us-east-1", "NO", "eu"])
 _patterns = st.sampled_from(["", "us-*", "eu-west-?", "*-1", "CZ", "eu"])
-_globs = st.builds(PlaceGlob, st.sampled_from(["", "aws", "g*"]), _patterns, st.sampled_from(["", "us-east-1?", "z1"]))
+_globs = st.builds(
+    PlaceGlob,
+    st.sampled_from(["", "aws", "g*"]),
+    _patterns,
+    st.sampled_from(["", "us-east-1?", "z1"]),
+)
 _rules = st.lists(
-    st.builds(PlaceRule, st.lists(_globs, max_size=2, unique=True).map(tuple), st.lists(_globs, max_size=2, unique=True).map(tuple)),
+    st.builds(
+        PlaceRule,
+        st.lists(_globs, max_size=2, unique=True).map(tuple),
+        st.lists(_globs, max_size=2, unique=True).map(tuple),
+    ),
     max_size=2,
     unique=True,
 ).map(tuple)
 _images = st.from_regex(r"[a-z][a-z0-9./-]{0,8}(:[a-z0-9.]{1,5})?", fullmatch=True)
-_tpu_args = st.sampled_from([(), (("gcp_queued_resource", "true"),), (("runtime_version", "v2-alpha"), ("tpu_vm", "false"))])
+_tpu_args = st.sampled_from(
+    [(), (("gcp_queued_resource", "true"),), (("runtime_version", "v2-alpha"), ("tpu_vm", "false"))]
+)
 
 
 @st.composite
@@ -98,7 +117,9 @@ def _image(draw: st.DrawFn, cloud: str, region: str) -> Image | None:
         return None
     machine: dict[str, str] = {}
     if cloud in ("aws", "gcp") and kind in ("regions", "both") and not region:
-        machine = draw(st.dictionaries(st.sampled_from(["us-east-1", "eu-west-1"]), _images, min_size=1))
+        machine = draw(
+            st.dictionaries(st.sampled_from(["us-east-1", "eu-west-1"]), _images, min_size=1)
+        )
     elif cloud == "gcp" and kind == "one":
         machine = {"": draw(_images)}
     elif cloud == "aws" and kind == "one":
@@ -123,8 +144,16 @@ def _requests(draw: st.DrawFn) -> Request:
         cloud=cloud,
         region=region,
         zone=draw(st.one_of(st.just(""), _words)),
-        instance_type="" if is_tpu else draw(st.sampled_from(["", "p4d.24xlarge", "VM.Standard.E4.Flex$_2_16", "1x_L4_SECURE", "a$b"])),
-        accelerator=Accelerator("tpu-v5litepod-8") if is_tpu else draw(st.one_of(st.none(), _named, _by_memory)),
+        instance_type=""
+        if is_tpu
+        else draw(
+            st.sampled_from(
+                ["", "p4d.24xlarge", "VM.Standard.E4.Flex$_2_16", "1x_L4_SECURE", "a$b"]
+            )
+        ),
+        accelerator=Accelerator("tpu-v5litepod-8")
+        if is_tpu
+        else draw(st.one_of(st.none(), _named, _by_memory)),
         accelerator_args=draw(_tpu_args) if is_tpu else (),
         cpus=draw(st.one_of(st.none(), _quantities)),
         memory=draw(st.one_of(st.none(), _memories)),
@@ -132,11 +161,17 @@ def _requests(draw: st.DrawFn) -> Request:
         disk_gb=draw(st.sampled_from([256, 1, 100, 2048])),
         disk_tier=draw(st.sampled_from(["", "low", "medium", "best"])),
         network_tier=draw(st.sampled_from(["", "best"])) if fast else "",
-        local_disk=draw(st.sampled_from([None, LocalDisk(), LocalDisk("ssd", 500, False)])) if cloud in ("", "aws") else None,
+        local_disk=draw(st.sampled_from([None, LocalDisk(), LocalDisk("ssd", 500, False)]))
+        if cloud in ("", "aws")
+        else None,
         image=image,
         places=tuple(dict.fromkeys((*draw(_rules), *_regions_of(image, region)))),
         ports=draw(st.sets(st.integers(1, 6000), max_size=3).map(_ports)),
-        labels=draw(st.dictionaries(_texts.filter(str.strip), _texts, max_size=2).map(lambda d: tuple(sorted(d.items())))),
+        labels=draw(
+            st.dictionaries(_texts.filter(str.strip), _texts, max_size=2).map(
+                lambda d: tuple(sorted(d.items()))
+            )
+        ),
         max_hourly=draw(st.one_of(st.none(), _micros)),
     )
 
@@ -148,10 +183,15 @@ def _alternatives(draw: st.DrawFn) -> tuple[Request, ...]:
     for request in draw(st.lists(_requests(), min_size=1, max_size=5)):
         kind = request.accelerator
         key = replace(request, region=request.region.casefold(), zone=request.zone.casefold())
-        found.setdefault(replace(key, accelerator=kind and replace(kind, name=kind.name.casefold())), request)
+        found.setdefault(
+            replace(key, accelerator=kind and replace(kind, name=kind.name.casefold())), request
+        )
     wished = [draw(st.integers(0, 3)) for _ in found]
     ranks = {tier: rank for rank, tier in enumerate(sorted(set(wished)))}
-    return tuple(replace(r, index=n, tier=ranks[tier]) for n, (r, tier) in enumerate(zip(found.values(), wished, strict=True)))
+    return tuple(
+        replace(r, index=n, tier=ranks[tier])
+        for n, (r, tier) in enumerate(zip(found.values(), wished, strict=True))
+    )
 
 
 _autostops = st.builds(
@@ -171,11 +211,15 @@ def _guards(draw: st.DrawFn) -> Guards:
     if draw(st.booleans()):
         return Guards()
     budget = draw(st.one_of(st.none(), _micros))
-    autostop = draw(st.one_of(st.none(), _autostops, _autostops.map(lambda a: replace(a, down=True))))
+    autostop = draw(
+        st.one_of(st.none(), _autostops, _autostops.map(lambda a: replace(a, down=True)))
+    )
     lifetime = draw(st.one_of(st.none(), _seconds))
     if budget is None:
         return Guards(autostop, lifetime, is_default=False)
-    return Guards(autostop, lifetime, budget, False, draw(_shares), draw(st.sampled_from(["down", "stop"])))
+    return Guards(
+        autostop, lifetime, budget, False, draw(_shares), draw(st.sampled_from(["down", "stop"]))
+    )
 
 
 _commands = st.from_regex(r"[a-z][a-z $./-]{0,20}[a-z]", fullmatch=True)
@@ -197,27 +241,43 @@ _waits = st.one_of(
     st.just(Wait()),
     st.builds(Wait, st.one_of(st.just(0.0), _seconds), st.booleans()),
 )
-_engines = st.sampled_from([None, Engine("ray"), Engine("dask", (("threads", "4"), ("workers", "gpu")))])
-_confirms = st.builds(
-    ConfirmAbove, st.one_of(st.none(), st.integers(1, 9999).map(lambda n: n / 10 / 100)), st.one_of(st.none(), _micros), st.none() | _micros
+_engines = st.sampled_from(
+    [None, Engine("ray"), Engine("dask", (("threads", "4"), ("workers", "gpu")))]
 )
-_hooks = st.builds(Hook, _commands, st.sampled_from([("stop", "down"), ("preemption",), ("down", "stop")]), _seconds)
+_confirms = st.builds(
+    ConfirmAbove,
+    st.one_of(st.none(), st.integers(1, 9999).map(lambda n: n / 10 / 100)),
+    st.one_of(st.none(), _micros),
+    st.none() | _micros,
+)
+_hooks = st.builds(
+    Hook,
+    _commands,
+    st.sampled_from([("stop", "down"), ("preemption",), ("down", "stop")]),
+    _seconds,
+)
 _sources = st.one_of(_words, st.sampled_from(["./a b", "~/x", "../$VAR/y", "C:\\data"]))
 _uris = st.sampled_from(["s3://b/x", "gs://b-ucket/$x/", "https://h/x?y=1#sha256=" + "0" * 64])
-_repositories = st.builds(Repository, st.sampled_from(["https://h/o/r.git", "git@h:o/$r"]), st.sampled_from(["", "main", "0123", "$REF"]))
+_repositories = st.builds(
+    Repository,
+    st.sampled_from(["https://h/o/r.git", "git@h:o/$r"]),
+    st.sampled_from(["", "main", "0123", "$REF"]),
+)
 _specs = st.builds(
     Spec,
     requests=_alternatives(),
-    name=st.one_of(st.just(""), _words, st.sampled_from(["no", "2024", "1e3", "0x10", "null", "true"])),
+    name=st.one_of(
+        st.just(""), _words, st.sampled_from(["no", "2024", "1e3", "0x10", "null", "true"])
+    ),
     num_nodes=st.integers(1, 99),
     setup=st.one_of(_texts, _lines),
     run=st.one_of(_texts, _lines),
     envs=st.dictionaries(_variables, st.one_of(st.none(), _texts, _lines), max_size=3),
     secrets=st.dictionaries(_variables.map(lambda v: f"S_{v}"), st.none(), max_size=2),
     workdir=st.one_of(st.just(""), _sources, _repositories),
-    file_mounts=st.dictionaries(st.from_regex(r"/[a-z]{1,5}", fullmatch=True), _sources | _uris, max_size=2).map(
-        lambda d: tuple(Mount(target, source) for target, source in d.items())
-    ),
+    file_mounts=st.dictionaries(
+        st.from_regex(r"/[a-z]{1,5}", fullmatch=True), _sources | _uris, max_size=2
+    ).map(lambda d: tuple(Mount(target, source) for target, source in d.items())),
     guards=_guards(),
     prefer=st.sampled_from(Policy),
     race=st.builds(Race, st.integers(1, 2), st.one_of(st.none(), _seconds)),
@@ -225,12 +285,18 @@ _specs = st.builds(
     confirm_above=_confirms,
     engine=_engines,
     health=_healths,
-    outputs=st.dictionaries(st.sampled_from(["results", "~/out/$x", "*.ckpt"]), st.sampled_from([".", "./here"]), max_size=2).map(
-        lambda d: tuple(Mount(target, source) for source, target in d.items())
+    outputs=st.dictionaries(
+        st.sampled_from(["results", "~/out/$x", "*.ckpt"]),
+        st.sampled_from([".", "./here"]),
+        max_size=2,
+    ).map(lambda d: tuple(Mount(target, source) for source, target in d.items())),
+    inputs=st.dictionaries(st.sampled_from(["s3://b/x", "gs://$b"]), _positive, max_size=2).map(
+        lambda d: tuple(d.items())
     ),
-    inputs=st.dictionaries(st.sampled_from(["s3://b/x", "gs://$b"]), _positive, max_size=2).map(lambda d: tuple(d.items())),
     hooks=st.lists(_hooks, max_size=2).map(tuple),
-    docker_options=st.lists(st.sampled_from(["--ipc=host", "--shm-size=8g", "--env=A=$B"]), max_size=2).map(tuple),
+    docker_options=st.lists(
+        st.sampled_from(["--ipc=host", "--shm-size=8g", "--env=A=$B"]), max_size=2
+    ).map(tuple),
     recovery=st.sampled_from(["", "failover", "eager_next_region"]),
 )
 
@@ -277,7 +343,10 @@ def test_the_address_of_a_webhook_is_not_written() -> None:
 
 def test_a_simple_rule_is_written_with_its_names() -> None:
     text = "resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1]}}"
-    assert to_yaml(parse(text)) == 'resources:\n  infra:\n    allow:\n    - "aws/us-*"\n    deny:\n    - "*/us-west-1"\n'
+    assert (
+        to_yaml(parse(text))
+        == 'resources:\n  infra:\n    allow:\n    - "aws/us-*"\n    deny:\n    - "*/us-west-1"\n'
+    )
 
 
 def test_other_readers_see_the_same_text() -> None:

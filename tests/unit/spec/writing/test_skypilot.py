@@ -11,7 +11,19 @@ from nbprov.model.spec import Request
 from nbprov.spec import parse, to_skypilot
 from nbprov.spec.writing.skypilot import CLOUDS
 
-TASK_FIELDS = {"name", "resources", "num_nodes", "setup", "run", "workdir", "envs", "secrets", "file_mounts", "inputs", "config"}
+TASK_FIELDS = {
+    "name",
+    "resources",
+    "num_nodes",
+    "setup",
+    "run",
+    "workdir",
+    "envs",
+    "secrets",
+    "file_mounts",
+    "inputs",
+    "config",
+}
 RESOURCE_FIELDS = {
     "infra", "accelerators", "accelerator_args", "instance_type", "cpus", "memory", "use_spot", "image_id", "disk_size", "disk_tier",
     "network_tier", "local_disk", "ports", "labels", "max_hourly_cost", "autostop", "job_recovery", "any_of", "ordered",
@@ -83,7 +95,9 @@ def test_places_become_any_of_and_tiers_ordered() -> None:
 
 
 def test_patterns_are_lost_and_said_but_not_what_the_order_says_already() -> None:
-    body, lost = written("resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}")
+    body, lost = written(
+        "resources: {cloud: aws, region: {allow: [us-*], deny: [us-west-1], prefer: [us-east-2]}}"
+    )
     assert body["resources"]["ordered"] == [{"infra": "aws/us-east-2"}, {"infra": "aws"}]
     assert lost == ("*/us-* not */us-west-1: SkyPilot has no patterns of places; aws is asked for",)
 
@@ -110,8 +124,13 @@ def test_continents() -> None:
 
 def test_a_part_of_a_device_chosen_by_memory() -> None:
     body, lost = written("resources: {accelerators: ['80GB+:0.5', 'A10:0.5']}")
-    assert body["resources"]["ordered"] == [{"accelerators": "80GB+:1"}, {"accelerators": "A10:0.5"}]
-    assert lost == ("accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them; 80GB+:1 is asked for",)
+    assert body["resources"]["ordered"] == [
+        {"accelerators": "80GB+:1"},
+        {"accelerators": "A10:0.5"},
+    ]
+    assert lost == (
+        "accelerators 80GB+:0.5: SkyPilot counts whole devices where memory chooses them; 80GB+:1 is asked for",
+    )
 
 
 def test_every_field_of_our_own_is_cut_out_and_named() -> None:
@@ -139,9 +158,20 @@ def test_labels_that_would_leak_are_said() -> None:
 
 def test_what_runs_is_kept_to_the_letter() -> None:
     text = "name: a\nnum_nodes: 2\nrun: |\n  echo $X ${Y}\n  echo 'no'\nsetup: 'no'\nworkdir: ./$D\nsecrets: {T: null}\nresources: {}\n"
-    body, lost = written(text + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events: [stop]}]}\n")
-    assert (body["run"], body["setup"], body["workdir"], body["secrets"]) == ("echo $X ${Y}\necho 'no'\n", "no", "./$D", {"T": None})
-    assert body["config"] == {"docker": {"run_options": ["--ipc=host"]}, "hooks": [{"run": "./save", "events": ["stop"]}]}
+    body, lost = written(
+        text
+        + "config: {docker: {run_options: ['--ipc=host']}, hooks: [{run: ./save, events: [stop]}]}\n"
+    )
+    assert (body["run"], body["setup"], body["workdir"], body["secrets"]) == (
+        "echo $X ${Y}\necho 'no'\n",
+        "no",
+        "./$D",
+        {"T": None},
+    )
+    assert body["config"] == {
+        "docker": {"run_options": ["--ipc=host"]},
+        "hooks": [{"run": "./save", "events": ["stop"]}],
+    }
     assert lost == ()
 
 

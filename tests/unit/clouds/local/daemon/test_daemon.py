@@ -26,7 +26,9 @@ def daemon_pid(local: LocalUnderTest) -> int:
 def kill_daemon(local: LocalUnderTest) -> None:
     pid = daemon_pid(local)
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not os.path.exists(f"/proc/{pid}/cwd") or _is_zombie(pid), "the end of the daemon")
+    eventually(
+        lambda: not os.path.exists(f"/proc/{pid}/cwd") or _is_zombie(pid), "the end of the daemon"
+    )
 
 
 def _is_zombie(pid: int) -> bool:
@@ -36,11 +38,15 @@ def _is_zombie(pid: int) -> bool:
 
 def test_many_that_call_at_once_get_one_daemon(local: LocalUnderTest) -> None:
     with ThreadPoolExecutor(5) as pool:
-        told = list(pool.map(lambda _: client.Client(local.folder).call("describe", timeout=60), range(5)))
+        told = list(
+            pool.map(lambda _: client.Client(local.folder).call("describe", timeout=60), range(5))
+        )
     assert len({t["pid"] for t in told}) == 1
 
 
-def test_machines_outlive_a_killed_daemon_and_the_next_one_takes_them_over(local: LocalUnderTest) -> None:
+def test_machines_outlive_a_killed_daemon_and_the_next_one_takes_them_over(
+    local: LocalUnderTest,
+) -> None:
     launch = local.launch()
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -80,7 +86,9 @@ def test_an_end_that_was_begun_is_finished_by_the_next_daemon(local: LocalUnderT
     assert local.traces([machine.id]) == []
 
 
-def test_a_machine_that_powers_off_while_no_daemon_runs_is_ended_by_the_next(local: LocalUnderTest) -> None:
+def test_a_machine_that_powers_off_while_no_daemon_runs_is_ended_by_the_next(
+    local: LocalUnderTest,
+) -> None:
     launch = local.launch()
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
@@ -116,7 +124,9 @@ def test_an_idle_daemon_ends_and_its_stopped_machines_stay(local: LocalUnderTest
     local.cloud.stop([machine.id])
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
     local.values["extra"] = ""
-    text = (local.folder / "market.toml").read_text().replace("[timing]", "[timing]\nidle_exit = 0.1")
+    text = (
+        (local.folder / "market.toml").read_text().replace("[timing]", "[timing]\nidle_exit = 0.1")
+    )
     (local.folder / "market.toml").write_text(text)
     eventually(lambda: not processes_that_name(local.folder), "the end of the daemon")
     assert [i.state for i in local.cloud.list(launch.owner)] == [InstanceState.STOPPED]
@@ -139,7 +149,10 @@ def test_calls_are_quick(local: LocalUnderTest) -> None:
     operation = local.cloud.submit(launch)
     assert isinstance(local.decided(operation), Accepted)
     best = {}
-    for name, call in {"poll": lambda: local.cloud.poll(operation), "list": lambda: local.cloud.list(launch.owner)}.items():
+    for name, call in {
+        "poll": lambda: local.cloud.poll(operation),
+        "list": lambda: local.cloud.list(launch.owner),
+    }.items():
         times = []
         for _ in range(20):
             before = time.perf_counter()

@@ -34,7 +34,9 @@ def cluster_keys(tmp_path: Path) -> ClusterKeys:
 def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance]:
     """A machine with the start script that launches use, once sshd answers."""
     template = boot_template(local.cloud.capabilities.poweroff)
-    launch = local.launch(user_data_template=template, fills=fills(keys), public_key=keys.client_public)
+    launch = local.launch(
+        user_data_template=template, fills=fills(keys), public_key=keys.client_public
+    )
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
     return launch, machine
@@ -63,7 +65,9 @@ def guard_sleeps(machine: Instance) -> list[int]:
     return [p.pid for p in processes.of_machine(machine.id) if words(p.pid)[:2] == line]
 
 
-async def budget(local: LocalUnderTest, machine: Instance, keys: ClusterKeys) -> tuple[GuardState, float]:
+async def budget(
+    local: LocalUnderTest, machine: Instance, keys: ClusterKeys
+) -> tuple[GuardState, float]:
     """Start the agent with a budget; its state, and the machine's age in seconds."""
     connection = await wait_for_ssh(machine.host, machine.port, keys, 10, local.login())
     guards = GuardConfig(local.cloud.capabilities.poweroff, hourly=usd(1), limit=usd(100))
@@ -76,7 +80,9 @@ async def budget(local: LocalUnderTest, machine: Instance, keys: ClusterKeys) ->
         await client.close()
 
 
-def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(local: LocalUnderTest, cluster_keys: ClusterKeys) -> None:
+def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(
+    local: LocalUnderTest, cluster_keys: ClusterKeys
+) -> None:
     launch, machine = launched(local, cluster_keys)
     before, _ = asyncio.run(budget(local, machine, cluster_keys))
     local.cloud.stop([machine.id])
@@ -84,7 +90,12 @@ def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(local: Loc
     saved = local.folder / "i" / machine.id / "home" / ".nbprov" / "guards.json"
     clocks = json.loads(saved.read_text())
     # As if the machine had been stopped so much earlier.
-    saved.write_text(json.dumps(clocks | {name: clocks[name] - STOPPED_SECONDS for name in ("now", "wall", "idle_since")}))
+    saved.write_text(
+        json.dumps(
+            clocks
+            | {name: clocks[name] - STOPPED_SECONDS for name in ("now", "wall", "idle_since")}
+        )
+    )
     started = again(local, launch, machine)
     after, age = asyncio.run(budget(local, started, cluster_keys))
     assert before.left is not None
@@ -111,7 +122,9 @@ def test_the_boot_guard_is_armed_at_each_start_and_ends_a_machine_without_an_age
     assert "no agent was started in time" in shown.reason
 
 
-def test_the_start_script_is_its_owners_alone_and_shows_in_no_listing(local: LocalUnderTest, cluster_keys: ClusterKeys) -> None:
+def test_the_start_script_is_its_owners_alone_and_shows_in_no_listing(
+    local: LocalUnderTest, cluster_keys: ClusterKeys
+) -> None:
     launch, machine = launched(local, cluster_keys)
     script = local.folder / "i" / machine.id / "boot" / "user-data"
     secret = cluster_keys.host_private.splitlines()[1]
@@ -125,7 +138,9 @@ def test_the_start_script_is_its_owners_alone_and_shows_in_no_listing(local: Loc
 
 
 def test_a_start_script_in_another_language_runs_at_each_start(local: LocalUnderTest) -> None:
-    template = "#!/usr/bin/env python3\nimport os\nopen(os.path.expanduser('~/starts'), 'a').write('x')\n"
+    template = (
+        "#!/usr/bin/env python3\nimport os\nopen(os.path.expanduser('~/starts'), 'a').write('x')\n"
+    )
     launch = local.launch(user_data_template=template, fills={})
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")

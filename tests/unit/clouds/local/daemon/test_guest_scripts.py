@@ -21,7 +21,10 @@ from nbprov.clouds.local.daemon.isolation import Rung
 from nbprov.clouds.local.daemon.machine import Machine
 from nbprov.model.launches import Instance, InstanceState, OnShutdown
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's"),
+]
 
 OWN = ("sudo", "nbprov-poweroff", *guest_scripts.POWER_NAMES)
 
@@ -67,7 +70,9 @@ def safe(local: LocalUnderTest, machine: Instance) -> None:
     assert said.stdout.splitlines() == expected * 2, said.stderr
 
 
-def machines(local: LocalUnderTest, count: int, on_shutdown: OnShutdown) -> tuple[str, list[Instance]]:
+def machines(
+    local: LocalUnderTest, count: int, on_shutdown: OnShutdown
+) -> tuple[str, list[Instance]]:
     """So many machines, all of them safe to power off."""
     launch = local.launch(count=count, on_shutdown=on_shutdown)
     found = local.running(launch)
@@ -82,7 +87,9 @@ def one(local: LocalUnderTest) -> Instance:
     return machines(local, 1, OnShutdown.TERMINATE)[1][0]
 
 
-def test_every_command_that_powers_off_ends_the_machine_alone(rung: Rung, local: LocalUnderTest) -> None:
+def test_every_command_that_powers_off_ends_the_machine_alone(
+    rung: Rung, local: LocalUnderTest
+) -> None:
     owner, found = machines(local, len(ENDINGS) + 1, OnShutdown.STOP)
     for machine, command in zip(found, ENDINGS, strict=False):
         # The session may be cut off before it can tell how the command ended.
@@ -94,7 +101,9 @@ def test_every_command_that_powers_off_ends_the_machine_alone(rung: Rung, local:
     assert local.run(last, "echo lives").stdout == "lives\n"
 
 
-def test_without_a_mode_the_create_says_what_becomes_of_it(rung: Rung, local: LocalUnderTest) -> None:
+def test_without_a_mode_the_create_says_what_becomes_of_it(
+    rung: Rung, local: LocalUnderTest
+) -> None:
     owner, (machine,) = machines(local, 1, OnShutdown.TERMINATE)
     local.run(machine, "sudo -n poweroff")
     shown = local.in_state(owner, machine.id, InstanceState.GONE)
@@ -104,21 +113,32 @@ def test_without_a_mode_the_create_says_what_becomes_of_it(rung: Rung, local: Lo
 def test_a_mode_that_is_named_counts(local: LocalUnderTest) -> None:
     owner, (machine,) = machines(local, 1, OnShutdown.STOP)
     local.run(machine, "nbprov-poweroff terminate the budget is spent")
-    assert local.in_state(owner, machine.id, InstanceState.GONE).reason == "powered itself off: the budget is spent"
+    assert (
+        local.in_state(owner, machine.id, InstanceState.GONE).reason
+        == "powered itself off: the budget is spent"
+    )
 
 
-def test_the_start_script_and_what_it_leaves_behind_find_the_same_commands(rung: Rung, local: LocalUnderTest) -> None:
+def test_the_start_script_and_what_it_leaves_behind_find_the_same_commands(
+    rung: Rung, local: LocalUnderTest
+) -> None:
     script = '{ command -v sudo; command -v poweroff; } >"$HOME/said"; if [ -x "$(command -v poweroff)" ] && [ "${PATH%%:*}" = "$NBPROV_MACHINE/bin" ]; then\n'
     script += "setsid sh -c 'while [ ! -e \"$HOME/go\" ]; do sleep 0.02; done; sudo -n poweroff' >/dev/null 2>&1 </dev/null &\nfi\n"
-    launch = local.launch(user_data_template=local.launch().user_data_template + script, on_shutdown=OnShutdown.STOP)
+    launch = local.launch(
+        user_data_template=local.launch().user_data_template + script, on_shutdown=OnShutdown.STOP
+    )
     (machine,) = local.running(launch)
     safe(local, machine)
     folder = local.folder / "i" / machine.id
-    assert local.run(machine, "cat said; touch go").stdout.splitlines() == [str(folder / "bin" / name) for name in ("sudo", "poweroff")]
+    assert local.run(machine, "cat said; touch go").stdout.splitlines() == [
+        str(folder / "bin" / name) for name in ("sudo", "poweroff")
+    ]
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
 
 
-def test_a_shutdown_in_some_minutes_waits_and_can_be_cancelled(local: LocalUnderTest, one: Instance) -> None:
+def test_a_shutdown_in_some_minutes_waits_and_can_be_cancelled(
+    local: LocalUnderTest, one: Instance
+) -> None:
     assert local.run(one, "shutdown -h +30 'see you'; shutdown -h +08").returncode == 0
     seconds = local.run(one, "ps ax -o args | sed -n 's/^sleep //p' | sort").stdout.split()
     assert {"1800", "480"} <= set(seconds)
@@ -159,18 +179,30 @@ def test_what_does_no_harm_is_no_power_off(local: LocalUnderTest, one: Instance)
         ("echo 'echo shell' | sudo -s", "shell\n"),
         ("sudo -i echo login", "login\n"),
         ("sudo /no/such/command 2>/dev/null || echo $?", "127\n"),
-        ("PATH=/usr/bin:/bin $NBPROV_MACHINE/bin/sudo sh -c 'command -v poweroff | grep -c /i-'", "1\n"),
+        (
+            "PATH=/usr/bin:/bin $NBPROV_MACHINE/bin/sudo sh -c 'command -v poweroff | grep -c /i-'",
+            "1\n",
+        ),
     ],
 )
-def test_sudo_runs_the_rest_as_the_machines_own_user(local: LocalUnderTest, one: Instance, command: str, said: str) -> None:
+def test_sudo_runs_the_rest_as_the_machines_own_user(
+    local: LocalUnderTest, one: Instance, command: str, said: str
+) -> None:
     assert local.run(one, command).stdout == said
 
 
-def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(local: LocalUnderTest, tmp_path: Path) -> None:
+def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(
+    local: LocalUnderTest, tmp_path: Path
+) -> None:
     if not works(Rung.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
     owner, (machine,) = machines(local, 1, OnShutdown.STOP)
-    for place in ("/run/systemd/private", "/run/dbus/system_bus_socket", "/run/initctl", f"/run/user/{os.getuid()}/bus"):
+    for place in (
+        "/run/systemd/private",
+        "/run/dbus/system_bus_socket",
+        "/run/initctl",
+        f"/run/user/{os.getuid()}/bus",
+    ):
         assert local.run(machine, f"test ! -e {place}").returncode == 0, place
     here = os.readlink("/proc/self/ns/pid")
     # The kernel takes a reboot in a process namespace of its own for that namespace alone (reboot(2)); nothing is tried in this one.
@@ -180,7 +212,10 @@ def test_in_bubblewrap_an_absolute_path_ends_at_most_the_machine(local: LocalUnd
     if os.getuid() == 0 and done.returncode != 77:
         # A file, for what was printed last goes down with the machine's own sshd.
         assert (local.folder / "i" / machine.id / "home" / "tried").exists()
-        assert local.in_state(owner, machine.id, InstanceState.STOPPED).reason == "its processes ended by themselves"
+        assert (
+            local.in_state(owner, machine.id, InstanceState.STOPPED).reason
+            == "its processes ended by themselves"
+        )
 
 
 @pytest.mark.parametrize("shell", ["dash", "bash", "busybox"])
@@ -202,7 +237,9 @@ def check_script() -> Callable[[str, str], None]:
     return check
 
 
-def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_computers_init_listens_on_is_hidden_and_names_still_resolve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     init, missing = tmp_path / "run" / "systemd", tmp_path / "run" / "dbus"
     init.mkdir(parents=True)
     monkeypatch.setattr(machine_module, "INIT_PLACES", (init, missing, Path("/etc").resolve()))

@@ -21,7 +21,10 @@ from nbprov.clouds.local.daemon import isolation, sshd
 from nbprov.clouds.local.daemon.isolation import Rung
 from nbprov.model.launches import InstanceState
 
-pytestmark = [pytest.mark.machine, pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's")]
+pytestmark = [
+    pytest.mark.machine,
+    pytest.mark.skipif(sys.platform != "linux", reason="the ladder's upper rungs are Linux's"),
+]
 
 STRANGER = 54321
 """A user id that no account file knows."""
@@ -49,12 +52,19 @@ def live_once(local: LocalUnderTest) -> None:
     (machine,) = local.running(launch)
     eventually(lambda: answers(machine), "an ssh server")
     home = local.folder / "i" / machine.id / "home"
-    said = local.run(machine, f"pwd; echo ~; echo $HOME; echo 'a  b' \"$NBPROV_INSTANCE\"; {OUTLIVER}; exit 3")
+    said = local.run(
+        machine, f"pwd; echo ~; echo $HOME; echo 'a  b' \"$NBPROV_INSTANCE\"; {OUTLIVER}; exit 3"
+    )
     assert said.stdout.splitlines() == [str(home)] * 3 + [f"a  b {machine.id}"], said.stderr
     assert said.returncode == 3
     copied = local.keys / "copied"
     (local.keys / "sent").write_text("by sftp")
-    assert sftp(local, machine.host, machine.port, f"put {local.keys}/sent word\nget word {copied}\n").returncode == 0
+    assert (
+        sftp(
+            local, machine.host, machine.port, f"put {local.keys}/sent word\nget word {copied}\n"
+        ).returncode
+        == 0
+    )
     assert copied.read_text() == "by sftp"
     local.cloud.stop([machine.id])
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
@@ -69,11 +79,24 @@ def live_once(local: LocalUnderTest) -> None:
     assert [c for c in processes_that_name(home) if "sleep 424" in c] == []
 
 
-def sftp(local: LocalUnderTest, host: str, port: int, batch: str) -> subprocess.CompletedProcess[str]:
-    options = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={local.keys / 'known'}", "IdentitiesOnly=yes", "LogLevel=ERROR"]
+def sftp(
+    local: LocalUnderTest, host: str, port: int, batch: str
+) -> subprocess.CompletedProcess[str]:
+    options = [
+        "StrictHostKeyChecking=yes",
+        f"UserKnownHostsFile={local.keys / 'known'}",
+        "IdentitiesOnly=yes",
+        "LogLevel=ERROR",
+    ]
     words = [word for o in options for word in ("-o", o)]
     place = ["-i", str(local.keys / "client"), "-P", str(port), f"{local.login()}@{host}"]
-    return subprocess.run(["sftp", "-F", "none", "-b", "-", *words, *place], input=batch, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["sftp", "-F", "none", "-b", "-", *words, *place],
+        input=batch,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 def test_a_machine_lives_and_ends_on_every_rung(rung: Rung, local: LocalUnderTest) -> None:
@@ -91,19 +114,24 @@ def test_the_best_rung_that_works_is_taken(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_forced_rung_that_does_not_work_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forced_rung_that_does_not_work_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OSError, match="bwrap"):
         isolation.probe(tmp_path, "bwrap")
 
 
-def test_inside_the_best_rung_others_are_out_of_sight(local: LocalUnderTest, tmp_path: Path) -> None:
+def test_inside_the_best_rung_others_are_out_of_sight(
+    local: LocalUnderTest, tmp_path: Path
+) -> None:
     if not works(Rung.BWRAP, tmp_path):
         pytest.skip("bwrap does not work on this computer")
     one, two = local.running(local.launch(count=2))
     eventually(lambda: answers(one), "an ssh server")
     seen = local.run(
-        one, f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch /etc/nbprov-x; touch /tmp/mine && ls /tmp"
+        one,
+        f"ls {local.folder} {local.folder}/i; ps ax | grep -c '[s]leep 4242'; touch /etc/nbprov-x; touch /tmp/mine && ls /tmp",
     )
     assert two.id not in seen.stdout
     assert "state.db" not in seen.stdout
@@ -112,7 +140,9 @@ def test_inside_the_best_rung_others_are_out_of_sight(local: LocalUnderTest, tmp
     assert not Path("/tmp/mine").exists()
 
 
-def test_stand_in_serves_where_there_is_no_sshd(local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stand_in_serves_where_there_is_no_sshd(
+    local: LocalUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(sshd.SSHD_VARIABLE, "none")
     told = local.cloud.check()
     assert told.enabled
@@ -120,7 +150,11 @@ def test_stand_in_serves_where_there_is_no_sshd(local: LocalUnderTest, monkeypat
     (machine,) = local.running(local.launch())
     eventually(lambda: answers(machine), "an ssh server")
     lines = local.run(machine, "seq 100000; echo problem >&2; exit 9")
-    assert (len(lines.stdout.splitlines()), lines.stderr, lines.returncode) == (100_000, "problem\n", 9)
+    assert (len(lines.stdout.splitlines()), lines.stderr, lines.returncode) == (
+        100_000,
+        "problem\n",
+        9,
+    )
     live_once(local)
 
 
@@ -129,7 +163,11 @@ def open_folder() -> Iterator[Path]:
     """A folder that everybody may enter, with the package in it: another user may not be able to read this one."""
     folder = Path(tempfile.mkdtemp(prefix="nbu", dir="/tmp"))
     folder.chmod(0o755)
-    shutil.copytree(Path(nbprov.__file__).parent, folder / "src" / "nbprov", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(nbprov.__file__).parent,
+        folder / "src" / "nbprov",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     yield folder
     shutil.rmtree(folder)
 
@@ -138,9 +176,16 @@ def stranger_python(folder: Path) -> str:
     """An interpreter that the stranger can run."""
     for candidate in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
         command = as_stranger(
-            folder, Rung.BWRAP, candidate, "-c", "import os, sys; assert sys.version_info >= (3, 11) and os.access(sys.executable, os.X_OK)"
+            folder,
+            Rung.BWRAP,
+            candidate,
+            "-c",
+            "import os, sys; assert sys.version_info >= (3, 11) and os.access(sys.executable, os.X_OK)",
         )
-        if os.path.exists(candidate) and subprocess.run(command, capture_output=True, check=False).returncode == 0:
+        if (
+            os.path.exists(candidate)
+            and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        ):
             return candidate
     pytest.skip("no Python 3.11 that another user can run")
 
@@ -148,12 +193,30 @@ def stranger_python(folder: Path) -> str:
 def as_stranger(folder: Path, rung: Rung, *command: str) -> list[str]:
     """A command line that runs as the stranger; below the best rung with an account file that knows them, as sshd asks it."""
     accounts = folder / "passwd"
-    extra = "" if rung is Rung.BWRAP else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
+    extra = (
+        "" if rung is Rung.BWRAP else f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
+    )
     accounts.write_text(Path("/etc/passwd").read_text() + extra)
-    drop = ["setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--", *command]
+    drop = [
+        "setpriv",
+        f"--reuid={STRANGER}",
+        f"--regid={STRANGER}",
+        "--clear-groups",
+        "--",
+        *command,
+    ]
     if rung is Rung.BWRAP:
         return drop
-    return ["unshare", "--mount", "--", "/bin/sh", "-c", f'mount --bind {accounts} /etc/passwd && exec "$@"', "sh", *drop]
+    return [
+        "unshare",
+        "--mount",
+        "--",
+        "/bin/sh",
+        "-c",
+        f'mount --bind {accounts} /etc/passwd && exec "$@"',
+        "sh",
+        *drop,
+    ]
 
 
 STORY = """
@@ -219,11 +282,22 @@ def test_an_unprivileged_user_gets_machines(rung: Rung, open_folder: Path) -> No
     assert STRANGER not in {p.pw_uid for p in pwd.getpwall()}
     python = stranger_python(open_folder)
     accounts = open_folder / "accounts"
-    accounts.write_text(Path("/etc/passwd").read_text() + f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n")
-    wrap = ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(accounts), "/etc/passwd"] if rung is Rung.BWRAP else []
+    accounts.write_text(
+        Path("/etc/passwd").read_text()
+        + f"stranger:x:{STRANGER}:{STRANGER}::/nonexistent:/bin/sh\n"
+    )
+    wrap = (
+        ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(accounts), "/etc/passwd"]
+        if rung is Rung.BWRAP
+        else []
+    )
     script = open_folder / "story.py"
     script.write_text(f"WRAP = {wrap!r}\n{STORY}")
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(open_folder / "src"), isolation.ISOLATION_VARIABLE: rung.value}
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(open_folder / "src"),
+        isolation.ISOLATION_VARIABLE: rung.value,
+    }
     done = subprocess.run(
         as_stranger(open_folder, rung, python, "-P", str(script)),
         env=env,

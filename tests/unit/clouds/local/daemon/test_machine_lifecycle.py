@@ -31,13 +31,30 @@ def record(tmp_path: Path) -> Record:
     home = tmp_path / "i" / INSTANCE / "home"
     home.mkdir(parents=True)
     (home / "kept").touch()
-    child = subprocess.Popen(["sleep", "61"], env={"PATH": os.environ["PATH"], processes.MARKER: INSTANCE}, start_new_session=True)
+    child = subprocess.Popen(
+        ["sleep", "61"],
+        env={"PATH": os.environ["PATH"], processes.MARKER: INSTANCE},
+        start_new_session=True,
+    )
     child.returncode = 0
     processes.adopt(child.pid)
     eventually(lambda: processes.of_machine(INSTANCE), "the process")
-    handle = {"rung": "marker", "pid": child.pid, "start": processes.started(child.pid), "cgroup": ""}
+    handle = {
+        "rung": "marker",
+        "pid": child.pid,
+        "start": processes.started(child.pid),
+        "cgroup": "",
+    }
     times = {"launched_at": 0.0, "changed_at": 0.0, "preempt_at": None, "end_at": None}
-    return {"id": INSTANCE, "state": "running", "handle": handle, "host": "h", "port": 1, "reason": "", **times}
+    return {
+        "id": INSTANCE,
+        "state": "running",
+        "handle": handle,
+        "host": "h",
+        "port": 1,
+        "reason": "",
+        **times,
+    }
 
 
 async def ticking(machines: Lifecycle, look: Callable[[], bool]) -> None:
@@ -83,7 +100,9 @@ def test_processes_that_will_not_go_are_tried_again_and_the_wish_stays(
         processes.end_all(INSTANCE)
 
 
-def test_an_end_that_meets_a_stop_is_not_lost(record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_that_meets_a_stop_is_not_lost(
+    record: Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_stopping, may_go_on, end = threading.Event(), threading.Event(), Machine.end
 
     def held(machine: Machine, handle: Any, *, keep_disk: bool) -> list[processes.Process]:

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.clouds.local import make
-from nbprov.clouds.local.daemon.market import MARKET_FILE, MarketError, MarketFile, Where, parse, shipped
+from nbprov.clouds.local.daemon.market import (
+    MARKET_FILE,
+    MarketError,
+    MarketFile,
+    Where,
+    parse,
+    shipped,
+)
 from nbprov.clouds.local.market_offers import offer, table
 from nbprov.model.places import Market as Side
 
@@ -32,9 +39,20 @@ spot = 0.333333
 
 def test_shipped_market_refuses_zone_after_zone_and_then_has_one() -> None:
     market = parse(shipped())
-    rows = [r for r in market.rows.values() if r.type.accelerator == "A100" and r.type.count == 1 and r.side is Side.ON_DEMAND]
+    rows = [
+        r
+        for r in market.rows.values()
+        if r.type.accelerator == "A100" and r.type.count == 1 and r.side is Side.ON_DEMAND
+    ]
     rows.sort(key=lambda r: (r.hourly, r.region, r.zone))
-    story = ["stock" if market.left(r) == 0 else "quota" if any(q.limit == 0 for q in market.quotas(r)) else "ok" for r in rows]
+    story = [
+        "stock"
+        if market.left(r) == 0
+        else "quota"
+        if any(q.limit == 0 for q in market.quotas(r))
+        else "ok"
+        for r in rows
+    ]
     assert story == ["stock"] * 3 + ["quota"] * 3 + ["stock", "ok", "ok"]
 
 
@@ -110,7 +128,12 @@ name = st.sampled_from(["", "here", "here-a", "here-b", "gpu", "spot", "on-deman
 
 
 @given(name, name, name, name)
-def test_a_pattern_matches_only_where_every_named_field_does(region: str, zone: str, kind: str, side: str) -> None:
+def test_a_pattern_matches_only_where_every_named_field_does(
+    region: str, zone: str, kind: str, side: str
+) -> None:
     row = parse(SMALL).rows["here-a", "gpu", "spot"]
-    same = all(said in ("", is_) for said, is_ in ((region, "here"), (zone, "here-a"), (kind, "gpu"), (side, "spot")))
+    same = all(
+        said in ("", is_)
+        for said, is_ in ((region, "here"), (zone, "here-a"), (kind, "gpu"), (side, "spot"))
+    )
     assert Where(region, zone, kind, side).matches(row) == same

@@ -42,9 +42,15 @@ def spawn(marker: str, script: str, cwd: Path | None = None) -> int:
 
 
 def test_sweep_ends_children_that_left_their_session(marker: str) -> None:
-    pid = spawn(marker, "setsid sleep 60 >/dev/null & nohup sleep 61 >/dev/null 2>&1 & echo ready; exec >/dev/null; wait")
+    pid = spawn(
+        marker,
+        "setsid sleep 60 >/dev/null & nohup sleep 61 >/dev/null 2>&1 & echo ready; exec >/dev/null; wait",
+    )
     root = (pid, processes.started(pid))
-    eventually(lambda: [p.title for p in processes.of_machine(marker, [root])].count("sleep") == 2, "both sleeps")
+    eventually(
+        lambda: [p.title for p in processes.of_machine(marker, [root])].count("sleep") == 2,
+        "both sleeps",
+    )
     assert processes.end_all(marker, [root]) == []
     assert processes.of_machine(marker, [root]) == []
     assert processes.started(pid) == ""
@@ -53,11 +59,15 @@ def test_sweep_ends_children_that_left_their_session(marker: str) -> None:
 def test_sweep_finds_descendants_without_the_marker(marker: str) -> None:
     pid = spawn(marker, "env -i /bin/sleep 62 >/dev/null & echo ready; exec >/dev/null; wait")
     root = (pid, processes.started(pid))
-    eventually(lambda: "sleep" in {p.title for p in processes.of_machine(marker, [root])}, "the sleep")
+    eventually(
+        lambda: "sleep" in {p.title for p in processes.of_machine(marker, [root])}, "the sleep"
+    )
     assert processes.end_all(marker, [root]) == []
 
 
-def test_sweep_finds_an_orphan_without_the_marker_that_works_in_the_folder(marker: str, tmp_path: Path) -> None:
+def test_sweep_finds_an_orphan_without_the_marker_that_works_in_the_folder(
+    marker: str, tmp_path: Path
+) -> None:
     spawn(marker, "(setsid env -i /bin/sleep 63 >/dev/null 2>&1 &); echo ready", tmp_path)
 
     def left() -> list[str]:
@@ -65,7 +75,10 @@ def test_sweep_finds_an_orphan_without_the_marker_that_works_in_the_folder(marke
         return [p.title for p in processes.of_machine(marker, folder=tmp_path)]
 
     # Before the orphan is one, it is a child of ours with the marker, or on its way through setsid and env.
-    eventually(lambda: left() == ["sleep"] and not processes.of_machine(marker), "the sleep alone, without the marker")
+    eventually(
+        lambda: left() == ["sleep"] and not processes.of_machine(marker),
+        "the sleep alone, without the marker",
+    )
     assert processes.end_all(marker, folder=tmp_path) == []
 
 
