@@ -70,7 +70,8 @@ def test_no_variable_on_the_page_is_made_up() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in CODE.rglob("*.py"))
     composed = set(
         re.findall(
-            r'"([A-Z_]+)": ', (CODE / "remote" / "environment.py").read_text(encoding="utf-8")
+            r'"([A-Z_]+)": ',
+            (CODE / "remote" / "boot" / "node_environment.py").read_text(encoding="utf-8"),
         )
     )
     named = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", PAGE))
