@@ -50,7 +50,7 @@ chaos: setup-test ## kill the engine at every state transition and around each c
 soak: setup-test ## use a cluster for long while its connections are cut every few seconds, and see what grows (DURATION=20m SEED=1)
 	@$(PY) tests/soak/soak.py --duration $(DURATION) --seed $(SEED)
 
-bench: setup-test ## measure what the README's performance table shows (BENCH_JSON=FILE)
+bench: setup-test ## measure what docs/benchmarks.md shows (BENCH_JSON=FILE)
 	@mkdir -p "$$(dirname "$(BENCH_JSON)")"
 	@$(PY) benchmarks/run.py --json "$(BENCH_JSON)"
 

@@ -1,6 +1,7 @@
-"""Write the README's performance table from the figures of a run: `python benchmarks/readme_table.py [--json FILE] [--check]`.
+"""Write the table of docs/benchmarks.md and the README's three figures from the JSON of a run.
 
-The table stands between two marks, so that nobody edits it by hand: the figures with a target, and those a measure marked as shown.
+`python benchmarks/results_table.py [--json FILE] [--check]`. Both stand between marks, so that
+nobody edits them by hand. The table has every figure with a target, and those a measure marked.
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from run import table
+from run import short, table
 
 ROOT = Path(__file__).resolve().parent.parent
 LATEST = Path(__file__).resolve().parent / "latest.json"
-"""The figures that the README shows; written by `run.py --json`."""
+"""The figures that the documentation shows; `run.py --json` writes them."""
 BEGIN, END = "<!-- benchmarks:begin -->", "<!-- benchmarks:end -->"
+HEADLINES = {
+    "%load_ext nbprov, beyond IPython": "`%load_ext nbprov` takes {}.",
+    "plan accelerators: A100:8 (74 candidates)": "A plan over 38,000 prices takes {}.",
+    "a whole `%%on` cell in a kernel, against `echo` over an open ssh connection": (
+        "A whole `%%on` cell takes {} as long as `echo` over an open ssh connection."
+    ),
+}
+"""The README's three sentences, by the figure that each shows."""
 
 
 class TableError(Exception):
@@ -25,9 +34,20 @@ class TableError(Exception):
 
 
 def section(report: Mapping[str, Any]) -> str:
-    """What stands between the marks: the table, and in one line what it was taken on."""
+    """The table of docs/benchmarks.md, and one line that says what it was taken on."""
     figures = [f for f in report["figures"] if f["target"] is not None or f["shown"]]
     return f"{table(figures)}\n\n{taken_on(report)}"
+
+
+def headlines(report: Mapping[str, Any]) -> str:
+    """The README's three sentences."""
+    figures = {figure["name"]: figure for figure in report["figures"]}
+    lines = [
+        "- " + sentence.format(f"{short(figures[name]['value'])} {figures[name]['unit']}")
+        for name, sentence in HEADLINES.items()
+        if name in figures
+    ]
+    return "\n".join(lines)
 
 
 def taken_on(report: Mapping[str, Any]) -> str:
@@ -36,8 +56,9 @@ def taken_on(report: Mapping[str, Any]) -> str:
     load = "" if m["load"] is None else f", load up to {m['load']:g}"
     processor = f" {m['processor']}" if m["processor"] else ""
     return (
-        f"Median of several takes, with the least and the greatest; {report['taken'][:10]}, {m['cpus']} cores{processor} ({m['system']}{load}),"
-        f" Python {m['python']}, nbprov {m['versions']['nbprov']}. How: [docs/benchmarks.md](docs/benchmarks.md)."
+        f"Median of several takes, with the least and the greatest; {report['taken'][:10]},"
+        f" {m['cpus']} cores{processor} ({m['system']}{load}),"
+        f" Python {m['python']}, nbprov {m['versions']['nbprov']}."
     )
 
 
@@ -94,45 +115,52 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the table, or with `--check` say whether it is what the figures give; 1 where it is not."""
+    """Write both, or with `--check` compare them with the figures; 1 where they differ."""
     parser = argparse.ArgumentParser(
-        description="Write the README's performance table from the figures of a run."
+        description="Write the figures of a run into docs/benchmarks.md and the README."
     )
     parser.add_argument(
-        "--json",
+        "--json", type=Path, default=LATEST, metavar="FILE", help="the figures (latest.json)"
+    )
+    parser.add_argument(
+        "--docs",
         type=Path,
-        default=LATEST,
+        default=ROOT / "docs" / "benchmarks.md",
         metavar="FILE",
-        help="the figures (benchmarks/latest.json)",
+        help="the page that shows the table (docs/benchmarks.md)",
     )
     parser.add_argument(
         "--readme",
         type=Path,
         default=ROOT / "README.md",
         metavar="FILE",
-        help="what to write into (README.md)",
+        help="the page that shows three figures (README.md)",
     )
     parser.add_argument(
-        "--check",
-        action="store_true",
-        help="write nothing; fail where the table is not what the figures give",
+        "--check", action="store_true", help="write nothing; fail where a page is out of date"
     )
     options = parser.parse_args(arguments)
+    stale = []
     try:
-        old = options.readme.read_text(encoding="utf-8")
-        new = replaced(old, section(read(options.json)))
+        report = read(options.json)
+        for page, shown in ((options.docs, section(report)), (options.readme, headlines(report))):
+            old = page.read_text(encoding="utf-8")
+            new = replaced(old, shown)
+            if new != old:
+                stale.append(page)
+                if not options.check:
+                    page.write_text(new, encoding="utf-8")
     except TableError as error:
-        print(f"readme_table: {error}", file=sys.stderr)
+        print(f"results_table: {error}", file=sys.stderr)
         return 1
-    if options.check:
-        if new != old:
-            print(
-                f"{options.readme.name} does not show the figures of {options.json.name}: python benchmarks/readme_table.py",
-                file=sys.stderr,
-            )
-        return int(new != old)
-    if new != old:
-        options.readme.write_text(new, encoding="utf-8")
+    if options.check and stale:
+        names = " and ".join(page.name for page in stale)
+        print(
+            f"{names} does not show the figures of {options.json.name}:"
+            " run python benchmarks/results_table.py",
+            file=sys.stderr,
+        )
+        return 1
     return 0
 
 
