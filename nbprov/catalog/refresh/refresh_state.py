@@ -70,15 +70,14 @@ def read(path: Path) -> State:
 
 
 def of(told: Mapping[str, Any]) -> State:
-    """A state from JSON; what it does not name, or an older release named, is left out.
+    """A state from JSON; what it does not name has its default.
 
     Raises
     ------
     TypeError
-        If a value is of the wrong kind.
+        If it names anything else, or a value is of the wrong kind.
     """
-    known = {f.name: told[f.name] for f in fields(State) if f.name in told}
-    state = State(**{**known, "notes": tuple(known.get("notes", ()))})
+    state = State(**{**told, "notes": tuple(told.get("notes", ()))})
     for f in fields(State):
         kind = type(getattr(State(), f.name))
         value = getattr(state, f.name)
