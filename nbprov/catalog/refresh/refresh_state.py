@@ -35,7 +35,7 @@ class State:
         What the service sent to be asked with next time.
     rows
         Prices in the files.
-    error, error_code
+    error
         What went wrong last time; empty after a success.
     notes
         What a person should know of the files in place.
@@ -53,7 +53,6 @@ class State:
     last_modified: str = ""
     rows: int = 0
     error: str = ""
-    error_code: str = ""
     notes: tuple[str, ...] = ()
     changes: Mapping[str, int] = field(default_factory=dict)
 

@@ -88,13 +88,13 @@ def _said(told: Mapping[str, Any], field: str) -> str:
     return _words(told.get(field, "")) if isinstance(told.get(field), str) else ""
 
 
-def not_sent(told: Mapping[str, Any], here: str, there: str, most: int) -> CannotTravel:
+def not_sent(told: Mapping[str, Any], here: str, most: int) -> CannotTravel:
     """The error for a variable that could not be packed where it is.
 
     Parameters
     ----------
-    here, there
-        Where it is and where it was to go: the name of a cluster, or "here" for this kernel.
+    here
+        Where it is: the name of a cluster, or "here" for this kernel.
     """
     name, no = _said(told, "name") or "a variable", told.get("no")
     if no == "missing":
@@ -185,7 +185,7 @@ def _at(place: str) -> str:
 def not_understood(told: Mapping[str, Any], names: Sequence[str], where: str) -> CannotTravel:
     """The error for variables that were sent and could not be read on the machine."""
     if told.get("no") in ("interrupted", "unwritten"):
-        return not_sent(told, where, where, 0)
+        return not_sent(told, where, 0)
     if told.get("no") != "unread" or told.get("name") not in names:
         return CannotTravel(
             f"what was sent to {where} did not arrive whole",
