@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nbprov.machines.sanitize.display_data import safe_content, safe_page
@@ -79,11 +79,14 @@ class CellResult:
         Text form of the last expression; empty where there was none.
     exit_code
         Of a shell script; 0 for Python.
+    by_node
+        The results of all nodes it ran on, by their numbers.
     """
 
     text: str
     value: str = ""
     exit_code: int = 0
+    by_node: Mapping[int, CellResult] = field(default_factory=dict)
 
 
 def size_of(content: Message) -> int:

@@ -18,7 +18,7 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.remote.errors import RemoteError, SshCode, SshError
 
-from .asyncssh_patches import bound, send_together
+from .asyncssh_patches import bound
 from .keys import ClusterKeys
 from .port_forward import open_channel
 from .tar_copy import plan_copy, send
@@ -456,9 +456,6 @@ def _watcher(lost: asyncio.Event) -> asyncssh.SSHClient:
     import asyncssh
 
     class Watcher(asyncssh.SSHClient):
-        def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-            send_together(conn)
-
         def connection_lost(self, exc: Exception | None) -> None:
             lost.set()
 
