@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, assert_never
 
 from nbprov.model.clock import Clock, Seconds
-from nbprov.model.clusters import AttemptState, RunState, RunView
+from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
 from nbprov.model.errors import LedgerError, NbprovError
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
@@ -28,7 +28,7 @@ from .failover import Failover
 from .passes import change_pass, looked, plan_again
 from .run_journal import Books
 from .run_log import RunLog
-from .run_view import attempt_of, settle, view_of
+from .run_view import attempt_of, attempts_of, settle, view_of
 from .webhook import announce
 
 log = logging.getLogger("nbprov.provisioning")
@@ -438,6 +438,10 @@ class RunDriver:
         except LedgerError as error:
             log.info("run %s: %s", self.run_id, error.message)
         return self._costs
+
+    def attempts(self) -> tuple[AttemptView, ...]:
+        """The rows of the panel, oldest first. Any thread may call it."""
+        return attempts_of(self, self.costs())
 
     def view(self) -> RunView:
         """A snapshot for panels and for the final error. Any thread may call it."""
