@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-CANCEL, DETACH = "cancel", "detach"
+CANCEL = "cancel"
 
 LOG_LINES = 500
 """Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""

@@ -21,7 +21,6 @@ from .store.cache import SETTLED_NS
 from .store.summary import AcceleratorInfo, CloudInfo, Problem
 from .vocabulary import name_matching, query_syntax
 from .vocabulary.geography import regions_meant
-from .vocabulary.instance_families import MEMORY_IS_TYPICAL
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -111,7 +110,6 @@ class Catalog:
         self._source = source
         self._extra = tuple(extra)
         self._made: View | None = None
-        self._meta: dict[str, Any] | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -214,16 +212,6 @@ class Catalog:
         """
         return name_matching.resolve(name, self.accelerators())
 
-    def match_accelerators(self, text: str) -> list[str]:
-        """All names that a pattern (`/A100.*/`, `a100*`) or a fragment fits, sorted; empty where there is none.
-
-        Raises
-        ------
-        QueryError
-            If the regular expression is not one.
-        """
-        return name_matching.matching(text, self.accelerators())
-
     def query(self, text: str, *, fuzzy: bool = False, **fields: Any) -> Query:
         """A question from what people write: `A100`, `A100:4+`, `80GB+:8`, `nvidia:24GB`, `A100*`, `/A100.*/`, with further fields of `Query`.
 
@@ -304,41 +292,6 @@ class Catalog:
         """The zones of a region, sorted; empty where the cloud names none."""
         return sorted(self.places().get(cloud, {}).get(region, ()))
 
-    def clouds_of_region(self, region: str) -> list[str]:
-        """The clouds that have a region of this name, whatever the case."""
-        low = region.lower()
-        return sorted(
-            cloud
-            for cloud, regions in self.places().items()
-            if any(r.lower() == low for r in regions)
-        )
-
-    def close_regions(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The regions most like this name, in one cloud or in all, best first."""
-        places = self.places()
-        return name_matching.close(
-            name,
-            sorted({r for c, regions in places.items() if cloud in ("", c) for r in regions}),
-            n,
-        )
-
-    def close_zones(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The zones most like this name, in one cloud or in all, best first."""
-        places = self.places()
-        return name_matching.close(
-            name,
-            sorted(
-                {
-                    z
-                    for c, rs in places.items()
-                    if cloud in ("", c)
-                    for zs in rs.values()
-                    for z in zs
-                }
-            ),
-            n,
-        )
-
     def has_instance_type(self, name: str, cloud: str = "") -> bool:
         """Whether this type is sold, by one cloud or by any."""
         return len(self.select(Query(instance_type=name, cloud=cloud))) > 0
@@ -348,14 +301,6 @@ class Catalog:
         chosen = tuple(clouds)
         rows = self.select(Query(cloud=chosen, unusual=True))
         return set(rows.column("instance_type").tolist())
-
-    def close_instance_types(self, name: str, cloud: str = "", n: int = 5) -> list[str]:
-        """The types most like this name, in one cloud or in all, best first."""
-        return name_matching.close(name, sorted(self.instance_types([cloud] if cloud else ())), n)
-
-    def close_clouds(self, name: str, n: int = 3) -> list[str]:
-        """The clouds most like this name, best first."""
-        return name_matching.close(name, self.clouds(), n)
 
     def info(self, cloud: str) -> CloudInfo:
         """What the catalogue holds of a cloud, from which files, and what is wrong with them.
@@ -370,11 +315,6 @@ class Catalog:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with price and override files, clouds by name. The catalogue does without what they name."""
         return info.problems(self._head())
-
-    @staticmethod
-    def memory_is_typical(offer: Offer) -> bool:
-        """Whether the memory figure is only what such machines usually have, so that a demand on it counts as met but is to be checked."""
-        return bool(offer.accelerator) and offer.cloud in MEMORY_IS_TYPICAL
 
     def to_frame(self, rows: Rows) -> DataFrame:
         """Rows as a pandas table, prices in dollars an hour."""

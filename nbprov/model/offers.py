@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .clock import Instant, Seconds
@@ -260,8 +260,3 @@ class Plan:
     def chosen(self) -> Candidate | None:
         """The candidate tried first."""
         return self.candidates[0] if self.candidates else None
-
-    def open_candidates(self, blocks: Iterable[Block], now: Instant) -> Iterator[Candidate]:
-        """The candidates that no live block matches, in order."""
-        live = [b for b in blocks if b.is_live(now)]
-        return (c for c in self.candidates if not any(b.matches(c) for b in live))

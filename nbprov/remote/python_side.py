@@ -224,10 +224,6 @@ def make(request: Json, machine: Machine) -> None:
         else []
     )
     if record and not differing:
-        if not os.path.exists(os.path.join(place, REQUEST)):
-            keep_request(request, place)
-            # As old as the environment: what is younger than that was started in this one, and need not be started anew.
-            os.utime(os.path.join(place, REQUEST), (record["made"], record["made"]))
         choose(machine, place)
         say("python: as before: %s" % words(record))
         return
@@ -289,7 +285,6 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
             "python": version,
             "implementation": implementation,
             "lock": lock,
-            "made": time.time(),
         }
         record["packages"] = packages_of(python, machine.env)
         keep_request(request, place)

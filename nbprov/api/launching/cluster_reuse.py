@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.remote.agent.messages import Environment
 
-log = logging.getLogger("nbprov.api")
 
 TOLD = 500
 """Of what was told before anybody listened."""

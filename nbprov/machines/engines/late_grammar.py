@@ -1,8 +1,11 @@
 """Stands before the package `rfc3987_syntax` in the processes of Ray, sent to the machines as text.
 
-Ray imports jsonschema in each of its dozen processes, and jsonschema imports that package where it finds it, as it does beside Jupyter. It builds its grammar
-as it is imported: 2 s of CPU each time, for a check of addresses that none of them makes. Here it is imported once somebody uses it, and then is as ever.
-Standard library only, Python 3.8 or later.
+Ray (2.60) imports jsonschema (4.26) in each of its dozen processes, and jsonschema imports that
+package (1.1) where it finds it, as it does beside Jupyter. The package builds its grammar as it is
+imported, for a check of addresses that none of the processes makes, and neither has a setting for
+it: 1.1 of 1.2 s of CPU for each import of jsonschema. On two nodes that share two cores Ray was up
+after 32 s in place of 53 s, with 7 s of CPU in place of 16 s. Here the package is imported once
+somebody uses it, and then is as ever. Standard library only, Python 3.8 or later.
 """
 
 from __future__ import annotations

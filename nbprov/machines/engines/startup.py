@@ -377,17 +377,9 @@ class _Starter:
             **self.env,
             "NBPROV_KEEPER": json.dumps(config),
         }
-        task = await agent.run_job(
+        return await agent.run_job(
             script, name=role.name, env=variables, id=task_id, service=True, rest=role.rest
         )
-        if not task.service:
-            await agent.cancel_job(task.id)
-            raise EngineFailed(
-                f"the agent on node {number} is of an older release, and would keep the machine on the bill for the engine's sake",
-                hint="end its jobs and kernels, and run the cell again",
-                code="engine.old-agent",
-            )
-        return task
 
     async def _state(self, node: Node, task_id: str) -> str:
         """What the keeper wrote, or nothing while the process is not up."""

@@ -32,8 +32,6 @@ class Found:
         `(name, why)` of objects that are not fetched.
     cloud, region
         Whose bucket it is and where, as the clouds here are called; empty where it is not known.
-    notes
-        What else a person should know.
     """
 
     source: str
@@ -43,7 +41,6 @@ class Found:
     skipped: tuple[tuple[str, str], ...] = ()
     cloud: str = ""
     region: str = ""
-    notes: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> int:

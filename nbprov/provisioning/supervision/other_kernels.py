@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING
 
 from nbprov.model.clusters import ClusterState
@@ -11,7 +10,6 @@ from nbprov.model.clusters import ClusterState
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
 
-log = logging.getLogger("nbprov.engine")
 
 _LEFT = (ClusterState.STOPPING, ClusterState.STOPPED, ClusterState.ENDING, ClusterState.ENDED)
 

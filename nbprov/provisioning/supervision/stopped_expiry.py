@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 
 from nbprov.model.clock import Instant, Seconds, iso, short_duration
@@ -15,8 +14,6 @@ from nbprov.provisioning.ledger import ClusterRow, Ledger
 from .desired_state import ASKED, Intents
 from .guard_config import guards_known, stopped_until
 from .outages import Topic, short
-
-log = logging.getLogger("nbprov.lifecycle")
 
 LEFT_AGAIN: Seconds = 24 * 3600.0
 """Outputs on a stopped disk are told of again so often: whoever looks once a day knows the date."""

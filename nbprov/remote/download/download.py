@@ -40,7 +40,6 @@ MOST_SIGNED = 3
 """Links made for one file: one may run out while others are fetched, and its signer's own log-in may end."""
 KEPT_FREE = 50_000_000
 """Bytes left on a disk that is filled: a full disk breaks more than a copy."""
-NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)

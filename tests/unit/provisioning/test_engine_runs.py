@@ -73,7 +73,7 @@ def test_failover_goes_past_refusals_and_remembers_them(world: EngineWorld) -> N
         ("here-b", AttemptState.REFUSED, Cause.QUOTA),
         ("there-a", AttemptState.READY, None),
     ]
-    assert {b.cause for b in engine.blocks()} == {Cause.CAPACITY, Cause.QUOTA}
+    assert {b.cause for b in engine.ledger.blocks()} == {Cause.CAPACITY, Cause.QUOTA}
     again = world.prepare(engine, "other")
     world.launch(engine, again)
     world.finish(again)

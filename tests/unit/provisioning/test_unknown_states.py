@@ -223,7 +223,7 @@ def test_a_late_failure_has_the_clouds_own_cause_and_words(
     assert met is not None
     assert met.cause is cause
     assert "is ending: Server.InsufficientInstanceCapacity: none left" in met.message
-    assert [b.cause for b in engine.blocks()] == [cause]
+    assert [b.cause for b in engine.ledger.blocks()] == [cause]
 
 
 def _slow_boot() -> str:

@@ -166,11 +166,6 @@ def test_what_was_asked_for_is_kept_beside_it(world: World) -> None:
     world.make("six", lock="six==7\n")
     kept = Path(world.place, python_side.REQUEST)
     assert json.loads(kept.read_text()) == request
-    # One that an earlier release made gets it when it is found again, as old as the environment: what was started in that since then stays.
-    kept.unlink()
-    world.make("six")
-    assert json.loads(kept.read_text()) == request
-    assert kept.stat().st_mtime == pytest.approx(read_record(world.place)["made"], abs=0.01)
     assert kept.stat().st_mode & 0o777 == 0o600
     assert not list(Path(world.place).glob("*.new"))
 

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
+from manual_clock import ManualClock
 from provisioning_samples import TWO_DOLLARS, candidate, instance, launch_row
 
 from nbprov.model.clusters import AttemptState, RunState
@@ -14,7 +15,6 @@ from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import InstanceState
 from nbprov.model.money import usd
 from nbprov.provisioning.ledger import Ledger
-from nbprov.runtime.clocks import ManualClock
 
 
 def _opened(ledger: Ledger) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manual_clock import ManualClock
 from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
@@ -19,7 +20,6 @@ from nbprov.model.spec import Secret
 from nbprov.provisioning.ledger import LEASE_SECONDS, LeaseLost, Ledger, NameTaken
 from nbprov.provisioning.ledger.json_codec import from_plain, to_plain
 from nbprov.provisioning.ledger.rows import candidate_of, dump
-from nbprov.runtime.clocks import ManualClock
 
 HOUR = 3600.0
 

@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from manual_clock import ManualClock
 from provisioning_samples import candidate, instance, launch_row
 
 from nbprov.model.clusters import AttemptState, RunState
@@ -20,7 +21,7 @@ from nbprov.model.launches import Operation
 from nbprov.provisioning.ledger import Ledger, sqlite_store
 from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.load_check import has_live_rows
-from nbprov.runtime.clocks import ManualClock, SystemClock
+from nbprov.runtime.clocks import SystemClock
 
 HERE = Path(__file__).parents[1]
 

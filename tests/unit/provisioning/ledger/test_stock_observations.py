@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 from provisioning_samples import candidate, launch_row
 
 from nbprov.market import Chances
@@ -25,7 +26,6 @@ from nbprov.provisioning.ledger.schema import MIGRATIONS
 from nbprov.provisioning.ledger.stock_observations import LEAST_HELD, PROBES_KEPT_SECONDS
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.run.stock_wait import Patience
-from nbprov.runtime.clocks import ManualClock
 
 EAST = Pool.of(candidate().offer)
 SOLD_OUT = '[[stock]]\ntype = "small"\nleft = 0\n'

@@ -34,7 +34,7 @@ from nbprov.provisioning.supervision.guard_config import (
     stopped_until,
 )
 
-FIRST, SECOND, THIRD = (f"{n:032x}" for n in (1, 2, 3))
+FIRST, SECOND = (f"{n:032x}" for n in (1, 2))
 SOLD_OUT = Failure(Cause.CAPACITY, "none left")
 
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manual_clock import ManualClock
 from provisioning_samples import candidate
 
 from nbprov.model.clusters import ClusterState
@@ -44,7 +45,6 @@ from nbprov.provisioning.supervision.outages import (
     why,
 )
 from nbprov.remote.agent.messages import AgentStatus, GuardState
-from nbprov.runtime.clocks import ManualClock
 
 HALF = 1800.0
 IDLE = Autostop(HALF, down=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from engine_world import EngineWorld
+from manual_clock import ManualClock
 from odd_clouds import CloudWithSides
 from provisioning_samples import candidate, launch_row
 
@@ -21,7 +22,6 @@ from nbprov.provisioning.load_check import has_live_rows
 from nbprov.provisioning.run.driver import RunDriver
 from nbprov.provisioning.supervision import side_objects as module
 from nbprov.provisioning.supervision.side_objects import UNKNOWN_SECONDS
-from nbprov.runtime.clocks import ManualClock
 
 machine = pytest.mark.machine
 
