@@ -25,14 +25,17 @@ Text is pandas' own kind of it: `str` from pandas 3, `object` before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nbprov.model.money import MICROS_PER_USD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
     from pandas import DataFrame
 
-    from .store.result import Rows
+    Array = NDArray[Any]
 
 FIGURES = ("accelerator_count", "accelerator_memory_gib", "vcpus", "memory_gib")
 COLUMNS = (
@@ -55,12 +58,12 @@ COLUMNS = (
 )
 
 
-def to_frame(rows: Rows) -> DataFrame:
-    """The table of these rows."""
+def frame_of(column: Callable[[str], Array]) -> DataFrame:
+    """The table whose columns this function gives, as `Rows.column` does."""
     import numpy as np
     import pandas as pd
 
-    columns = {name: rows.column(name) for name in COLUMNS}
+    columns = {name: column(name) for name in COLUMNS}
     columns["market"] = np.array([market.value for market in columns["market"]], dtype=object)
     columns["hourly"] = columns["hourly"] / MICROS_PER_USD
     for name in FIGURES:
