@@ -84,6 +84,17 @@ def checks(changed: list[str], tests: list[str], seconds: float) -> list[Check]:
             Check("types", [*base, "mypy", "--platform", sys.platform, "--cache-dir", cache]),
             Check("layers", [scripts / "lint-imports", "--no-cache"]),
         ]
+    if any(name.startswith("tests/tools/") or name == "tests/conftest.py" for name in python):
+        strict = [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--cache-dir",
+            ROOT / ".mypy_cache" / "tools",
+            TOOLS,
+            "tests/conftest.py",
+        ]
+        found.append(Check("tools", strict, {"MYPYPATH": str(TOOLS)}))
     if tests:
         run: list[str | Path] = [
             sys.executable,
