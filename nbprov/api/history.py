@@ -187,7 +187,9 @@ def _ended(run: RunRow, cluster: ClusterRow | None) -> Instant | None:
 
 def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRow]) -> str:
     if cluster is not None:
-        return cluster.reason
+        from nbprov.provisioning.supervision.desired_state import reason_words
+
+        return reason_words(cluster)
     said = next(
         (line for line in (run.message or run.error).splitlines() if line.strip()), ""
     ).removeprefix(f"{run.name}: ")

@@ -279,6 +279,7 @@ class Session(JobDesk, Keeping, Engined):
 
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
+        from nbprov.provisioning.supervision.desired_state import reason_words
         from nbprov.provisioning.supervision.guard_config import cluster_notes
 
         ledger = self.engine.ledger
@@ -297,7 +298,7 @@ class Session(JobDesk, Keeping, Engined):
             cost=ledger.cost(row.run_id),
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
-            reason=row.reason,
+            reason=reason_words(row),
             simulated=reports.is_simulated(row.candidate.offer),
         )
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, assert_never
 from nbprov.model.clock import Clock, Seconds
 from nbprov.model.clusters import AttemptState, AttemptView, RunState, RunView
 from nbprov.model.errors import LedgerError, NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.money import Micros
 from nbprov.model.offers import Block, Plan
@@ -346,7 +347,12 @@ class RunDriver:
                 state is not RunState.READY
             ):  # the hand-over wrote that already, and the cluster may have ended since
                 self.ledger.set_run(self.run_id, state, self.message, self.error)
-            self.ledger.note(self.run_id, "run", f"{state.value}: {self.message}")
+            self.ledger.note(
+                self.run_id,
+                EventKind.RUN_FINISHED,
+                f"{state.value}: {self.message}",
+                state=state.value,
+            )
             self.ledger.release(self.run_id)
 
     def _settle_ready(self, ended: NbprovError | None) -> None:
