@@ -190,9 +190,7 @@ def _reason(run: RunRow, cluster: ClusterRow | None, launches: Sequence[LaunchRo
         from nbprov.provisioning.supervision.desired_state import reason_words
 
         return reason_words(cluster)
-    said = next(
-        (line for line in (run.message or run.error).splitlines() if line.strip()), ""
-    ).removeprefix(f"{run.name}: ")
+    said = next((line for line in (run.message or run.error).splitlines() if line.strip()), "")
     failure = next(
         (launch.failure for launch in reversed(launches) if launch.failure is not None), None
     )

@@ -73,7 +73,8 @@ class Clusters(Launches):
         reason
             Why, for people alone; the stored one stays where this is empty.
         desired
-            What is to become of it; by default what the new state itself stands for.
+            What is to become of it; by default what the new state itself stands for. One in whose
+            place another was put stays that as it ends.
         was
             The state the change starts from; where the cluster has left it, nothing is changed.
 
@@ -85,7 +86,8 @@ class Clusters(Launches):
         now = self.clock.now()
         with self.store.transaction() as db:
             row = db.execute(
-                "SELECT token, run_id, state FROM clusters WHERE cluster_id = ?", (cluster_id,)
+                "SELECT token, run_id, state, desired_state FROM clusters WHERE cluster_id = ?",
+                (cluster_id,),
             ).fetchone()
             if (
                 row is None
@@ -94,6 +96,12 @@ class Clusters(Launches):
             ):
                 return False
             ended, wanted = state is ClusterState.ENDED, desired or DesiredState.of(state)
+            if (
+                desired is None
+                and wanted is DesiredState.ENDED
+                and row["desired_state"] == DesiredState.REPLACED
+            ):
+                wanted = DesiredState.REPLACED  # that is why it ends
             db.execute(
                 "UPDATE clusters SET state = ?, desired_state = ?, reason = CASE WHEN ? <> '' THEN ? ELSE reason END, confirmed = ?,"
                 " ended = CASE WHEN ? THEN ? END WHERE cluster_id = ?",

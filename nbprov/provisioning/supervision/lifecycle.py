@@ -434,7 +434,11 @@ class Lifecycle(Naming):
         current = self._engine.ledger.cluster_of_run(row.run_id)
         words = {ClusterState.ENDING: "being ended", ClusterState.ENDED: "ended"}
         became = "gone" if current is None else words.get(current.state, current.state.value)
-        if current is not None and current.desired_state is DesiredState.REPLACED:
+        if (
+            current is not None
+            and current.state not in _OVER
+            and current.desired_state is DesiredState.REPLACED
+        ):
             became = "to be ended"
         text = f"{row.name} is {became} meanwhile" + (
             f": {current.reason}" if current is not None and current.reason else ""

@@ -62,7 +62,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
 
 def test_a_chance_is_said_once_in_its_own_column() -> None:
     plan = samples.plan(1)
-    first = replace(plan.candidates[0], success=0.72, why="1st choice, cheapest, 72% likely")
+    first = replace(plan.candidates[0], success=0.72, standing="1st choice, cheapest")
     read = unpack(TableData.from_plan(replace(plan, candidates=(first,))))
     assert (read["why"], read["chance"], read["stock"]) == (
         ["1st choice, cheapest"],
