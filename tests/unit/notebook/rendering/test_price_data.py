@@ -54,7 +54,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
     read = unpack(data)
     assert (data.rows, data.total, data.noun) == (10, 30, "candidate")
     assert read["rank"] == [c.rank for c in plan.candidates[:10]]
-    assert read["why"] == [c.why for c in plan.candidates[:10]]
+    assert read["why"] == [c.standing for c in plan.candidates[:10]]
     assert read["total"] == [float(c.hourly) for c in plan.candidates[:10]]
     assert read["chance"][0] == "72% likely"
     assert "total" not in unpack(TableData.from_plan(samples.plan(30)))
