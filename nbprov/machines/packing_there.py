@@ -357,7 +357,10 @@ def nature_of(value: Any) -> str:
 
 def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[str, Any]:
     """What is told of a variable that could not be packed."""
-    words = " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
+    said = (
+        str(error) if isinstance(error, NotPlainHere) else "%s: %s" % (type(error).__name__, error)
+    )
+    words = " ".join(said.split())[:300]
     told: dict[str, Any] = {
         "no": "cannot",
         "name": name,

@@ -9,6 +9,7 @@ begun last), a 4-byte big-endian length, and so many bytes.
 
 from __future__ import annotations
 
+import enum
 import errno
 import hashlib
 import json
@@ -152,16 +153,12 @@ def why_not_name(name: str) -> str:
     if len(name) > 255 and (
         len(name) > 4096 or len(parts) > MOST_DEPTH or max(map(len, parts)) > 255
     ):
-        return "a name that is too long"
+        return Skip.TOO_LONG
     if not name.isprintable() and _CONTROL.search(name):
-        return "control characters in its name"
+        return Skip.CONTROL
     if "" in parts or "." in parts or ".." in parts:
-        return "a name that leads out of the folder"
-    return (
-        "a name of our unfinished files"
-        if PART in name and any(part.startswith(PART) for part in parts)
-        else ""
-    )
+        return Skip.OUTSIDE
+    return Skip.UNFINISHED if PART in name and any(part.startswith(PART) for part in parts) else ""
 
 
 def why_not_link(name: str, target: str) -> str:
@@ -174,14 +171,14 @@ def why_not_link(name: str, target: str) -> str:
     while ups < len(parts) and parts[ups] == "..":
         ups += 1
     if not target or len(target) > 4096 or _CONTROL.search(target):
-        return "a link that leads nowhere"
+        return Skip.LINK_NOWHERE
     if (
         target.startswith(("/", "\\"))
         or target[1:2] == ":"
         or ".." in parts[ups:]
         or ups > name.count("/")
     ):
-        return "a link that leads out of the folder"
+        return Skip.LINK_OUTSIDE
     return ""
 
 
@@ -201,6 +198,34 @@ class Rules:
             if (is_folder or not folders) and pattern.match(name):
                 verdict = not negated
         return verdict
+
+
+class Skip(str, enum.Enum):  # noqa: UP042
+    """Why something is not taken along: the value is for people, and between the two sides the name travels."""
+
+    SPECIAL = "neither a file nor a folder"
+    UNREADABLE = "may not be read"
+    TOO_LONG = "a name that is too long"
+    CONTROL = "control characters in its name"
+    OUTSIDE = "a name that leads out of the folder"
+    UNFINISHED = "a name of our unfinished files"
+    LINK_NOWHERE = "a link that leads nowhere"
+    LINK_OUTSIDE = "a link that leads out of the folder"
+    GIT_FOLDER = "a .git folder: what a machine writes there could run here"
+    IGNORE_FILE = "an ignore file: it says what leaves this computer"
+    IGNORED = "ignored here, and listed by the machine all the same"
+    FOLDER_MISSING = "in a folder that is not listed, or does not come here"
+    SAME_NAME = "its name is that of another one here"
+    LETTER_CASE = "differs from another name in the case of letters alone"
+    FOLDER_OR_FILE = "a folder on one side, and none on the other"
+    WINDOWS_NAME = "a name that Windows cannot have"
+    WINDOWS_LINK = "a link, which Windows needs rights for"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    def __format__(self, form: str) -> str:
+        return format(str(self.value), form)
 
 
 class Survey:
@@ -349,12 +374,12 @@ class Folder:
             found.skip(name, trouble_of(error).why)
             return None
         why = (
-            "neither a file nor a folder"
+            Skip.SPECIAL
             if not kind
             else why_not_name(name) or (why_not_link(name, target) if kind == "l" else "")
         )
         if not why and kind == "f" and not os.access(entry.path, os.R_OK):
-            why = "may not be read"
+            why = Skip.UNREADABLE
         if why:
             found.skip(name, why)
             return None

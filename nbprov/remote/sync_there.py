@@ -13,7 +13,7 @@ import sys
 import time
 
 from .sync_receiver import Receiver
-from .sync_side import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Trouble, message
+from .sync_side import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Skip, Trouble, message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,9 @@ class Serving:
             yield message(rows=found.rows[start : start + ROWS])
         yield message(
             listed=len(found.rows),
-            skipped=found.skipped,
+            skipped=[
+                (name, why.name if isinstance(why, Skip) else why) for name, why in found.skipped
+            ],
             more_skipped=found.more_skipped,
             ignored=found.ignored,
             ignored_count=found.ignored_count,

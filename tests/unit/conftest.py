@@ -1,14 +1,25 @@
-"""The prices that come with the project are parsed once a process: most homes of these tests begin empty, and each would parse them anew."""
+"""Prices that are parsed once a process, and ledgers whose texts for people are replaced.
+
+Most homes of these tests begin empty, and each would parse the prices that come with the project anew.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from nbprov.catalog.catalog import shipped_folder
 from nbprov.catalog.store import builder as building
 from nbprov.catalog.store import cache
+from nbprov.provisioning.ledger import Ledger, sqlite_store
+from nbprov.provisioning.ledger.schema import MIGRATIONS
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from replaced_texts import are_random, triggers
 
 KEPT = 4
 """So many stores are kept; each has some megabytes, and few contents of files are asked for again."""
@@ -39,3 +50,21 @@ def _shipped_prices_are_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "build", once)
         yield
+
+
+@pytest.fixture(params=["as written", "replaced"])
+def texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs a test with a ledger as it is, and with one in which every text for people becomes random words."""
+    if request.param == "as written":
+        yield
+        return
+    monkeypatch.setattr(sqlite_store, "MIGRATIONS", (*MIGRATIONS, triggers()))
+    close, seen = Ledger.close, list[bool]()
+
+    def look(ledger: Ledger) -> None:
+        seen.append(are_random(ledger))
+        close(ledger)
+
+    monkeypatch.setattr(Ledger, "close", look)
+    yield
+    assert all(seen), "a text was written as it is"

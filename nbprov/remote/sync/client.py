@@ -22,6 +22,7 @@ from nbprov.remote.sync_side import (
     Folder,
     Frames,
     Rules,
+    Skip,
     Trouble,
     message,
 )
@@ -313,7 +314,7 @@ class There:
             taken_here, entries, Rules(rules, folds), windows=windows, folds=folds
         )
         skipped = [
-            (str(name), str(why))
+            (str(name), Skip.__members__.get(str(why), str(why)))
             for name, why in map(_list, _list(frame.get("skipped"))[:MOST_SKIPPED])
         ] + refused
         more = max(0, len(skipped) - MOST_SKIPPED) + _count(frame.get("more_skipped"))
