@@ -85,7 +85,7 @@ def checks(changed: list[str], tests: list[str], seconds: float) -> list[Check]:
             Check("layers", [scripts / "lint-imports", "--no-cache"]),
         ]
     if any(name.startswith("tests/tools/") or name == "tests/conftest.py" for name in python):
-        strict = [
+        strict: list[str | Path] = [
             sys.executable,
             "-m",
             "mypy",
