@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from nbprov.machines.agents import agent_of
@@ -23,10 +22,11 @@ from nbprov.machines.cells.notices import LOOK_SECONDS
 from nbprov.machines.cells.output import Budget, OnOutput
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
-from nbprov.machines.packing_there import MARK
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
+from nbprov.on_machine.loader import source
+from nbprov.on_machine.pack_values import MARK
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.client import AgentClient
 
@@ -283,9 +283,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
 
 @cache
 def _program() -> str:
-    return (
-        files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8") + _ANSWER
-    )
+    return source("pack_values") + _ANSWER
 
 
 async def _asked(

@@ -13,7 +13,7 @@ from nbprov.remote.ssh.connection import Connection
 
 from .messages import AgentConfig
 
-FILE_NAME = "nbprov_agent.py"
+FILE_NAME = "agent.py"
 OLDEST_PYTHON = (3, 8)
 
 
@@ -28,7 +28,7 @@ class Program:
 @cache
 def program() -> Program:
     """Read the agent's file once."""
-    content = files("nbprov.remote.agent").joinpath(FILE_NAME).read_bytes()
+    content = files("nbprov.on_machine.agent").joinpath(FILE_NAME).read_bytes()
     return Program(content, hashlib.sha256(content).hexdigest())
 
 

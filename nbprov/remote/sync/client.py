@@ -11,11 +11,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from nbprov.model.clock import Seconds
-from nbprov.remote.programs import loading, reading_command
-from nbprov.remote.ssh.tar_copy import remote_path
-from nbprov.remote.ssh.warm_programs import Spare
-from nbprov.remote.sync_receiver import Receiver
-from nbprov.remote.sync_side import (
+from nbprov.on_machine.loader import loading, reading_command
+from nbprov.on_machine.sync_files import (
     MARKER,
     MOST_ENTRIES,
     MOST_SKIPPED,
@@ -25,7 +22,10 @@ from nbprov.remote.sync_side import (
     Trouble,
     message,
 )
-from nbprov.remote.sync_there import STAYS_SECONDS, gathered
+from nbprov.on_machine.sync_receiver import Receiver
+from nbprov.on_machine.sync_server import STAYS_SECONDS, gathered
+from nbprov.remote.ssh.tar_copy import remote_path
+from nbprov.remote.ssh.warm_programs import Spare
 
 from .errors import MOST_WORDS, SyncError, shown
 from .plan import Entry, Listing, Stamp, checked_entry, taken_here
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from nbprov.remote.ssh.connection import Connection
 
-PROGRAM = ("sync_side", "sync_receiver", "sync_there")
+PROGRAM = ("sync_files", "sync_receiver", "sync_server")
 """The modules that run on the machine, in the order of their imports."""
 STALL_SECONDS: Seconds = 60.0
 """Without a byte in either direction: TCP has given a lost packet up by then, and sshd's keepalives end a dead line after 45 s."""

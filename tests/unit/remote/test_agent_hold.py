@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbprov.model.money import usd
+from nbprov.on_machine.agent.agent import Guards, Refused, check_guards
 from nbprov.remote.agent.messages import GuardConfig
-from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 
 # Stands for a cloud's poweroff: leaves a file, whole at once.
 POWEROFF = 'printf "%s|%s" {mode} {reason} >"$HOME/off.new" && mv "$HOME/off.new" "$HOME/off"'

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine.agent import agent as nbprov_agent
 
 pytestmark = pytest.mark.machine
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine.agent import agent as nbprov_agent
 from nbprov.remote.agent.client import END_ONLY, AgentClient
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import TaskInfo

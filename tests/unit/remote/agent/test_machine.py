@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from nbprov.model.spec import Secret
+from nbprov.on_machine.agent.agent import TASK_JOURNAL_BYTES
 from nbprov.remote.agent.client import AgentClient, Following
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import AgentConfig, Output
-from nbprov.remote.agent.nbprov_agent import TASK_JOURNAL_BYTES
 from nbprov.remote.errors import RemoteError
 from nbprov.remote.ssh.connection import Connection
 
@@ -393,17 +393,17 @@ async def test_the_same_file_is_not_sent_again_and_one_agent_runs(
 ) -> None:
     async with agent_on(machine):
         first = json.loads((machine.agent_folder / "agent.json").read_text())
-        sent = (machine.agent_folder / "nbprov_agent.py").stat().st_mtime_ns
+        sent = (machine.agent_folder / "agent.py").stat().st_mtime_ns
     async with agent_on(machine):
         assert json.loads((machine.agent_folder / "agent.json").read_text()) == first
-        assert (machine.agent_folder / "nbprov_agent.py").stat().st_mtime_ns == sent
+        assert (machine.agent_folder / "agent.py").stat().st_mtime_ns == sent
     assert (machine.agent_folder / "agent.started").exists()
 
 
 async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(
     machine: Any, agent_on: Any, connected: Any
 ) -> None:
-    program = machine.agent_folder / "nbprov_agent.py"
+    program = machine.agent_folder / "agent.py"
     async with agent_on(machine):
         pass
     async with connected(machine) as connection:
@@ -413,7 +413,7 @@ async def test_an_older_agent_is_replaced_when_idle_and_kept_when_in_use(
         os.kill(psutil.Process(pid).ppid(), signal.SIGTERM)
         psutil.wait_procs([psutil.Process(pid)] if psutil.pid_exists(pid) else [], timeout=60)
         assert (
-            await connection.run('python3 "$HOME"/.nbprov/nbprov_agent.py serve "$HOME"/.nbprov')
+            await connection.run('python3 "$HOME"/.nbprov/agent.py serve "$HOME"/.nbprov')
         ).exit_code == 0
         old_pid = json.loads((machine.agent_folder / "agent.json").read_text())["pid"]
     async with agent_on(machine) as client:

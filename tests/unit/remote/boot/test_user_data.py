@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from nbprov.model.errors import UsageError
-from nbprov.remote.agent.nbprov_agent import PROGRAM, RETURN_SECONDS, Guards, write_start
+from nbprov.on_machine.agent.agent import PROGRAM, RETURN_SECONDS, Guards, write_start
 from nbprov.remote.boot.user_data import (
     USER_DATA_LIMIT,
     boot_template,

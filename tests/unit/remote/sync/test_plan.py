@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import os
-import sys
 import time
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from hypothesis import strategies as st
 from nbprov.machines.files.folder_sync import ended, place_there, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
-from nbprov.remote.sync.client import PROGRAM
+from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Frames, Rules
 from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.plan import (
     Direction,
@@ -30,7 +27,6 @@ from nbprov.remote.sync.plan import (
     to_compare,
 )
 from nbprov.remote.sync.sync import Synced, load, save
-from nbprov.remote.sync_side import STALE_SECONDS, Folder, Frames, Rules
 
 
 def file(name: str, size: int = 1, mtime: int = 1, **more: Any) -> Entry:
@@ -301,27 +297,6 @@ def test_paths_and_their_defaults() -> None:
     ] + ["~/sky_workdir"] * 2
     with pytest.raises(UsageError):
         place_there("..", "")
-
-
-def test_what_runs_on_the_machine_needs_python_3_8_and_its_own_library_alone() -> None:
-    for name in PROGRAM:
-        tree = ast.parse(
-            files("nbprov.remote").joinpath(f"{name}.py").read_text(encoding="utf-8"),
-            feature_version=(3, 8),
-        )
-        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        named = {
-            alias.name for node in imports if isinstance(node, ast.Import) for alias in node.names
-        }
-        named |= {
-            str(node.module).split(".")[0]
-            for node in imports
-            if isinstance(node, ast.ImportFrom) and not node.level
-        }
-        assert named <= sys.stdlib_module_names
-        assert {
-            node.module for node in imports if isinstance(node, ast.ImportFrom) and node.level
-        } <= set(PROGRAM)
 
 
 @pytest.mark.parametrize(

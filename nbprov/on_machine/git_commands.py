@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from .sync_side import Trouble
+from .sync_files import Trouble
 
 STALL_SECONDS = 120.0
 """Without a word: a server that packs a large repository says how far it is every second, and one that is gone says nothing."""

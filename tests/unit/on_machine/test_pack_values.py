@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines import packing_there
-from nbprov.machines.packing_there import MARK, answered, least_weight, pack, take
+from nbprov.on_machine import pack_values
+from nbprov.on_machine.pack_values import MARK, answered, least_weight, pack, take
 
 MOST = 1_000_000
 MB = 1_000_000
@@ -253,9 +253,7 @@ def test_a_box_is_gone_once_it_was_taken_and_when_it_is_of_no_use(tmp_path: Any)
 
 
 def test_what_is_sent_to_a_machine_is_one_file_that_python_3_8_can_read() -> None:
-    tree = ast.parse(
-        Path(packing_there.__file__).read_text(encoding="utf-8"), feature_version=(3, 8)
-    )
+    tree = ast.parse(Path(pack_values.__file__).read_text(encoding="utf-8"), feature_version=(3, 8))
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
     assert names == {"io", "json", "os", "pickle", "sys"}

@@ -25,9 +25,9 @@ pytestmark = pytest.mark.skipif(
 )
 
 if sys.platform.startswith("linux"):
-    from nbprov.machines.engines import keeper
+    from nbprov.on_machine import process_supervisor
 
-QUICK = "import runpy, sys; import nbprov.machines.engines.keeper as k; k.FIRST_PAUSE = k.LAST_PAUSE = 0.02; sys.exit(k.main(sys.argv[1]))"
+QUICK = "import runpy, sys; import nbprov.on_machine.process_supervisor as k; k.FIRST_PAUSE = k.LAST_PAUSE = 0.02; sys.exit(k.main(sys.argv[1]))"
 SERVER = """
 import os, socket, subprocess, sys, time
 server = socket.create_server((sys.argv[1], int(sys.argv[2])))
@@ -85,7 +85,7 @@ class Kept:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(WAIT_SECONDS)
-        keeper.end_marked(self.mark)
+        process_supervisor.end_marked(self.mark)
 
 
 @pytest.fixture
@@ -182,4 +182,4 @@ def test_files_are_written_first(kept: Any, tmp_path: Path) -> None:
 
 
 def test_the_words_for_up_and_for_ports_are_the_same_on_both_sides() -> None:
-    assert (keeper.MARK, keeper.PORTS_MARK) == (UP_MARK, PORTS_MARK)
+    assert (process_supervisor.MARK, process_supervisor.PORTS_MARK) == (UP_MARK, PORTS_MARK)

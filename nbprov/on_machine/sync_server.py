@@ -12,8 +12,8 @@ import os
 import sys
 import time
 
+from .sync_files import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Trouble, message
 from .sync_receiver import Receiver
-from .sync_side import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Trouble, message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

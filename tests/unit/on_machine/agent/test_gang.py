@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import Gang, Guards, Refused, check_gang, check_guards
+from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.agent.agent import Gang, Guards, Refused, check_gang, check_guards
 
 SECRET = "ab" * 32
 

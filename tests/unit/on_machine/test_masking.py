@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines import masking
-from nbprov.machines.masking import LEAST_SECRET, Masker, StreamMasker, masked, masker
 from nbprov.model.spec import Secret
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine import masking
+from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.masking import LEAST_SECRET, Masker, StreamMasker, masked, masker
 
 letters = st.text("ab\n", min_size=1, max_size=8)
 

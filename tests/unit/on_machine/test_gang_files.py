@@ -14,7 +14,7 @@ import pytest
 
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-from nbprov.remote import gang_side
+from nbprov.on_machine import gang_files
 from nbprov.remote.boot.gang_config import (
     CONFIG,
     KEY,
@@ -148,7 +148,7 @@ def test_a_machine_puts_its_files_in_place_and_leaves_what_is_not_ours(tmp_path:
     }
     for told in (PAIR, gang("10.0.0.7", "10.0.0.8")):
         done = subprocess.run(
-            [sys.executable, gang_side.__file__],
+            [sys.executable, gang_files.__file__],
             input=material(told, keys),
             env=env,
             capture_output=True,
@@ -189,7 +189,7 @@ def let_in(logins: Path, most: int = 0) -> subprocess.CompletedProcess[str]:
     """What a machine does whose files may have `most` bytes: as on a full disk, a write fails in the middle."""
     env = {**os.environ, "NBPROV_AUTHORIZED_KEYS": str(logins)}
     return subprocess.run(
-        [sys.executable, "-c", LET_IN, gang_side.__file__, str(most)],
+        [sys.executable, "-c", LET_IN, gang_files.__file__, str(most)],
         env=env,
         capture_output=True,
         text=True,
@@ -223,12 +223,12 @@ def test_a_full_disk_locks_nobody_out(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_replaced_gets_a_line_more_or_stays(tmp_path: Path) -> None:
     logins = tmp_path / "authorized_keys"
     logins.write_text("ssh-ed25519 AAAAmine me@home")
-    gang_side.append(str(logins), "one")
+    gang_files.append(str(logins), "one")
     assert logins.read_text() == "ssh-ed25519 AAAAmine me@home\none\n"
     script = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40, -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
     assert (
         subprocess.run(
-            [sys.executable, "-c", script, gang_side.__file__, str(logins)],
+            [sys.executable, "-c", script, gang_files.__file__, str(logins)],
             capture_output=True,
             timeout=60,
         ).returncode

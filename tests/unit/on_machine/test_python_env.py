@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from nbprov.remote import python_side, uv_side
-from nbprov.remote.python_side import alone, make, read_record, tidy
-from nbprov.remote.uv_side import Machine, Trouble, by_venv, find_uv, get_uv, index_settings
+from nbprov.on_machine import python_env, uv
+from nbprov.on_machine.python_env import alone, make, read_record, tidy
+from nbprov.on_machine.uv import Machine, Trouble, by_venv, find_uv, get_uv, index_settings
 
 BASE = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 LIB = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -164,7 +164,7 @@ def test_what_was_asked_for_is_kept_beside_it(world: World) -> None:
         "files": {"requirements.in": "six\n"},
     }
     world.make("six", lock="six==7\n")
-    kept = Path(world.place, python_side.REQUEST)
+    kept = Path(world.place, python_env.REQUEST)
     assert json.loads(kept.read_text()) == request
     # One that an earlier release made gets it when it is found again, as old as the environment: what was started in that since then stays.
     kept.unlink()
@@ -195,7 +195,7 @@ def test_what_was_changed_is_put_back_and_what_was_added_stays(world: World) -> 
 
 def test_a_half_made_one_is_made_anew(world: World) -> None:
     world.make("six")
-    Path(world.place, python_side.RECORD).unlink()
+    Path(world.place, python_env.RECORD).unlink()
     world.make("six")
     assert world.commands[0].startswith("venv")
 
@@ -221,22 +221,22 @@ def test_requirements_are_private_and_gone_afterwards(world: World) -> None:
         for path in Path(world.machine.root).rglob("*")
         if path.is_file() and b"canary" in path.read_bytes()
     ]
-    assert {path.name for path in left} == {python_side.RECORD, python_side.REQUEST}
+    assert {path.name for path in left} == {python_env.RECORD, python_env.REQUEST}
     assert not any(path.stat().st_mode & 0o077 for path in left)
 
 
 def test_old_ones_go_and_those_in_use_stay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(python_side, "KEPT", 2)
+    monkeypatch.setattr(python_env, "KEPT", 2)
     places = [os.path.join(world.machine.environments, f"made-{number}") for number in range(6)]
     for number, place in enumerate(places):
         os.makedirs(place)
         stamp = time.time() - 1000 * (20 - number)
-        Path(place, python_side.RECORD).write_text("{}")
-        python_side.choose(world.machine, place)
-        os.utime(os.path.join(place, python_side.RECORD), (stamp, stamp))
+        Path(place, python_env.RECORD).write_text("{}")
+        python_env.choose(world.machine, place)
+        os.utime(os.path.join(place, python_env.RECORD), (stamp, stamp))
     # The newest is in use; of the others one was not used for long, one is where a process runs, two are kept, and one is too many.
-    long_ago = time.time() - python_side.UNUSED_SECONDS - 1
-    os.utime(os.path.join(places[4], python_side.RECORD), (long_ago, long_ago))
+    long_ago = time.time() - python_env.UNUSED_SECONDS - 1
+    os.utime(os.path.join(places[4], python_env.RECORD), (long_ago, long_ago))
     child = subprocess_in(places[0])
     try:
         tidy(world.machine)
@@ -336,13 +336,13 @@ def test_uv_comes_by_the_first_way_that_works(
         Path(place, "bin", "uv").chmod(0o755)
         return True
 
-    monkeypatch.setattr(uv_side, "by_pip", lambda machine, place: False)
-    monkeypatch.setattr(uv_side, "by_venv", fails)
-    monkeypatch.setattr(uv_side, "by_installer", works)
+    monkeypatch.setattr(uv, "by_pip", lambda machine, place: False)
+    monkeypatch.setattr(uv, "by_venv", fails)
+    monkeypatch.setattr(uv, "by_installer", works)
     assert get_uv(world.machine) == os.path.join(world.machine.tool, "bin", "uv")
     assert "pip ended with code 1" in capsys.readouterr().out
-    monkeypatch.setattr(uv_side, "by_installer", fails)
-    monkeypatch.setattr(uv_side, "by_package_manager", lambda machine, place: False)
+    monkeypatch.setattr(uv, "by_installer", fails)
+    monkeypatch.setattr(uv, "by_package_manager", lambda machine, place: False)
     shutil.rmtree(world.machine.tool)
     with pytest.raises(Trouble, match="uv could not be installed"):
         get_uv(world.machine)
@@ -352,7 +352,7 @@ def test_the_throw_away_environment_is_thrown_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(uv_side, "pip_install", lambda python, machine, place: asked.append(python))
+    monkeypatch.setattr(uv, "pip_install", lambda python, machine, place: asked.append(python))
     world.machine.python = str(world.folder / "python3")
     Path(world.machine.python).write_text(
         '#!/bin/sh\nfor place; do :; done\n[ "$place" = --help ] && echo usage || mkdir -p "$place/bin"\n'
@@ -384,7 +384,7 @@ def test_the_request_is_all_that_main_needs(
         "lock": "",
         "python": "",
     }
-    assert python_side.main(json.loads(json.dumps(request))) == 1
+    assert python_env.main(json.loads(json.dumps(request))) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "nbprov: uv pip compile ended with code 1"
-    assert python_side.main({**request, "files": {"requirements.in": "six\n"}}) == 0
+    assert python_env.main({**request, "files": {"requirements.in": "six\n"}}) == 0
     assert os.path.islink(world.folder / ".nbprov" / "python")

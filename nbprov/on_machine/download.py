@@ -26,7 +26,7 @@ import urllib.error
 import urllib.request
 from typing import Any, Iterator
 
-from .sync_side import CHUNK, KEEP_FROM, Folder, Frames, Trouble, message, trouble_of
+from .sync_files import CHUNK, KEEP_FROM, Folder, Frames, Trouble, message, trouble_of
 
 MARKER = b"\0nbprov-fetch 1\0"
 """What it says first: what a login script prints before it is passed over."""

@@ -25,8 +25,8 @@ from nbprov.machines.python.environment import (
 from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
 from nbprov.machines.setup.setup_jobs import Steps
 from nbprov.model.python_env import PythonEnvironment
+from nbprov.on_machine import python_env, uv
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote import python_side, uv_side
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
@@ -258,16 +258,16 @@ def test_an_index_that_does_not_answer_is_not_waited_for_without_end(
         monkeypatch.setenv(name, value)
     index.add("silent", "1.0")
     index.held.add("silent")
-    make = python_side.make_interpreter
+    make = python_env.make_interpreter
 
     def made(*words: Any) -> str:
         found = make(*words)
         # From here on: what comes before is as quick as this computer is just now.
-        monkeypatch.setattr(uv_side, "STEP_SECONDS", 0.5)
+        monkeypatch.setattr(uv, "STEP_SECONDS", 0.5)
         return found
 
-    monkeypatch.setattr(python_side, "make_interpreter", made)
-    assert python_side.main(asked("silent").request()) == uv_side.TOO_LONG
+    monkeypatch.setattr(python_env, "make_interpreter", made)
+    assert python_env.main(asked("silent").request()) == uv.TOO_LONG
     lines = capfd.readouterr().out.splitlines()
     assert "uv pip compile" in lines
     assert lines[-1] == "nbprov: uv pip compile took longer than 0 min, and was ended"

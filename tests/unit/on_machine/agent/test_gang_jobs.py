@@ -12,15 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import (
-    GANG_BYTES,
-    GANG_ROWS,
-    PART_WORDS,
-    Agent,
-    fitted,
-    rows_of,
-)
+from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.agent.agent import GANG_BYTES, GANG_ROWS, PART_WORDS, Agent, fitted, rows_of
 
 SECRET = "ab" * 32
 FOREVER = "exec sleep 614"

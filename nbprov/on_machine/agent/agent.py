@@ -1463,7 +1463,7 @@ class Activity:
         ):
             return False
         with contextlib.suppress(OSError), open("/proc/%d/cmdline" % process.pid, "rb") as file:
-            return b"nbprov_agent.py" not in file.read()
+            return b"agent.py" not in file.read()
         return False
 
     async def look_at_gpus(self) -> None:
@@ -3631,7 +3631,7 @@ def main(arguments: list[str]) -> int:
         print(VERSION)
         return 0
     if len(arguments) != 2 or arguments[0] not in ("serve", "connect", "kernel-host"):
-        print("usage: nbprov_agent.py serve|connect|kernel-host DIR", file=sys.stderr)
+        print("usage: agent.py serve|connect|kernel-host DIR", file=sys.stderr)
         return 2
     folder = Path(arguments[1]).expanduser().absolute()
     if arguments[0] == "serve":

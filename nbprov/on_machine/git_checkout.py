@@ -16,8 +16,8 @@ import sys
 import threading
 from typing import Any
 
-from .git_side import Git, fetch, protocols_for, resolve, tracking
-from .sync_side import CHUNK, Frames, Trouble, message, trouble_of
+from .git_commands import Git, fetch, protocols_for, resolve, tracking
+from .sync_files import CHUNK, Frames, Trouble, message, trouble_of
 
 MARKER = b"\0nbprov-fetch 1\0"
 """What it says first: what a login script prints before it is passed over."""

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import (
+from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.agent.agent import (
     FRAME_LIMIT,
     KEPT_OWN,
     LATE_BYTES,

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from index_double import wheel
 
-from nbprov.machines.engines import beside, installation
+from nbprov.machines.engines import installation
+from nbprov.on_machine import overlay_venv
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="machines are never Windows")
 
@@ -76,7 +77,7 @@ class Home:
 
     def engine(self, code: str) -> str:
         """What the engine's interpreter says."""
-        return self.call(str(self.place / beside.FOLDER / "bin" / "python"), "-c", code)
+        return self.call(str(self.place / overlay_venv.FOLDER / "bin" / "python"), "-c", code)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbprov.remote.agent import nbprov_agent
+from nbprov.on_machine.agent import agent as nbprov_agent
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="agents run on machines with a POSIX shell"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from nbprov.model.money import usd
 from nbprov.model.spec import Autostop
 from nbprov.model.spec import Guards as SpecGuards
+from nbprov.on_machine.agent.agent import Guards, Refused, check_guards
 from nbprov.remote.agent.messages import GuardConfig
-from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 
 HOUR = 3600.0
 

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Iterator
 
-from .uv_side import (
+from .uv import (
     STEP_SECONDS,
     TOO_LONG,
     Json,

@@ -8,8 +8,8 @@ import pytest
 
 from nbprov.model.money import usd
 from nbprov.model.spec import Guards as SpecGuards
+from nbprov.on_machine.agent.agent import Guards, Refused, check_guards
 from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, GuardConfig
-from nbprov.remote.agent.nbprov_agent import Guards, Refused, check_guards
 
 
 def told(at_limit: str) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import json
 import tempfile
@@ -13,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbprov.remote.agent import nbprov_agent
-from nbprov.remote.agent.nbprov_agent import Agent, Cursor, Journal, Task, in_pieces
+from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.agent.agent import Agent, Cursor, Journal, Task, in_pieces
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
 
@@ -96,27 +95,6 @@ def test_an_entry_beyond_all_measure_is_replaced_by_a_word(tmp_path: Path) -> No
     (entry,) = _drain(Cursor(journal, 0))
     assert entry["k"] == "note"
     assert "too large" in str(entry["text"])
-
-
-def test_the_agent_is_one_file_that_python_3_8_can_read() -> None:
-    source = Path(nbprov_agent.__file__).read_text(encoding="utf-8")
-    tree = ast.parse(source, feature_version=(3, 8))
-    imported = {
-        alias.name.partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    imported |= {
-        str(node.module).partition(".")[0]
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-    }
-    assert "nbprov" not in imported
-    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert not {"jupyter_client", "ipykernel", "zmq"} & {
-        alias.name for node in top if isinstance(node, ast.Import) for alias in node.names
-    }
 
 
 @given(st.lists(st.text("ab\n", max_size=9000), max_size=4))

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 
-from .sync_side import (
+from .sync_files import (
     KEEP_FROM,
     PACKED_BYTES,
     PACKED_FILES,

@@ -1,0 +1,1 @@
+"""The agent: the daemon that runs one machine's kernels, jobs and shells, and its guards."""
