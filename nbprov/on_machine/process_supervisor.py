@@ -56,10 +56,9 @@ def free_port(address: str, first: int, taken: list[int]) -> int:
     """The first number from `first` on that can be listened on."""
     for number in range(first, min(first + TRIES, 65536)):
         if number not in taken:
-            with (
-                contextlib.suppress(OSError),
-                socket.socket(socket.AF_INET, socket.SOCK_STREAM) as trial,
-            ):
+            with contextlib.suppress(OSError), socket.socket(
+                socket.AF_INET, socket.SOCK_STREAM
+            ) as trial:
                 trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 trial.bind((address, number))
                 return number

@@ -280,10 +280,9 @@ def by_installer(machine: Machine, place: str) -> bool:
     os.makedirs(place, exist_ok=True)
     script = os.path.join(place, "install.sh")
     say("  from %s" % INSTALLER)
-    with (
-        urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer,
-        open(script, "wb") as file,
-    ):
+    with urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer, open(
+        script, "wb"
+    ) as file:
         file.write(answer.read(1_000_000))
     run(
         ["sh", script, "--quiet"],

@@ -163,12 +163,6 @@ def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
     now
         How things stand: whether the cell ran, and where the variables are.
     """
-    if error.code == "agent.unknown-op":
-        words = f"the agent on {name} is of an earlier release, which carries no variables, and cannot be replaced while kernels or jobs are there"
-        hint = "write them to files and bring those with %nbprov sync; only then %nbprov stop and start, which ends its kernels and their variables"
-        return CannotTravel(
-            f"{words}; {now.partition(': ')[0]}", hint=hint, code="variable.old-agent"
-        )
     if error.code in ("agent.no-room", "agent.boxes-full"):
         return CannotTravel(
             f"{error.message}; {now}",

@@ -9,10 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nbprov.machines import output_masking
+from nbprov.machines.output_masking import masked, masker
 from nbprov.model.spec import Secret
-from nbprov.on_machine import masking
-from nbprov.on_machine.agent import agent as nbprov_agent
-from nbprov.on_machine.masking import LEAST_SECRET, Masker, StreamMasker, masked, masker
+from nbprov.on_machine.agent import secret_registry
+from nbprov.on_machine.agent.errors import RequestError
+from nbprov.on_machine.agent.masking import LEAST_SECRET, Masker, StreamMasker, ordered
+from nbprov.on_machine.agent.secret_registry import SecretRegistry
 
 letters = st.text("ab\n", min_size=1, max_size=8)
 
@@ -30,7 +33,8 @@ def cut(text: str, places: list[int]) -> list[str]:
 def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(
     values: list[str], text: str, places: list[int]
 ) -> None:
-    whole, stream = StreamMasker(lambda: values), StreamMasker(lambda: values)
+    known = ordered(values)
+    whole, stream = StreamMasker(lambda: known), StreamMasker(lambda: known)
     expected = whole.add(text) + whole.end()
     assert "".join([*map(stream.add, cut(text, places)), stream.end()]) == expected
     for value in map(str.strip, values):
@@ -47,7 +51,7 @@ def test_wherever_a_text_is_cut_it_is_shown_as_if_it_came_whole(
 def test_what_is_shown_early_does_not_give_away_the_rest(
     value: str, before: str, places: list[int]
 ) -> None:
-    stream, shown = StreamMasker(lambda: [value]), ""
+    stream, shown = StreamMasker(lambda: ordered([value])), ""
     for piece in cut(before + value, places):
         shown += stream.add(piece) + stream.early()
     shown += stream.end()
@@ -59,22 +63,20 @@ def test_what_is_shown_early_does_not_give_away_the_rest(
     st.text("ab\nx", max_size=60),
     st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=12),
 )
-def test_the_agent_blots_out_what_is_blotted_out_here(
+def test_what_is_shown_early_or_as_a_whole_has_the_same_values_masked(
     values: list[str], text: str, places: list[tuple[int, bool]]
 ) -> None:
-    hidden = nbprov_agent.Hidden()
-    hidden.add(values)
-    assert hidden.values == Masker(values).values
-    there, here = nbprov_agent.StreamMasker(hidden), StreamMasker(lambda: values)
-    is_early = dict(places)
+    registry = SecretRegistry()
+    registry.add(values)
+    assert registry.values == Masker(values).values
+    stream, is_early, shown = StreamMasker(lambda: registry.values), dict(places), ""
     for number, piece in enumerate(cut(text, [place for place, _ in places])):
-        assert there.add(piece) == here.add(piece)
-        assert there.is_brief == here.is_brief
-        if is_early.get(number):
-            assert there.early() == here.early()
-    assert there.end() == here.end()
-    whole = StreamMasker(lambda: values)
-    assert hidden.text(text) == whole.add(text) + whole.end()
+        shown += stream.add(piece)
+        shown += stream.early() if is_early.get(number) else ""
+    shown += stream.end()
+    assert not any(value in shown for value in registry.values)
+    whole = StreamMasker(lambda: registry.values)
+    assert registry.mask(text) == Masker(values)(text) == whole.add(text) + whole.end()
 
 
 def test_a_token_with_a_line_end_is_found_where_it_is_printed_without() -> None:
@@ -85,25 +87,25 @@ def test_a_token_with_a_line_end_is_found_where_it_is_printed_without() -> None:
 def test_the_agent_keeps_no_more_values_than_it_may_and_forgets_the_oldest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(nbprov_agent, "MOST_SECRETS", 3)
-    monkeypatch.setattr(nbprov_agent, "MOST_SECRET_LETTERS", 20)
-    hidden = nbprov_agent.Hidden()
-    hidden.add(["first-", "second", "abc"])
-    hidden.add(["third-", "first-"])
-    assert hidden.text("abc second first- third-") == "abc *** *** ***"
-    hidden.add(["fourth"])
-    assert hidden.text("second first- third- fourth") == "second *** *** ***"
-    hidden.add(["longer-than-that"])
-    assert hidden.values == ("longer-than-that",)
-    with pytest.raises(nbprov_agent.Refused):
-        hidden.add(["1234", "2345", "3456", "4567"])
-    with pytest.raises(nbprov_agent.Refused):
-        hidden.add(["x" * 21])
+    monkeypatch.setattr(secret_registry, "MOST_SECRETS", 3)
+    monkeypatch.setattr(secret_registry, "MOST_SECRET_LETTERS", 20)
+    registry = SecretRegistry()
+    registry.add(["first-", "second", "abc"])
+    registry.add(["third-", "first-"])
+    assert registry.mask("abc second first- third-") == "abc *** *** ***"
+    registry.add(["fourth"])
+    assert registry.mask("second first- third- fourth") == "second *** *** ***"
+    registry.add(["longer-than-that"])
+    assert registry.values == ("longer-than-that",)
+    with pytest.raises(RequestError):
+        registry.add(["1234", "2345", "3456", "4567"])
+    with pytest.raises(RequestError):
+        registry.add(["x" * 21])
 
 
 def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_type() -> None:
-    hidden = nbprov_agent.Hidden()
-    hidden.add(["text", "html", "stdout", "hf_abcdef"])
+    registry = SecretRegistry()
+    registry.add(["text", "html", "stdout", "hf_abcdef"])
     picture, vector = "data:textQUJD", "<svg>html</svg>"
     data = {
         "text/plain": "a text",
@@ -111,7 +113,7 @@ def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_typ
         "image/svg+xml": vector,
         "application/json": {"html": [1, "hf_abcdef"]},
     }
-    found = hidden.entry(
+    found = registry.mask_entry(
         {
             "k": "display_data",
             "n": "text",
@@ -126,20 +128,22 @@ def test_of_a_rich_output_all_is_blotted_out_that_is_no_picture_and_no_media_typ
         "image/jpeg": "***",
     }
     assert found["n"] == "text"
-    stream = hidden.entry({"k": "stream", "content": {"name": "stdout", "text": "to stdout"}})
+    stream = registry.mask_entry(
+        {"k": "stream", "content": {"name": "stdout", "text": "to stdout"}}
+    )
     assert stream["content"] == {"name": "stdout", "text": "to ***"}
     error = {
         "ename": "hf_abcdef",
         "evalue": "no hf_abcdef",
         "traceback": ["\x1b[31mhf_abcdef\x1b[0m"],
     }
-    assert "hf_abc" not in str(hidden.entry({"k": "error", "content": error}))
+    assert "hf_abc" not in str(registry.mask_entry({"k": "error", "content": error}))
 
 
 def test_little_is_held_back_and_a_prompt_is_shown_after_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(masking, "HELD_SECONDS", 0.05)
+    monkeypatch.setattr(output_masking, "HELD_SECONDS", 0.05)
     go = asyncio.Event()
     closed = []
 

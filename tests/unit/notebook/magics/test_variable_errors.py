@@ -184,25 +184,11 @@ def test_a_machine_that_says_anything_gets_a_short_error(told: Any) -> None:
 
 def test_what_the_line_or_the_agent_refuses_says_how_things_stand() -> None:
     now = "the cell ran, and x is still on dev"
-    for code in (
-        "agent.lost",
-        "agent.timeout",
-        "agent.no-room",
-        "agent.no-box",
-        "agent.unknown-op",
-    ):
+    for code in ("agent.lost", "agent.timeout", "agent.no-room", "agent.no-box"):
         error = not_carried(AgentError("what it said", code=code), "dev", now)
         assert isinstance(error, CannotTravel)
         assert now in str(error)
         assert error.hint
-    # What an agent of an earlier release cannot carry it cannot carry the next time, and what would bring a newer one ends what is to be saved.
-    error = not_carried(
-        AgentError("what it said", code="agent.unknown-op"),
-        "dev",
-        f"{now}: %%on dev -o x fetches again",
-    )
-    assert "fetches again" not in str(error)
-    assert "and their variables" in str(error.hint)
     other: NbprovError = AgentError("foul", code="agent.foul")
     assert not_carried(other, "dev", now) is other
 

@@ -8,7 +8,9 @@ import pytest
 
 from nbprov.model.money import usd
 from nbprov.model.spec import Guards as SpecGuards
-from nbprov.on_machine.agent.agent import Guards, Refused, check_guards
+from nbprov.on_machine.agent.errors import RequestError
+from nbprov.on_machine.agent.guards.config import check_guards
+from nbprov.on_machine.agent.guards.guards import Guards
 from nbprov.remote.agent.messages import BUDGET_RESERVE_SECONDS, GuardConfig
 
 
@@ -37,7 +39,7 @@ def test_the_limit_ends_the_machine_as_the_spec_says_while_the_budget_pays_for_i
 
 
 def test_a_mode_that_means_nothing_is_refused() -> None:
-    with pytest.raises(Refused, match=r"budget\.mode"):
+    with pytest.raises(RequestError, match=r"budget\.mode"):
         check_guards(
             {"poweroff": "true", "budget": {"hourly_micros": 1, "limit_micros": 1, "mode": "sleep"}}
         )

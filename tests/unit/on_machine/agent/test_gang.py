@@ -13,8 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbprov.on_machine.agent import agent as nbprov_agent
-from nbprov.on_machine.agent.agent import Gang, Guards, Refused, check_gang, check_guards
+from nbprov.on_machine.agent.errors import RequestError
+from nbprov.on_machine.agent.gang.gang import Gang
+from nbprov.on_machine.agent.gang.jobs import GangJobs
+from nbprov.on_machine.agent.gang.messages import check_gang
+from nbprov.on_machine.agent.guards.config import check_guards
+from nbprov.on_machine.agent.guards.guards import GANG_SECONDS, Guards
+from nbprov.on_machine.agent.system import boottime
 
 SECRET = "ab" * 32
 
@@ -36,11 +41,15 @@ class Net:
         """As a transport has it."""
 
 
+def no_jobs() -> GangJobs:
+    return GangJobs(lambda: 0.0, lambda: None)
+
+
 def gang(
     net: Net, rank: int, size: int = 2, secret: str = SECRET, own: float | None = None
 ) -> Gang:
     folder = Path(tempfile.mkdtemp(prefix="nbp-"))
-    made = Gang(folder, nbprov_agent.boottime() - 1000.0 if own is None else own)
+    made = Gang(folder, boottime() - 1000.0 if own is None else own, no_jobs())
     made.set(
         {"rank": rank, "nodes": [[f"10.0.0.{n + 1}", 29500] for n in range(size)], "secret": secret}
     )
@@ -52,8 +61,8 @@ def gang(
 def test_a_machine_knows_when_another_one_was_active() -> None:
     net = Net()
     first, second = gang(net, 0), gang(net, 1)
-    second.own = nbprov_agent.boottime() - 7.0
-    first.tell_all()
+    second.own = boottime() - 7.0
+    first.send_all()
     assert first.last_active() == pytest.approx(second.own, abs=0.5)
     assert second.last_active() == pytest.approx(first.own, abs=0.5)
 
@@ -64,20 +73,20 @@ def test_two_idle_machines_do_not_keep_each_other_awake() -> None:
     since = max(member.own for member in pair)
     for _ in range(50):
         for member in pair:
-            member.tell_all()
+            member.send_all()
     assert all(member.last_active() < since + 0.5 for member in pair)
 
 
 def test_a_machine_that_fell_silent_ages_like_any_other(tmp_path: Path) -> None:
     net = Net()
     first, second = gang(net, 0), gang(net, 1)
-    second.own = nbprov_agent.boottime()
-    second.tell_all()
+    second.own = boottime()
+    second.send_all()
     guards = Guards(tmp_path, second.own, 0.0, "boot")
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     for later in (30.0, 59.0, 61.0):
         guards.tick(second.own + later, 0.0, [])
-        guards.heed(first.last_active())
+        guards.note_peer_activity(first.last_active())
         assert (guards.due() is not None) == (later > 60)
 
 
@@ -85,7 +94,7 @@ def test_what_was_heard_never_counts_as_later_than_now(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 100.0, 0.0, "boot")
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     guards.tick(110.0, 0.0, [])
-    guards.heed(1e9)
+    guards.note_peer_activity(1e9)
     guards.tick(170.0, 0.0, [])
     assert guards.due() is not None
 
@@ -93,17 +102,17 @@ def test_what_was_heard_never_counts_as_later_than_now(tmp_path: Path) -> None:
 def test_an_old_word_counts_for_nothing_again() -> None:
     net = Net()
     first, second = gang(net, 0), gang(net, 1)
-    first.tell_all()
+    first.send_all()
     net.is_cut = True
-    second.own = nbprov_agent.boottime()
-    second.tell_all()
+    second.own = boottime()
+    second.send_all()
     word, _ = net.carried[-1]
     first.datagram_received(word, None)
     known = first.last_active()
     second.own -= 500.0
     first.datagram_received(word, None)
     assert first.last_active() == known
-    again = Gang(first.path.parent, first.own)  # its agent was started anew
+    again = Gang(first.path.parent, first.own, no_jobs())  # its agent was started anew
     again.transport = net  # type: ignore[assignment]
     again.datagram_received(word, None)
     assert again.last_active() == -math.inf
@@ -112,11 +121,11 @@ def test_an_old_word_counts_for_nothing_again() -> None:
 def test_an_agent_that_started_anew_is_heard_and_hears() -> None:
     net = Net()
     first, second = gang(net, 0), gang(net, 1)
-    first.tell_all()
-    fresh = Gang(second.path.parent, nbprov_agent.boottime())
+    first.send_all()
+    fresh = Gang(second.path.parent, boottime(), no_jobs())
     fresh.transport = net  # type: ignore[assignment]
     net.members[fresh.here] = fresh
-    fresh.tell_all()
+    fresh.send_all()
     assert first.last_active() == pytest.approx(fresh.own, abs=0.5)
     assert fresh.peers[0].heard is not None
 
@@ -124,7 +133,7 @@ def test_an_agent_that_started_anew_is_heard_and_hears() -> None:
 def test_another_clusters_word_is_not_believed_and_gets_no_answer() -> None:
     net = Net()
     first, stranger = gang(net, 0), gang(net, 1, secret="cd" * 32)
-    stranger.tell_all()
+    stranger.send_all()
     assert first.last_active() == -math.inf
     assert len(net.carried) == 1
 
@@ -133,7 +142,7 @@ def test_a_word_to_another_node_is_not_ours() -> None:
     net = Net()
     first, second, third = (gang(net, rank, 3) for rank in range(3))
     net.is_cut = True
-    second.tell(2, second.peers[2], third.nonce)
+    second.send(2, second.peers[2], third.nonce)
     word, _ = net.carried[-1]
     first.datagram_received(word, None)
     assert first.peers[1].heard is None
@@ -175,7 +184,7 @@ def test_no_word_does_harm_even_under_the_secret(word: Any) -> None:
     )
     for data in (body, first.sign(body) + body):
         first.datagram_received(data, None)
-    assert first.last_active() <= nbprov_agent.boottime()
+    assert first.last_active() <= boottime()
 
 
 @pytest.mark.parametrize(
@@ -189,19 +198,19 @@ def test_no_word_does_harm_even_under_the_secret(word: Any) -> None:
     ],
 )
 def test_addresses_that_are_none_are_refused(config: dict[str, Any]) -> None:
-    with pytest.raises((Refused, ValueError)):
+    with pytest.raises((RequestError, ValueError)):
         check_gang(config)
 
 
 def test_a_spoilt_file_of_addresses_costs_no_more_than_the_gang(tmp_path: Path) -> None:
     for text in ("{", "[]", '{"rank": 5}', '{"rank": 0, "nodes": [["10.0.0.1", 1]], "secret": 5}'):
         (tmp_path / "gang.json").write_text(text)
-        assert Gang(tmp_path, 0.0).peers == {}
+        assert Gang(tmp_path, 0.0, no_jobs()).peers == {}
 
 
 def test_words_go_often_enough_for_a_short_idle_time(tmp_path: Path) -> None:
     guards = Guards(tmp_path, 0.0, 0.0, "boot")
-    assert guards.gang_pause() == nbprov_agent.GANG_SECONDS
+    assert guards.gang_pause() == GANG_SECONDS
     guards.set(check_guards({"poweroff": "true", "idle_seconds": 60}))
     assert guards.gang_pause() == 6.0
     assert os.path.exists(tmp_path / "guards.json")

@@ -12,27 +12,36 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.on_machine.agent import agent as nbprov_agent
-from nbprov.on_machine.agent.agent import GANG_BYTES, GANG_ROWS, PART_WORDS, Agent, fitted, rows_of
+from nbprov.on_machine.agent.agent import Agent
+from nbprov.on_machine.agent.gang import jobs as gang_jobs
+from nbprov.on_machine.agent.gang.messages import (
+    MESSAGE_BYTES,
+    MESSAGE_ROWS,
+    PART_FAILURES,
+    encode_message,
+    part_key,
+    rows_of,
+)
+from nbprov.on_machine.agent.system import boottime
+from nbprov.on_machine.agent.tasks.journal import Cursor
 
 SECRET = "ab" * 32
 FOREVER = "exec sleep 614"
 
 
 class Net:
-    """Carries words between the agents of a cluster. What is cut off says and hears nothing; `strip` takes out what older agents do not say."""
+    """Carries words between the agents of a cluster. What is cut off says and hears nothing."""
 
     def __init__(self, folder: Path, size: int) -> None:
         self.folder, self.size = folder, size
         self.carried: list[tuple[bytes, Any]] = []
         self.cut: set[int] = set()
-        self.older: set[int] = set()
         self.agents = [self.agent(rank) for rank in range(size)]
 
     def agent(self, rank: int, name: str = "") -> Agent:
         folder = self.folder / (name or f"node{rank}")
         folder.mkdir(exist_ok=True)
-        made = Agent(folder, 0o077, False)
+        made = Agent(folder, 0o077)
         made.gang.set(
             {
                 "rank": rank,
@@ -41,8 +50,6 @@ class Net:
             }
         )
         made.gang.transport = Line(self, rank)  # type: ignore[assignment]
-        if rank in self.older:
-            made.gang.parts = None
         return made
 
     def send(self, rank: int, data: bytes, address: Any) -> None:
@@ -54,7 +61,7 @@ class Net:
     def talk(self) -> None:
         """A round of words, and what they are answered."""
         for agent in self.agents:
-            agent.gang.tell_all()
+            agent.gang.send_all()
 
 
 class Line:
@@ -72,7 +79,7 @@ class Line:
 
 @pytest.fixture
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Net]:
-    monkeypatch.setattr(nbprov_agent, "GANG_GRACE", 0.1)
+    monkeypatch.setattr(gang_jobs, "GRACE_SECONDS", 0.1)
 
     def make(size: int = 3) -> Net:
         made = Net(tmp_path, size)
@@ -102,7 +109,7 @@ async def submit(
         **more,
     }
     for agent, script in zip(net.agents, scripts, strict=False):
-        await agent.op_submit(None, {**asked, "code": script})  # type: ignore[arg-type]
+        await agent.task_operations.submit(None, {**asked, "code": script})  # type: ignore[arg-type]
     tasks = [agent.tasks[id] for agent in net.agents[: len(scripts)]]
     while any(task.meta["state"] == "queued" for task in tasks):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
@@ -114,7 +121,7 @@ def ends(tasks: list[Any]) -> list[tuple[str, int | None]]:
 
 
 def log(task: Any) -> str:
-    return "".join(entry.get("text", "") for entry in nbprov_agent.Cursor(task.journal, 0).read())
+    return "".join(entry.get("text", "") for entry in Cursor(task.journal, 0).read())
 
 
 async def over(*tasks: Any) -> None:
@@ -145,13 +152,13 @@ async def test_where_one_part_fails_the_others_end_and_say_why(net: Any) -> None
     ]
     assert "nbprov: ended: its part on node 1 failed with exit code 3\n" in log(tasks[0])
     assert "in my own words" in log(tasks[2])
-    assert all(len(data) <= GANG_BYTES for data, _ in cluster.carried)
+    assert all(len(data) <= MESSAGE_BYTES for data, _ in cluster.carried)
 
 
 async def test_a_part_that_fails_by_itself_in_time_keeps_its_own_exit_code(
     net: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nbprov_agent, "GANG_GRACE", 30.0)
+    monkeypatch.setattr(gang_jobs, "GRACE_SECONDS", 30.0)
     tasks = await submit(net(2), "sleep 0.3; echo lost the other one; exit 9", "exit 3")
     await over(*tasks)
     assert ends(tasks) == [("failed", 9), ("failed", 3)]
@@ -167,20 +174,15 @@ async def test_what_ended_well_ends_nothing_and_other_jobs_are_not_touched(net: 
     await over(other[0])
     cluster.talk()
     # The same id of another submission: of a cluster that was there before, perhaps.
-    cluster.agents[0].gang.parts.hear(cluster.agents[1].gang.here, _word("train-1", "b"))
+    cluster.agents[0].gang.jobs.receive(cluster.agents[1].gang.here, _word("train-1", "b"), 0)
     await asyncio.sleep(0.15)
     assert [task.meta["state"] for task in (good[0], good[2], alone[0], *again)] == ["running"] * 5
     await cleared(*good, *alone, *again)
 
 
 def _word(id: str, nonce: str) -> Any:
-    row = {
-        "job": nbprov_agent.part_key({"id": id, "nonce": nonce}),
-        "node": 1,
-        "status": "failed",
-        "code": 1,
-    }
-    return json.loads(fitted({}, "over", [row]))
+    row = {"job": part_key({"id": id, "nonce": nonce}), "node": 1, "status": "failed", "code": 1}
+    return json.loads(encode_message({}, "over", [row]))
 
 
 async def test_a_cancel_reaches_a_node_that_could_not_be_reached_once_it_is_back(net: Any) -> None:
@@ -205,34 +207,23 @@ async def test_an_old_a_forged_and_a_strangers_word_end_nothing(net: Any) -> Non
     cluster = net(3)
     tasks = await submit(cluster, FOREVER, FOREVER, nodes=2)
     first, second, third = (agent.gang for agent in cluster.agents)
-    row = {"job": nbprov_agent.part_key(tasks[0].meta), "node": 1, "status": "failed", "code": 1}
+    row = {"job": part_key(tasks[0].meta), "node": 1, "status": "failed", "code": 1}
     cluster.cut = {0}
-    second.tell(0, second.peers[0], second.peers[0].nonce, [row])
+    second.send(0, second.peers[0], second.peers[0].nonce, [row])
     data, _ = cluster.carried[-1]
-    second.tell(0, second.peers[0], second.peers[0].nonce)
+    second.send(0, second.peers[0], second.peers[0].nonce)
     first.datagram_received(cluster.carried[-1][0], None)  # a later word came first
     first.datagram_received(data, None)
     first.datagram_received(bytes([data[0] ^ 1]) + data[1:], None)
     first.datagram_received(data.replace(b'"n":', b'"n":9'), None)
     cluster.cut = set()
     # A node that has no part of the job cannot speak of it, and none can say it of a node that has none.
-    third.tell(0, third.peers[0], third.peers[0].nonce, [row])
-    second.tell(0, second.peers[0], second.peers[0].nonce, [{**row, "node": 2}])
+    third.send(0, third.peers[0], third.peers[0].nonce, [row])
+    second.send(0, second.peers[0], second.peers[0].nonce, [{**row, "node": 2}])
     await asyncio.sleep(0.15)
     assert all(task.is_live for task in tasks)
-    second.tell(0, second.peers[0], second.peers[0].nonce, [row])
+    second.send(0, second.peers[0], second.peers[0].nonce, [row])
     await over(tasks[0])
-    await cleared(*tasks)
-
-
-async def test_an_agent_of_an_earlier_release_hears_the_others_and_is_left_alone(net: Any) -> None:
-    cluster = net()
-    cluster.agents[1].gang.parts = None
-    tasks = await submit(cluster, FOREVER, FOREVER, "exit 4")
-    await over(tasks[0])
-    cluster.talk()
-    assert tasks[1].is_live
-    assert cluster.agents[1].gang.peers[0].heard is not None
     await cleared(*tasks)
 
 
@@ -264,25 +255,25 @@ async def test_a_node_that_is_silent_is_told_of_and_then_counts_as_lost(
 ) -> None:
     cluster = net()
     tasks = await submit(cluster, FOREVER, FOREVER, nodes=2)
-    parts, clock = cluster.agents[0].parts, [nbprov_agent.boottime()]
-    monkeypatch.setattr(nbprov_agent, "boottime", lambda: clock[0])
+    gang, clock = cluster.agents[0].gang, [boottime()]
+    monkeypatch.setattr(gang_jobs, "boottime", lambda: clock[0])
 
     def wait(seconds: float) -> None:
         for _ in range(round(seconds / 10)):
             clock[0] += 10.0
-            parts.look()
+            gang.check_silence()
 
     cluster.talk()
-    parts.look()
+    gang.check_silence()
     clock[0] += 9e9  # this machine slept: nobody was silent
-    parts.look()
+    gang.check_silence()
     wait(190)
     assert (
         log(tasks[0])
         == "nbprov: node 1 has not been heard of for 3 min; if that lasts, this is ended in 12 min\n"
     )
     cluster.talk()
-    parts.look()
+    gang.check_silence()
     assert log(tasks[0]).endswith("nbprov: node 1 is heard of again\n")
     wait(890)
     assert tasks[0].is_live
@@ -302,7 +293,7 @@ async def test_a_node_that_was_never_heard_is_left_to_the_kernel(
     for peer in cluster.agents[0].gang.peers.values():
         peer.heard = None
     tasks = await submit(cluster, FOREVER)
-    clock = nbprov_agent.boottime()
+    clock = boottime()
     _age(monkeypatch, cluster.agents[0], clock, 2000)
     assert tasks[0].is_live
     await cleared(*tasks)
@@ -310,8 +301,8 @@ async def test_a_node_that_was_never_heard_is_left_to_the_kernel(
 
 def _age(monkeypatch: pytest.MonkeyPatch, agent: Agent, clock: float, seconds: int) -> None:
     for passed in range(0, seconds, 10):
-        monkeypatch.setattr(nbprov_agent, "boottime", lambda passed=passed: clock + passed)
-        agent.parts.look()
+        monkeypatch.setattr(gang_jobs, "boottime", lambda passed=passed: clock + passed)
+        agent.gang.check_silence()
 
 
 async def test_a_node_that_did_its_part_may_go(net: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,9 +310,9 @@ async def test_a_node_that_did_its_part_may_go(net: Any, monkeypatch: pytest.Mon
     tasks = await submit(cluster, FOREVER, "true", FOREVER)
     await over(tasks[1])
     cluster.cut = {1}
-    _age(monkeypatch, cluster.agents[2], nbprov_agent.boottime(), 600)
+    _age(monkeypatch, cluster.agents[2], boottime(), 600)
     cluster.talk()
-    _age(monkeypatch, cluster.agents[2], nbprov_agent.boottime(), 600)
+    _age(monkeypatch, cluster.agents[2], boottime(), 600)
     assert tasks[2].is_live
     assert log(tasks[2]).splitlines() == [
         "nbprov: node 0 has not been heard of for 3 min; if that lasts, this is ended in 12 min",
@@ -336,7 +327,7 @@ async def test_a_part_that_ended_well_is_told_of_again_where_the_word_was_lost(n
     cluster.cut = {1}
     tasks = await submit(cluster, FOREVER, "true")
     await over(tasks[1])
-    part = next(iter(cluster.agents[0].parts.parts.values()))
+    part = next(iter(cluster.agents[0].gang.jobs.parts.values()))
     assert len(part.others) == 1
     cluster.cut = set()
     cluster.talk()
@@ -361,13 +352,13 @@ async def test_what_waits_its_turn_is_ended_at_once_and_what_is_not_placed_every
         "held": True,
     }
     for agent in cluster.agents:
-        await agent.op_submit(None, dict(asked))
+        await agent.task_operations.submit(None, dict(asked))
     here, there = cluster.agents[0].gang.here, cluster.agents[1].gang.here
-    assert len(cluster.agents[0].parts.asked(there)) == 1
+    assert len(cluster.agents[0].gang.jobs.asked(there)) == 1
     for agent in cluster.agents:
-        await agent.op_release(None, {"task": "next-1"})
-    assert len(cluster.agents[0].parts.asked(there)) == 2
-    assert cluster.agents[0].parts.asked(here) == []
+        await agent.task_operations.release(None, {"task": "next-1"})
+    assert len(cluster.agents[0].gang.jobs.asked(there)) == 2
+    assert cluster.agents[0].gang.jobs.asked(here) == []
     cluster.agents[1].tasks["next-1"].cancel()
     waiting = cluster.agents[0].tasks["next-1"]
     await over(waiting)
@@ -385,7 +376,7 @@ bad = st.fixed_dictionaries(
     {
         "job": jobs,
         "node": st.integers(0, 4095),
-        "status": st.sampled_from(["ok", *PART_WORDS]),
+        "status": st.sampled_from(["ok", *PART_FAILURES]),
         "code": codes,
     }
 )
@@ -397,7 +388,7 @@ anything = st.recursive(
     | st.floats()
     | st.text(max_size=20)
     | jobs
-    | st.sampled_from([*PART_WORDS]),
+    | st.sampled_from([*PART_FAILURES]),
     lambda inner: (
         st.lists(inner, max_size=6) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
     ),
@@ -423,8 +414,8 @@ def test_rows_come_through_a_word_as_they_went_in_and_fit_a_datagram(
         "n": 10**12,
         "idle": 123456789.123,
     }
-    body = fitted(word, name, rows)
-    assert len(body) + 32 <= GANG_BYTES
+    body = encode_message(word, name, rows)
+    assert len(body) + 32 <= MESSAGE_BYTES
     found = [{"job": job, **row} for job, row in rows_of(json.loads(body), name)]
     sound = [row for row in rows if (row.get("status"), row.get("code")) != ("failed", 0)]
     assert found == sound[: len(found)]
@@ -437,11 +428,11 @@ def test_rows_come_through_a_word_as_they_went_in_and_fit_a_datagram(
 )
 def test_garbage_in_a_word_is_left_out(name: str, rows: Any) -> None:
     found = rows_of({name: rows}, name)
-    assert len(found) <= GANG_ROWS
+    assert len(found) <= MESSAGE_ROWS
     for job, row in found:
         assert len(job) == 16
         if name == "over":
-            assert (row["node"] in range(4096), row["status"] in ("ok", *PART_WORDS)) == (
+            assert (row["node"] in range(4096), row["status"] in ("ok", *PART_FAILURES)) == (
                 True,
                 True,
             )

@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nbprov.on_machine.agent import agent as nbprov_agent
-from nbprov.on_machine.agent.agent import Agent, Cursor, Journal, Task, in_pieces
+from nbprov.on_machine.agent.agent import Agent
+from nbprov.on_machine.agent.tasks import task as tasks
+from nbprov.on_machine.agent.tasks.journal import ENTRY_LIMIT, Cursor, Journal
+from nbprov.on_machine.agent.tasks.output import in_pieces
+from nbprov.on_machine.agent.tasks.task import Task
 
 sizes = st.lists(st.lists(st.integers(0, 120), min_size=1, max_size=5), max_size=40)
 
@@ -87,10 +90,7 @@ def test_a_line_torn_by_a_power_cut_is_dropped(tmp_path: Path) -> None:
 def test_an_entry_beyond_all_measure_is_replaced_by_a_word(tmp_path: Path) -> None:
     journal = Journal(tmp_path, 1000)
     journal.append(
-        {
-            "k": "display_data",
-            "content": {"data": {"image/png": "x" * (nbprov_agent.ENTRY_LIMIT + 1)}},
-        }
+        {"k": "display_data", "content": {"data": {"image/png": "x" * (ENTRY_LIMIT + 1)}}}
     )
     (entry,) = _drain(Cursor(journal, 0))
     assert entry["k"] == "note"
@@ -135,7 +135,7 @@ async def test_who_follows_a_cell_is_told_of_its_end_before_that_is_saved(tmp_pa
 async def test_that_a_cell_runs_is_saved_once_it_has_run_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Any
 ) -> None:
-    monkeypatch.setattr(nbprov_agent, "BEGUN_SECONDS", 0.0)
+    monkeypatch.setattr(tasks, "BEGUN_SECONDS", 0.0)
     task = _cell(tmp_path)
     task.begin_cell()
     assert _saved(tmp_path)["state"] == "queued"
@@ -150,7 +150,7 @@ def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_pa
             *([{"k": "end", "status": "error", "exit_code": None}] if has_ended else []),
         )
         found = Task(tmp_path / name, _saved(tmp_path / name), 4000)
-        found.take_up_end()
+        found.restore_end()
         assert found.is_live is not has_ended
         assert _saved(tmp_path / name).get("status") == ("error" if has_ended else None)
         assert found.journal.last == first.journal.last
@@ -159,14 +159,17 @@ def test_an_end_that_was_told_and_not_saved_is_taken_up_by_the_next_agent(tmp_pa
 async def test_of_a_cell_that_may_have_begun_the_next_agent_does_not_say_that_it_had_not(
     tmp_path: Path,
 ) -> None:
-    agent = Agent(tmp_path, 0o022, False)
+    agent = Agent(tmp_path, 0o022)
     for kind in ("cell", "job"):
-        agent.new_task({"task": f"a-{kind}", "kind": kind}, {})
+        agent.tasks.create({"task": f"a-{kind}", "kind": kind}, {})
     agent.tasks[
         "a-cell"
     ].begin_cell()  # which is saved a little later, when this agent is there no more
-    again = Agent(tmp_path, 0o022, True)
-    said = {name: _drain(Cursor(task.journal, 0)) for name, task in again.tasks.items()}
+    again = Agent(tmp_path, 0o022, is_restart=True)
+    said = {
+        name: _drain(Cursor(task.journal, 0))
+        for name, task in [(one.id, one) for one in again.tasks.all()]
+    }
     words = {
         name: "".join(str(entry.get("text", "")) for entry in entries)
         for name, entries in said.items()

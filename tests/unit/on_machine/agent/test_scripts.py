@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nbprov.on_machine.agent import agent as nbprov_agent
+from nbprov.on_machine.agent.tasks import scripts
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="agents run on machines with a POSIX shell"
@@ -31,7 +31,7 @@ SCRIPTS = {
 
 
 def run(script: str, name: str) -> tuple[int, str]:
-    command, descriptor = nbprov_agent.script_command(script, name, 0o022)
+    command, descriptor = scripts.script_command(script, name, 0o022)
     try:
         assert not script or script not in " ".join(command)
         done = subprocess.run(
@@ -56,7 +56,7 @@ def shell(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     if found is None:
         pytest.skip(f"there is no {request.param} here")
     if request.param == "sh":
-        monkeypatch.setattr(nbprov_agent.shutil, "which", lambda name: None)
+        monkeypatch.setattr(scripts.shutil, "which", lambda name: None)
     return found
 
 

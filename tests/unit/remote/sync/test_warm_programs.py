@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from nbprov.on_machine.agent.activity import RESTING_SYNC
 from nbprov.on_machine.loader import loading
 from nbprov.on_machine.sync_files import MARKER, Frames, message
 from nbprov.on_machine.sync_server import RESTING
@@ -259,8 +259,5 @@ def test_it_ends_by_itself_where_nobody_asks_again(tmp_path: Path) -> None:
 
 
 def test_the_agent_knows_its_name() -> None:
-    source = Path(__file__).parents[4] / "nbprov" / "on_machine" / "agent" / "agent.py"
-    found = re.search(r'RESTING = "([^"]+)"', source.read_text(encoding="utf-8"))
-    assert found is not None
-    assert found[1].encode() == RESTING
+    assert RESTING_SYNC.encode() == RESTING
     assert len(RESTING) <= 15, "Linux keeps no more of a process's name"
