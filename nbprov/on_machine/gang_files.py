@@ -1,7 +1,8 @@
-"""What runs on each machine of a cluster to put its files in place. Sent there as text: standard library only, Python 3.8 or later.
+"""Puts a cluster's files in place on one of its machines.
 
-It reads one JSON object: `files` (below `~/.nbprov`, by name), `login` (a line that lets the cluster's other machines log in; empty for
-none) and `mark` (how such lines end), and prints the absolute path of `~/.nbprov`.
+It reads one JSON object from stdin: `files` (texts by their names below `~/.nbprov`), `config` (the
+one of them that ssh includes), `login` (a line that lets the cluster's other machines log in; empty
+for none) and `mark` (how such lines end). It prints the absolute path of `~/.nbprov`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,20 @@ import sys
 import tempfile
 
 FOLDER = "@@folder@@"
-"""In a file's text: the absolute path of `~/.nbprov`, as an ssh config takes it."""
+"""Stands in a file's text for the absolute path of `~/.nbprov`, as an ssh config takes it."""
 
 
 NOT_REPLACED = (errno.EBUSY, errno.EXDEV, errno.EPERM, errno.EACCES)
-"""What a file says that may be written and not replaced: a mount of its own, or in a folder of another user."""
+"""Errors of a file that may be written but not replaced.
+
+It is a mount of its own, or lies in a folder of another user."""
 
 
 def put(path: str, text: str, like: os.stat_result | None = None) -> None:
-    """Replace a file in one step, whole or not at all; nobody else can read it at any moment. With `like` it gets that one's mode and owner."""
+    """Replace a file in one step, which nobody else can read at any moment.
+
+    With `like` it gets the mode and owner of that file.
+    """
     descriptor, draft = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".nbprov-")
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -43,14 +49,14 @@ def put(path: str, text: str, like: os.stat_result | None = None) -> None:
 
 
 def copy_labels(path: str, draft: str) -> None:
-    """Give a file the label of another one, where the system has such: SELinux lets sshd read what bears the right one."""
+    """Give a file the SELinux label of another one, without which sshd may not read it."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setxattr(draft, "security.selinux", os.getxattr(path, "security.selinux"))
 
 
 def append(path: str, line: str) -> None:
-    """Add a line at a file's end. Where that fails, what it said before stays."""
+    """Add a line at a file's end; if that fails the file stays as it was."""
     with open(path, "r+b", buffering=0) as file:
         size = file.seek(0, os.SEEK_END)
         data = (line + "\n").encode()
@@ -67,7 +73,7 @@ def append(path: str, line: str) -> None:
 
 
 def text_of(path: str) -> str:
-    """What a file says; nothing where there is none."""
+    """Return the text of a file; empty if there is none."""
     try:
         with open(path) as file:
             return file.read()
@@ -76,11 +82,11 @@ def text_of(path: str) -> str:
 
 
 def let_in(login: str, mark: str) -> None:
-    """Let the holder of the cluster's inner key log in, from where the line says, and take earlier lines of ours out.
+    """Let the holder of the cluster's inner key log in, and remove earlier lines of ours.
 
     Whoever may log in now may do so at any moment of this, and after it has failed.
     """
-    # The file itself: a link to it stays one.
+    # The file itself is replaced: a link to it stays one.
     path = os.path.realpath(
         os.environ.get("NBPROV_AUTHORIZED_KEYS") or os.path.expanduser("~/.ssh/authorized_keys")
     )
@@ -107,7 +113,7 @@ def let_in(login: str, mark: str) -> None:
 
 
 def include(config: str) -> None:
-    """Make the machine's own ssh heed a config of ours, before all that is written in its user's."""
+    """Make the machine's ssh read a config of ours before its user's own."""
     path, line = os.path.expanduser("~/.ssh/config"), f'Include "{config}"\n'
     before = text_of(path)
     if line not in before:
@@ -116,7 +122,7 @@ def include(config: str) -> None:
 
 
 def main() -> None:
-    """Put everything in place."""
+    """Do what stdin asks for."""
     told = json.load(sys.stdin)
     os.umask(0o077)
     folder = os.path.expanduser("~/.nbprov")

@@ -1,9 +1,7 @@
-"""The machine's end of a git workdir: clones it, or brings it up to date and throws nothing away. Runs on the machine.
+"""The machine's side of a git workdir: clones it, or updates it and throws nothing away.
 
 A fresh clone is made beside its place and moved there whole. It ends when stdin does.
 """
-# Python 3.8 has its say: only annotations may use newer forms.
-# ruff: noqa: UP032
 
 from __future__ import annotations
 
@@ -11,33 +9,19 @@ import contextlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 import threading
 from typing import Any
 
 from .git_commands import Git, fetch, protocols_for, resolve, tracking
-from .sync_files import CHUNK, Frames, Trouble, message, trouble_of
+from .git_install import Lock, install_git
+from .sync_protocol import CHUNK, Frames, Trouble, message, trouble_of
 
 MARKER = b"\0nbprov-fetch 1\0"
-"""What it says first: what a login script prints before it is passed over."""
-INSTALL_SECONDS = 600.0
-"""For a package manager: a fresh machine's own updates hold its lock for minutes."""
+"""What it says first; what a login script prints before it is skipped."""
 MOST_SUBMODULES = 100
 PLACED = "refs/nbprov/placed"
-"""The commit that was checked out by us: a HEAD that is another one may hold somebody's work."""
+"""The commit that we checked out; another HEAD may hold somebody's work."""
 
-_MANAGERS = (
-    (
-        "apt-get",
-        "apt-get -q update && apt-get -q -y -o DPkg::Lock::Timeout=300 install --no-install-recommends git ca-certificates",
-    ),
-    ("dnf", "dnf -q -y install git"),
-    ("microdnf", "microdnf -y install git"),
-    ("yum", "yum -q -y install git"),
-    ("apk", "apk add --no-cache git ca-certificates"),
-    ("zypper", "zypper -n install git"),
-)
 _UNDER_WAY = (
     "MERGE_HEAD",
     "CHERRY_PICK_HEAD",
@@ -48,8 +32,17 @@ _UNDER_WAY = (
 )
 
 
-class Placing:
-    """One repository into one folder."""
+class Checkout:
+    """Brings one repository into one folder.
+
+    Parameters
+    ----------
+    asked
+        The request: `url`, `ref`, `folder`, `install`, and where this side cannot reach the
+        repository `wanted`, `bundle` and `roots`.
+    say
+        Sends a message.
+    """
 
     def __init__(self, asked: dict[str, Any], say: Any) -> None:
         self._url, self._ref = str(asked["url"]), str(asked["ref"])
@@ -66,9 +59,13 @@ class Placing:
         self._say(said=text[:120])
 
     def carry_out(self) -> dict[str, Any]:
-        """What was done: `{commit, name, kind, same, left, notes}`, or `{need: true}` where only a bundle will do."""
+        """Do it, and return `{commit, name, kind, same, left, notes}`.
+
+        Where only a bundle of the commit will do, the answer is `{need: true}`.
+        """
         if shutil.which("git") is None:
-            self._install()
+            self._say(said="installing git")
+            install_git(bool(self.asked["install"]))
         if not os.path.lexists(self._place) or (
             os.path.isdir(self._place) and not os.listdir(self._place)
         ):
@@ -96,36 +93,6 @@ class Placing:
     def _needs_bundle(self) -> bool:
         return bool(self.asked.get("wanted")) and not self.asked.get("bundle")
 
-    # ------------------------------------------------------------ git itself
-
-    def _install(self) -> None:
-        command = next((command for name, command in _MANAGERS if shutil.which(name)), "")
-        if not self.asked["install"] or not command:
-            raise Trouble("git", "git is not installed")
-        self._say(said="installing git")
-        is_root = sys.platform != "win32" and os.geteuid() == 0
-        way = ["sh", "-c", command] if is_root else ["sudo", "-n", "sh", "-c", command]
-        try:
-            done = subprocess.run(
-                way,
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=INSTALL_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            raise Trouble("git", "git is not installed, and could not be") from None
-        if done.returncode or shutil.which("git") is None:
-            words = done.stdout.decode("utf-8", "replace").strip().splitlines()
-            raise Trouble(
-                "git",
-                "git is not installed, and could not be: {}".format(
-                    words[-1] if words else "no reason given"
-                ),
-            )
-
     # ------------------------------------------------------------ a fresh clone
 
     def _fresh(self) -> dict[str, Any]:
@@ -134,7 +101,7 @@ class Placing:
         ours = os.path.join(os.path.expanduser("~"), ".nbprov")
         os.makedirs(ours, mode=0o700, exist_ok=True)
         beside = os.path.join(ours, "clone")
-        with _Held(beside + ".lock"):
+        with Lock(beside + ".lock"):
             shutil.rmtree(beside, ignore_errors=True)
             os.mkdir(beside)
             self._git.folder = beside
@@ -169,7 +136,7 @@ class Placing:
             )
 
     def _why_left(self) -> str:
-        """Why nothing may be changed; empty where nothing of anybody's would be lost."""
+        """Return why nothing may be changed; empty if nothing of anybody's would be lost."""
         changed = self._git.run(
             "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=untracked"
         ).splitlines()
@@ -183,7 +150,7 @@ class Placing:
         return "commits were made there" if self._is_own("HEAD") else ""
 
     def _is_own(self, name: str) -> bool:
-        """Whether a commit may exist nowhere else."""
+        """Return whether a commit may exist nowhere else."""
         commit = self._git.run(
             "rev-parse", "--verify", "--quiet", name + "^{commit}", check=False
         ).strip()
@@ -200,7 +167,7 @@ class Placing:
     def _update(self, wanted: dict[str, str], *, fresh: bool = False) -> dict[str, Any]:
         shallow = fresh or self._git.run("rev-parse", "--is-shallow-repository").strip() == "true"
         branch = wanted["kind"] == "branch"
-        # Asked before a fetch: one that cuts history off makes what it cut off look like nobody else's.
+        # Asked before a fetch, which may cut history off that then looks like made here.
         if branch and self._is_own("refs/heads/" + wanted["name"]):
             return {
                 **self._now(),
@@ -247,7 +214,7 @@ class Placing:
             if not self._git.holds("cat-file", "-e", root + "^{commit}")
         ]
         if roots:
-            # Where history was cut off here is told beforehand: what lies behind it is not in the bundle.
+            # git must know beforehand where history ends: what lies behind is not in the bundle.
             with open(os.path.join(inside, "shallow"), "a", encoding="ascii") as file:
                 file.write("".join(root + "\n" for root in roots))
         self._git.protocols = "file"
@@ -260,7 +227,7 @@ class Placing:
                 "--no-recurse-submodules",
                 "--",
                 path,
-                "+{}:{}".format(name, name),
+                f"+{name}:{name}",
             )
         finally:
             self._git.protocols = protocols_for(self._url)
@@ -269,7 +236,7 @@ class Placing:
     # ------------------------------------------------------------ what lies inside
 
     def _submodules(self) -> None:
-        """Submodules by https alone; what cannot be had is named."""
+        """Fetch submodules by https alone, and note those that cannot be had."""
         if not os.path.exists(os.path.join(self._git.folder, ".gitmodules")):
             return
         out = self._git.run(
@@ -345,34 +312,14 @@ def _plain(url: str) -> str:
     return url[:-4] if url.endswith(".git") else url
 
 
-class _Held:
-    """A lock between two runs."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        self._file = open(self._path, "w", encoding="ascii")
-        if sys.platform != "win32":
-            import fcntl
-
-            try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise Trouble("busy", "another run is cloning it") from None
-
-    def __exit__(self, *_: Any) -> None:
-        self._file.close()
-
-
 # ---------------------------------------------------------------- serving
 
 
 def main() -> None:
-    """Carry out what comes, one at a time, until the other side has gone."""
+    """Do what comes, until the other side has gone."""
     os.write(1, MARKER)
     frames, out = Frames(), threading.Lock()
-    running: list[Placing] = []
+    running: list[Checkout] = []
 
     def say(**content: Any) -> None:
         data = memoryview(message(**content))
@@ -381,14 +328,14 @@ def main() -> None:
                 while data:
                     data = data[os.write(1, data) :]
         except OSError:
-            for placing in running:
-                placing.stop()
+            for checkout in running:
+                checkout.stop()
 
     def work(asked: dict[str, Any]) -> None:
         try:
-            placing = Placing(asked, say)
-            running.append(placing)
-            answer = placing.carry_out()
+            checkout = Checkout(asked, say)
+            running.append(checkout)
+            answer = checkout.carry_out()
         except Trouble as trouble:
             answer = {"failed": trouble.code, "why": trouble.why}
         except OSError as error:
@@ -403,9 +350,9 @@ def main() -> None:
             break
         for frame in frames.feed(data):
             threading.Thread(target=work, args=(frame,), daemon=True).start()
-    for placing in running:
-        placing.stop()
-        _remove_bundle(placing.asked)
+    for checkout in running:
+        checkout.stop()
+        _remove_bundle(checkout.asked)
     os._exit(0)
 
 

@@ -1,9 +1,7 @@
-"""Git without questions: what a repository has, and one commit of it. This file runs here and, sent as text, on the machine.
+"""Git without questions: what a repository has, and one commit of it. Used on both sides.
 
-Standard library only, Python 3.8 or later. Nothing asks for a log-in, no hook runs, and only https and ssh are spoken (http to this computer).
+Nothing asks for a log-in, no hook runs, and only https and ssh are spoken (http to this computer).
 """
-# Python 3.8 has its say: only annotations may use newer forms.
-# ruff: noqa: UP032, UP035
 
 from __future__ import annotations
 
@@ -17,28 +15,33 @@ import threading
 import time
 from typing import Any, Callable
 
-from .sync_files import Trouble
+from .sync_protocol import Trouble
 
 STALL_SECONDS = 120.0
-"""Without a word: a server that packs a large repository says how far it is every second, and one that is gone says nothing."""
+"""How long git may say nothing.
+
+A server that packs a large repository says how far it is every second."""
 LONGEST_SECONDS = 4 * 3600.0
-"""For one call of git: 30 GB at 2 MB/s. A server that sends a byte now and then must not hold a machine for ever."""
+"""The longest that one call of git may take: 30 GB at 2 MB/s."""
 TOLD_EVERY = 1.0
-"""Seconds between two words of how far it is."""
+"""Seconds between two reports of progress."""
 MOST_OUT = 8 * 1024 * 1024
-"""Bytes of answers that are kept: a list of files that changed, or of some branches, is far shorter."""
+"""Bytes of an answer; a list of changed files, or of some branches, is far shorter."""
 KEPT_WORDS = 4000
-"""Last characters of git's complaints, by which they are told apart."""
+"""Characters kept of the end of git's complaints."""
 
 _NO_LOGIN = re.compile(
-    r"could not read (Username|Password)|terminal prompts disabled|Authentication failed|Permission denied|access denied"
-    r"|returned error: 40[13]|HTTP Basic|Host key verification failed|[Rr]epository .*not found|Could not read from remote repository"
+    r"could not read (Username|Password)|terminal prompts disabled|Authentication failed"
+    r"|Permission denied|access denied|returned error: 40[13]|HTTP Basic"
+    r"|Host key verification failed|[Rr]epository .*not found|Could not read from remote repository"
 )
 _NO_ROAD = re.compile(
-    r"Could not resolve host|Failed to connect|Connection (refused|timed out|reset)|unable to access|No route to host|early EOF|hung up|Couldn't connect"
+    r"Could not resolve host|Failed to connect|Connection (refused|timed out|reset)"
+    r"|unable to access|No route to host|early EOF|hung up|Couldn't connect"
 )
 _SHALLOW = re.compile(
-    r"does not support shallow|unadvertised object|not our ref|remote error: upload-pack|not advertised",
+    r"does not support shallow|unadvertised object|not our ref|remote error: upload-pack"
+    r"|not advertised",
     re.IGNORECASE,
 )
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z", re.IGNORECASE)
@@ -72,25 +75,31 @@ class Git:
         self._own_ssh: bool | None = None
 
     def stop(self) -> None:
-        """End what runs; what is asked for later fails. From any thread."""
+        """End what runs, from any thread; what is asked for later fails."""
         self._stopped = True
         process = self._process
         if process is not None:
             _kill(process)
 
     def run(self, *words: str, check: bool = True) -> str:
-        """The output of `git WORDS`; a Trouble where it fails, or with `check=False` an empty text."""
+        """Return the output of `git WORDS`; with `check=False` empty if it fails.
+
+        Raises
+        ------
+        Trouble
+            If it fails.
+        """
         code, out, complaint = self.call(*words)
         if code and check:
             raise trouble_of_git(complaint)
         return "" if code else out
 
     def holds(self, *words: str) -> bool:
-        """Whether `git WORDS` ends well."""
+        """Return whether `git WORDS` succeeds."""
         return self.call(*words)[0] == 0
 
     def call(self, *words: str) -> tuple[int, str, str]:
-        """Exit code, output and complaints of `git WORDS`."""
+        """Return the exit code, the output and the complaints of `git WORDS`."""
         settings = [
             "core.hooksPath=" + os.devnull,
             "gc.auto=0",
@@ -179,7 +188,7 @@ class Git:
                 number, data = heard.get(timeout=STALL_SECONDS)
             except queue.Empty:
                 raise Trouble(
-                    "stalled", "git has said nothing for {:.0f} s".format(STALL_SECONDS)
+                    "stalled", f"git has said nothing for {STALL_SECONDS:.0f} s"
                 ) from None
             still_open -= not data
             texts[number] += data
@@ -209,14 +218,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         if sys.platform == "win32":
             process.kill()
         else:
-            # Its helpers (ssh, index-pack) too: the group is its own, and stays as long as one of them does.
+            # Its helpers (ssh, index-pack) too: the group lives as long as one of them does.
             os.killpg(process.pid, signal.SIGKILL)
     except OSError:
         pass  # it has ended
 
 
 def trouble_of_git(complaint: str) -> Trouble:
-    """What git complains of, by kind: login, road (the way to the server), ref, full, failed."""
+    """Return the kind of git's complaint: login, road (to the server), ref, full or failed."""
     lines = [line.strip() for line in complaint.splitlines() if line.strip() and "%" not in line]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
     said = re.sub(r"//[^/@\s]*@", "//", (fatal or lines or ["it failed and did not say why"])[0])
@@ -234,7 +243,10 @@ def trouble_of_git(complaint: str) -> Trouble:
 
 
 def protocols_for(url: str) -> str:
-    """What git may speak on the way to a repository: http only where the repository itself is reached by it, which is on this computer."""
+    """Return what git may speak on the way to a repository.
+
+    That is http only for a repository on this computer, whose URL says so.
+    """
     return "https:ssh:http" if url.lower().startswith("http://") else "https:ssh"
 
 
@@ -242,9 +254,10 @@ def protocols_for(url: str) -> str:
 
 
 def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
-    """What a ref of a repository means now: `{kind: branch | tag | commit, name, commit, full}`.
+    """Return what a ref means now: `{kind: branch | tag | commit, name, commit, full}`.
 
-    `full` is its name there; `commit` is empty for a shortened commit, which only the repository's content can lengthen.
+    `full` is its name in the repository. `commit` is empty for a shortened commit, which only the
+    repository's content can lengthen.
     """
     if _WHOLE.match(ref.lower()):
         return {"kind": "commit", "name": ref, "commit": ref.lower(), "full": ref.lower()}
@@ -268,15 +281,8 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
         elif _WHOLE.match(value):
             known[name] = value
     if not plain:
-        # A server that does not say what its HEAD is named after: a branch that is the same commit.
-        head = head or next(
-            (
-                name
-                for name, value in known.items()
-                if name != "HEAD" and value == known.get("HEAD")
-            ),
-            "",
-        )
+        # A server may not say what its HEAD is named after: a branch with the same commit is it.
+        head = head or _branch_at(known.get("HEAD"), known)
         if head not in known:
             raise Trouble(
                 "ref", "it is empty" if not known else "it has no default branch: name a ref"
@@ -303,19 +309,24 @@ def resolve(git: Git, url: str, ref: str) -> dict[str, str]:
     raise Trouble("ref", "it has no branch, tag or commit of that name")
 
 
+def _branch_at(commit: str | None, known: dict[str, str]) -> str:
+    """Return the name of a branch with this commit; empty if there is none."""
+    return next((name for name, value in known.items() if name != "HEAD" and value == commit), "")
+
+
 def tracking(wanted: dict[str, str]) -> str:
-    """The name under which a fetched commit is kept."""
+    """Return the name under which a fetched commit is kept."""
     if wanted["kind"] == "branch":
         return "refs/remotes/origin/" + wanted["name"]
     return "refs/tags/" + wanted["name"] if wanted["kind"] == "tag" else "refs/nbprov/wanted"
 
 
 def fetch(git: Git, source: str, wanted: dict[str, str], *, shallow: bool) -> str:
-    """Fetch what is wanted; its commit. Without its history where the server can do so."""
+    """Fetch what is wanted, without its history where the server can, and return its commit."""
     full = wanted["full"]
     if full:
         depth = ["--depth", "1"] if shallow else []
-        into = "+{}:{}".format(full, tracking(wanted))
+        into = f"+{full}:{tracking(wanted)}"
         words = ("fetch", "--progress", "--no-tags", "--no-recurse-submodules")
         code, _, complaint = git.call(*words, *depth, "--", source, into)
         if code and depth and wanted["kind"] != "commit" and _SHALLOW.search(complaint):

@@ -1,8 +1,8 @@
-"""Stands before the package `rfc3987_syntax` in the processes of Ray, sent to the machines as text.
+"""Stands before the package `rfc3987_syntax` in the processes of Ray, and imports it when used.
 
-Ray imports jsonschema in each of its dozen processes, and jsonschema imports that package where it finds it, as it does beside Jupyter. It builds its grammar
-as it is imported: 2 s of CPU each time, for a check of addresses that none of them makes. Here it is imported once somebody uses it, and then is as ever.
-Standard library only, Python 3.8 or later.
+Ray imports jsonschema in each of its dozen processes, and jsonschema imports that package where it
+finds it, as it does beside Jupyter. The package builds its grammar on import, which takes 2 s of
+CPU each time, for a check of addresses that Ray never makes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __path__ = list(_found.submodule_search_locations or ())
 
 
 def is_valid_syntax(term: str, value: str) -> _Any:
-    """As the package's own; it is what jsonschema takes."""
+    """Call the package's own function, which is the one that jsonschema uses."""
     return _real().is_valid_syntax(term, value)
 
 

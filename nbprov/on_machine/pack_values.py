@@ -1,12 +1,11 @@
-"""Packs variables for their way, on either side: weighed while they are packed, so that what is too much is not copied first. Standard library only, Python 3.8.
+"""Packs variables for their way between a notebook and a kernel there. Used on both sides.
 
-To the machine goes any pickle, as this kernel is trusted there. From the machine comes a pickle without a single class or function in it: everything but
-plain containers and numbers is a tagged tuple, which `plain_values.py` builds anew, so nothing that a machine says can run anything here.
-This file is sent there as source, and is run in a namespace of its own: nothing of it stays among the user's variables.
+They are weighed while they are packed, so that what is too much is not copied first. To the
+machine goes any pickle, since this kernel is trusted there. From the machine comes a pickle without
+a class or function in it: all but plain containers and numbers is a tagged tuple, which the
+notebook's side builds anew, so that nothing a machine says can run here. On the machine this runs
+in a namespace of its own, and leaves nothing among the user's variables.
 """
-
-# The machine's Python may be 3.8, which has no other way to format and knows no `strict` of zip.
-# ruff: noqa: UP031, B905
 
 from __future__ import annotations
 
@@ -17,6 +16,8 @@ import pickle
 import sys
 from typing import Any
 
+from .plain_forms import NotPlainHere, of_library, of_standard
+
 PROTOCOL = 5
 """Every Python from 3.8 on reads it, and arrays are written with it as they lie, without a copy."""
 
@@ -25,19 +26,15 @@ MARK = "nbprov-said "
 
 
 class TooMuch(Exception):
-    """More than may travel: so many bytes at least."""
+    """More than may travel; its argument is the bytes at least."""
 
 
 class Unwritten(Exception):
-    """The file takes no more, most likely since the disk is full."""
-
-
-class NotPlainHere(TypeError):
-    """An object that is no plain data."""
+    """The file takes no more, most likely because the disk is full."""
 
 
 class Room:
-    """A file that takes so many bytes and no more."""
+    """A file that takes at most so many bytes."""
 
     def __init__(self, file: Any, most: int, told: Any = None) -> None:
         self.file, self.most, self.told = file, most, told
@@ -62,7 +59,7 @@ class Room:
 
 
 def least_weight(value: Any) -> int:
-    """Bytes that a value needs packed, at least: what its kind tells at once, without going through it."""
+    """Return the bytes that a value needs at least, as its kind tells without a walk through it."""
     if isinstance(value, (str, bytes, bytearray, list, tuple, dict, set, frozenset)):
         return len(value)
     if isinstance(value, library("numpy", "ndarray")):
@@ -79,7 +76,7 @@ def least_weight(value: Any) -> int:
 
 
 def library(name: str, kind: str) -> Any:
-    """A class of a library, as isinstance wants it: only libraries that were imported can have made anything."""
+    """Return a class of a library for isinstance; none if the library was not imported."""
     return getattr(sys.modules.get(name), kind, ())
 
 
@@ -94,7 +91,7 @@ def column_weight(dtype: Any, table: Any, number: Any) -> int:
 
 
 class AnyPacker(pickle.Pickler):
-    """Packs what pickle can, and knows which object it was that could not be."""
+    """Packs what pickle can, and knows which object could not be packed."""
 
     def __init__(self, room: Room) -> None:
         super().__init__(room, PROTOCOL)
@@ -111,7 +108,7 @@ class AnyPacker(pickle.Pickler):
 
 
 def stored_bytes(tensor: Any) -> int:
-    """What a tensor has in memory: one that was expanded has less than it shows, and one that is sparse tells nothing."""
+    """Return what a tensor has in memory; an expanded one has less than it shows."""
     try:
         return int(tensor.untyped_storage().nbytes())
     except (AttributeError, NotImplementedError, RuntimeError):
@@ -135,213 +132,32 @@ class PlainPacker(pickle.Pickler):
         self.last = value
         found = of_library(value) or of_standard(value)
         if found is None:
-            raise NotPlainHere("it holds a %s" % kind_of(value))
+            raise NotPlainHere(f"it holds a {kind_of(value)}")
         return found
 
 
 SIMPLE = (type(None), bool, int, float)
 NATIVE = (str, bytes, list, tuple, dict, set, frozenset)
 
-# ---------------------------------------------------------------- plain data
-
-
-def dtype_of(dtype: Any) -> Any:
-    import numpy
-
-    return numpy.lib.format.dtype_to_descr(dtype)
-
-
-def array(value: Any) -> Any:
-    import numpy
-
-    value = numpy.asarray(value)
-    if value.dtype.hasobject:
-        if value.dtype != object:
-            raise NotPlainHere("an array of records with objects in it")
-        return ("objects", value.shape, value.ravel().tolist())
-    order = "F" if value.flags.f_contiguous and not value.flags.c_contiguous else "C"
-    return ("array", dtype_of(value.dtype), value.shape, order, value.tobytes(order))
-
-
-def column(values: Any) -> Any:
-    """The values of a Series or an Index."""
-    import numpy
-    import pandas
-
-    dtype = values.dtype
-    if isinstance(dtype, numpy.dtype):
-        return ("numpy", array(values.to_numpy()))
-    if isinstance(dtype, pandas.CategoricalDtype):
-        found = values.array
-        return ("category", array(found.codes), index(dtype.categories), bool(dtype.ordered))
-    if isinstance(dtype, pandas.DatetimeTZDtype):
-        plain = values.array.tz_convert("UTC").tz_localize(None)
-        return ("zoned", array(numpy.asarray(plain)), str(dtype.tz))
-    if isinstance(dtype, pandas.PeriodDtype):
-        return ("period", array(values.array.asi8), str(dtype)[len("period[") : -1])
-    name = str(dtype)
-    if isinstance(dtype, pandas.StringDtype) or name.lower() in known:
-        missing = [bool(one) for one in pandas.isna(values.array)]
-        plain = [
-            None if gone else one
-            for gone, one in zip(missing, values.array.astype(object).tolist())
-        ]
-        return (
-            "typed",
-            ("str" if name == "str" else "string")
-            if isinstance(dtype, pandas.StringDtype)
-            else name,
-            plain,
-        )
-    raise NotPlainHere("a column of pandas type %s" % name)
-
-
-known = {"boolean", "float32", "float64"} | {
-    "%sint%d" % (sign, bits) for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
-
-
-def index(value: Any) -> Any:
-    import pandas
-
-    if isinstance(value, pandas.RangeIndex):
-        return ("range", value.start, value.stop, value.step, value.name)
-    if isinstance(value, pandas.MultiIndex):
-        return (
-            "multi",
-            [index(level) for level in value.levels],
-            [array(code) for code in value.codes],
-            list(value.names),
-        )
-    freq = (
-        getattr(value, "freqstr", None)
-        if isinstance(value, (pandas.DatetimeIndex, pandas.TimedeltaIndex))
-        else None
-    )
-    return ("index", column(value), value.name, freq)
-
-
-def of_pandas(value: Any) -> Any:
-    import pandas
-
-    kind = type(value)
-    if value is pandas.NaT:
-        return ("nat",)
-    if value is pandas.NA:
-        return ("na",)
-    if kind is pandas.DataFrame:
-        return (
-            "frame",
-            index(value.index),
-            index(value.columns),
-            [column(value.iloc[:, n]) for n in range(value.shape[1])],
-        )
-    if kind is pandas.Series:
-        return ("series", index(value.index), column(value), value.name)
-    if isinstance(value, pandas.Index):
-        return ("alone", index(value))
-    if kind is pandas.Categorical:
-        return ("categorical", column(pandas.Series(value)))
-    if kind is pandas.Timestamp:
-        return (
-            "timestamp",
-            value.tz_convert("UTC").tz_localize(None).isoformat()
-            if value.tz
-            else value.isoformat(),
-            str(value.tz or ""),
-        )
-    if kind is pandas.Timedelta:
-        return ("timedelta", int(value.value))
-    return None
-
-
-def of_library(value: Any) -> Any:
-    """What an installed library made; only libraries that were imported can have made anything."""
-    numpy, pandas, torch = (sys.modules.get(name) for name in ("numpy", "pandas", "torch"))
-    if numpy is not None and type(value) is numpy.ndarray:
-        return array(value)
-    if numpy is not None and isinstance(value, numpy.generic) and not value.dtype.hasobject:
-        return ("scalar", dtype_of(value.dtype), value.tobytes())
-    if torch is not None and isinstance(value, torch.Tensor):
-        plain = value.detach().cpu()
-        return array((plain.float() if plain.dtype is torch.bfloat16 else plain).numpy())
-    if pandas is not None and hasattr(pandas, "DataFrame"):
-        return of_pandas(value)
-    return None
-
-
-def of_standard(value: Any) -> Any:
-    import collections
-    import datetime
-    import decimal
-    import fractions
-    import pathlib
-    import uuid
-
-    kind = type(value)
-    if kind is complex:
-        return ("complex", value.real, value.imag)
-    if kind is bytearray:
-        return ("bytearray", bytes(value))
-    if kind in (range, slice):
-        return (kind.__name__, value.start, value.stop, value.step)
-    if value is Ellipsis:
-        return ("ellipsis",)
-    if kind is collections.OrderedDict:
-        return ("ordered", list(value.items()))
-    if kind is collections.Counter:
-        return ("counter", dict(value))
-    if kind is collections.defaultdict:
-        factory = value.default_factory
-        if factory is None or factory in (int, float, str, list, dict, set, tuple, bool):
-            return ("defaultdict", factory.__name__ if factory else "", dict(value))
-    if kind is collections.deque:
-        return ("deque", list(value), value.maxlen)
-    if kind in (datetime.date, datetime.datetime, datetime.time):
-        return of_moment(value, kind.__name__)
-    if kind is datetime.timedelta:
-        return ("delta", value.days, value.seconds, value.microseconds)
-    if kind is datetime.timezone:
-        return ("timezone", value.utcoffset(None).total_seconds())
-    if kind is decimal.Decimal:
-        return ("decimal", str(value))
-    if kind is fractions.Fraction:
-        return ("fraction", value.numerator, value.denominator)
-    if kind is uuid.UUID:
-        return ("uuid", value.hex)
-    if isinstance(value, pathlib.PurePath):
-        return ("path", str(value))
-    return None
-
-
-def of_moment(value: Any, name: Any) -> Any:
-    zone = getattr(value, "tzinfo", None)
-    if zone is None:
-        return (name, value.isoformat(), "", 0)
-    if getattr(zone, "key", None):
-        return (name, value.replace(tzinfo=None).isoformat(), zone.key, value.fold)
-    return (name, value.isoformat(), "", 0)
-
-
-# ---------------------------------------------------------------- why not
-
 
 def kind_of(value: Any) -> str:
     kind = type(value)
-    return "%s.%s" % (kind.__module__, kind.__qualname__)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 NATURES = {
-    "generator": "generator async_generator coroutine map filter zip enumerate reversed list_iterator",
+    "generator": "generator async_generator coroutine map filter zip enumerate reversed "
+    "list_iterator",
     "view": "dict_keys dict_values dict_items memoryview mappingproxy",
-    "process": "lock RLock Condition Event Thread Popen socket SSLContext Connection Cursor frame traceback Task Future Queue SimpleQueue",
+    "process": "lock RLock Condition Event Thread Popen socket SSLContext Connection Cursor "
+    "frame traceback Task Future Queue SimpleQueue",
     "module": "module",
 }
 LIBRARIES = ("cupy", "jax", "jaxlib", "tensorflow", "polars", "pyarrow", "torch")
 
 
 def nature_of(value: Any) -> str:
-    """What an object is that could not be packed, in a word that the other side has an advice for."""
+    """Return in a word what an object is that could not be packed."""
     kind, module = type(value).__name__, type(value).__module__.partition(".")[0]
     if isinstance(value, io.IOBase):
         return "file"
@@ -356,8 +172,8 @@ def nature_of(value: Any) -> str:
 
 
 def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[str, Any]:
-    """What is told of a variable that could not be packed."""
-    words = " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
+    """Return what the other side is told of a variable that could not be packed."""
+    words = " ".join((f"{type(error).__name__}: {error}").split())[:300]
     told: dict[str, Any] = {
         "no": "cannot",
         "name": name,
@@ -378,13 +194,13 @@ def why_not(name: str, value: Any, packer: Any, error: BaseException) -> dict[st
     return told
 
 
-# ---------------------------------------------------------------- both ways
-
-
 def pack(
     space: Any, names: Any, most: int, is_plain: bool, file: Any, told: Any = None
 ) -> dict[str, Any]:
-    """Write variables into a file, one behind the other; their sizes, or which of them cannot travel and why."""
+    """Write variables into a file, one after the other.
+
+    Returns their sizes, or which of them cannot travel and why.
+    """
     room, sizes = Room(file, most, told), []
     for name in names:
         if name not in space:
@@ -408,14 +224,17 @@ def take(space: Any, names: Any, file: Any) -> dict[str, Any]:
         try:
             found[name] = pickle.load(file)
         except Exception as error:
-            words = " ".join(("%s: %s" % (type(error).__name__, error)).split())[:300]
+            words = " ".join((f"{type(error).__name__}: {error}").split())[:300]
             return {"no": "unread", "name": name, "why": words}
     space.update(found)
     return {}
 
 
 def answered(space: Any, request: dict[str, Any]) -> str:
-    """Do what was asked with the box at a path, and say how it went. An interrupt is no traceback, which would hold on to what was being copied."""
+    """Do what was asked with the box at a path, and return the line that says how it went.
+
+    An interrupt leaves no traceback, which would keep what was being copied in memory.
+    """
     path = request["path"]
     try:
         if request["do"] == "take":

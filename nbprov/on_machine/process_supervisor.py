@@ -1,22 +1,21 @@
-"""Runs on a machine: starts one process of an engine, starts it again when it dies, and ends all of it when it is told to.
+"""Supervises one process of an engine: starts it, restarts it when it dies, and ends all of it.
 
-Standard library only, Python 3.8 or later, POSIX. Sent as text and run as a job of the agent, with its configuration in the variable NBPROV_KEEPER
-(on the command line, whoever kills the process by its name would kill its keeper too):
+It runs as a job of the agent. Its configuration is in the variable NBPROV_KEEPER and not on the
+command line, where whoever kills the process by its name would kill its supervisor too:
 
-  id        marks the processes of this engine and role, so that what an earlier keeper left is found and ended by its own pid
+  id        marks the engine's processes, so that an earlier supervisor's are found and ended
   state     the file that says where the process listens, once it does
   command   what to run; `{name}` stands for a port that was chosen, `{home}` for the home
   ports     name -> [address that it must be free on, number that is tried first]
-  at        the address where it listens, where that is another one
+  at        the address where it listens, if that is another one
   up        name of the port that is listened on once it is up
-  says      a text that a line of its output holds once it is up; where both are given, both must be so
+  says      a text in a line of its output once it is up; if both are given, both must be so
   env       further variables of the process
-  paths     folders where its Python, and that of its children, looks for modules first; `{home}` stands for the home
+  paths     folders where its Python looks for modules first; `{home}` stands for the home
   data      bytes of private memory that a process may have (RLIMIT_DATA); 0 for no limit
   facts     passed on in the state
   files     path -> text of files that are written first; `{home}` stands for the home in both
 """
-# Python 3.8 has its say, and only annotations may use newer forms.
 
 from __future__ import annotations
 
@@ -35,17 +34,19 @@ from typing import Any
 assert sys.platform != "win32", "a machine is never Windows"
 
 MARK = "nbprov-engine: "
-"""Begins the line that says that the process is up, and where."""
+"""Begins the line that says that the process is up, and where it listens."""
 PORTS_MARK = "nbprov-engine-ports: "
-"""Begins the line that says which ports were chosen, before anything listens on them: who waits for the process can be started beside it."""
+"""Begins the line that says which ports were chosen, before anything listens on them.
+
+So what waits for the process can be started at the same time."""
 MARKER, CONFIG = "NBPROV_ENGINE", "NBPROV_KEEPER"
 HOME = os.path.expanduser("~")
 TRIES = 200
-"""Numbers that are tried for a port, one after the other."""
+"""Port numbers that are tried, one after the other."""
 MOST_FAILURES, MOST_AT_FIRST = 6, 2
-"""In a row, and where it was never up: a process that cannot be started is not started for ever, and its last words are what helps."""
+"""Failures in a row after which it gives up; fewer if the process was never up."""
 HEALTHY_SECONDS = 60.0
-"""A process that lived so long was well, and its end begins a new count."""
+"""The end of a process that lived so long begins a new count of failures."""
 FIRST_PAUSE, LAST_PAUSE = 0.5, 15.0
 LOOK_SECONDS = 0.1
 END_SECONDS = 2.5
@@ -53,7 +54,7 @@ END_SECONDS = 2.5
 
 
 def free_port(address: str, first: int, taken: list[int]) -> int:
-    """The first number from `first` on that can be listened on."""
+    """Return the first port from `first` on that can be listened on."""
     for number in range(first, min(first + TRIES, 65536)):
         if number not in taken:
             with contextlib.suppress(OSError), socket.socket(
@@ -66,14 +67,17 @@ def free_port(address: str, first: int, taken: list[int]) -> int:
 
 
 def listens(address: str, port: int) -> bool:
-    """Whether somebody does."""
+    """Return whether a connection to a port succeeds."""
     with contextlib.suppress(OSError), socket.create_connection((address, port), 1.0):
         return True
     return False
 
 
 def marked(mark: str) -> list[int]:
-    """Processes of this engine and role, wherever they went. Linux only: elsewhere the agent ends the process group."""
+    """Return the processes of this engine and role, whatever group they are in.
+
+    Only Linux can tell; elsewhere the agent ends the process group.
+    """
     wanted = (MARKER + "=" + mark).encode()
     found = []
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
@@ -85,7 +89,7 @@ def marked(mark: str) -> list[int]:
 
 
 def end_marked(mark: str) -> None:
-    """SIGKILL for what is left, until nothing is."""
+    """Kill the processes of this engine and role until none is left."""
     for _ in range(20):
         pids = marked(mark)
         for pid in pids:
@@ -100,14 +104,14 @@ _saying = threading.Lock()
 
 
 def say(line: bytes) -> None:
-    """Pass a whole line on: two threads speak, and half a line of each is none that is understood."""
+    """Write a whole line to stdout, where two threads write."""
     with _saying:
         sys.stdout.buffer.write(line if line.endswith(b"\n") else line + b"\n")
         sys.stdout.buffer.flush()
 
 
 def put(place: str, text: str) -> None:
-    """Write a small file in one step."""
+    """Replace a small file in one step."""
     os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
     fresh = f"{place}.{os.getpid()}"
     with open(fresh, "w") as file:
@@ -115,8 +119,14 @@ def put(place: str, text: str) -> None:
     os.replace(fresh, place)
 
 
-class Keeper:
-    """One process and what it needs."""
+class Supervisor:
+    """One process, started again and again.
+
+    Parameters
+    ----------
+    config
+        As at the top of this module.
+    """
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -128,7 +138,7 @@ class Keeper:
         self.child: subprocess.Popen[bytes] | None = None
 
     def run(self) -> int:
-        """Until told to end, or until it is of no use."""
+        """Run the process until told to end, or until it fails too often."""
         failures = 0
         for place, text in self.config.get("files", {}).items():
             put(place.replace("{home}", HOME), text.replace("{home}", HOME))
@@ -141,7 +151,8 @@ class Keeper:
             failures = 1 if time.monotonic() - born > HEALTHY_SECONDS else failures + 1
             if failures >= (MOST_FAILURES if self.was_up else MOST_AT_FIRST):
                 say(
-                    f"nbprov: it ended {failures} times in a row, the last time with code {code}; given up".encode()
+                    f"nbprov: it ended {failures} times in a row, "
+                    f"the last time with code {code}; given up".encode()
                 )
                 return 1
             pause = min(LAST_PAUSE, FIRST_PAUSE * 2 ** (failures - 1))
@@ -150,9 +161,9 @@ class Keeper:
         return 0
 
     def once(self) -> int:
-        """One life of the process."""
+        """Run the process once, and return its exit code."""
         for name, (address, first) in self.config["ports"].items():
-            # The same number again where it can be had: others know it.
+            # The same number again if it is free: others know it.
             self.ports[name] = free_port(
                 address,
                 self.ports.get(name, first),
@@ -196,7 +207,7 @@ class Keeper:
             resource.setrlimit(resource.RLIMIT_DATA, (self.config["data"], self.config["data"]))
 
     def pump(self, child: subprocess.Popen[bytes]) -> None:
-        """Pass its words on."""
+        """Pass its output on, and notice the line that says that it is up."""
         assert child.stdout is not None
         wanted = self.config.get("says", "").encode()
         for line in child.stdout:
@@ -218,7 +229,7 @@ class Keeper:
         say((MARK + text).encode())
 
     def end(self, number: int, frame: Any) -> None:
-        """On SIGTERM: all of it, by its own pids."""
+        """End the process and all that it started, on SIGTERM."""
         self.ending.set()
         child = self.child
         if child is not None and child.poll() is None:
@@ -235,13 +246,13 @@ class Keeper:
 
 
 def main(text: str) -> int:
-    """Keep one process."""
+    """Supervise one process until its end, and return the exit code."""
     config = json.loads(text)
     os.umask(0o077)
-    keeper = Keeper(config)
+    supervisor = Supervisor(config)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, keeper.end)
-    return keeper.run()
+        signal.signal(number, supervisor.end)
+    return supervisor.run()
 
 
 if __name__ == "__main__":

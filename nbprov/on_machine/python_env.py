@@ -1,11 +1,10 @@
-"""Makes the Python environment of a spec on a machine, with uv. Sent there as text, it runs as a job of the agent.
+"""Makes the Python environment of a spec on a machine, with uv. Runs as a job of the agent.
 
-Standard library only, Python 3.8 or later. The request is a JSON object (see `make`); what goes on is printed for the job's log; what came
-of it stands in the record `nbprov.json` of the environment, which is written last: without it an environment counts as half made. Beside it is
-what was asked for, `request.json`: with both, whoever comes later can make the very same one elsewhere.
+What goes on is printed for the job's log. The result is the record `nbprov.json` of the
+environment, which is written last: without it an environment counts as half made. Beside it,
+`request.json` keeps what was asked for, so that the very same one can be made elsewhere.
 """
-# Python 3.8 has its say: only annotations may use newer forms. Percent formats are as readable, and work there.
-# ruff: noqa: UP031, UP035
+# Percent formats are as readable here as others.
 
 from __future__ import annotations
 
@@ -36,50 +35,50 @@ from .uv import (
 )
 
 assert sys.platform != "win32", "this runs on the machine, which is never Windows"
-
 RECORD, REQUEST = "nbprov.json", "request.json"
 KEPT = 5
-"""Environments left on a machine beside the one in use: some go back to an earlier spec, and each may take gigabytes."""
+"""Environments left beside the one in use, for those who go back to an earlier spec."""
 UNUSED_SECONDS = 30 * 86400.0
-"""After so long without a bring-up nobody comes back for an environment."""
+"""An environment that was not chosen for so long is removed."""
 LOCK_SECONDS = 2 * STEP_SECONDS
-"""How long another making of an environment on this machine is waited for."""
+"""How long to wait for another job that makes an environment on this machine."""
 ALWAYS = ("ipykernel", "pip")
-"""In every environment: the kernel of `%%on`, and the pip that `setup` means when it says pip."""
+"""Packages of every environment: the kernel of `%%on`, and pip, which `setup` may call."""
 LIST = """
 import importlib.metadata as m, json, re
-found = {re.sub("[-_.]+", "-", d.metadata["Name"]).lower(): d.version for d in m.distributions() if d.metadata["Name"]}
+every = ((d.metadata["Name"], d.version) for d in m.distributions())
+found = {re.sub("[-_.]+", "-", name).lower(): version for name, version in every if name}
 print(json.dumps(sorted(found.items())))
 """
-TELL = "import json, platform, sys; print(json.dumps([platform.python_version(), sys.implementation.name]))"
+TELL = """
+import json, platform, sys
+print(json.dumps([platform.python_version(), sys.implementation.name]))
+"""
 
 _INDEX_OPTION = re.compile(r"\s*(-i|-f|--index-url|--extra-index-url|--find-links|--no-index)\b")
 
 
-# ---------------------------------------------------------------- one environment
-
-
 def interpreter_commands(uv: str, version: str) -> tuple[list[str], list[str]]:
-    """The commands that look for a version of Python, and fetch it where there is none."""
+    """Return the commands that look for a version of Python, and that fetch it."""
     return [uv, "python", "find", "--no-project", version], [uv, "python", "install", version]
 
 
 def find_interpreter(uv: str, version: str, machine: Machine) -> str:
-    """A Python of this version, fetched where the machine has none."""
+    """Return a Python of this version, fetched if the machine has none."""
     look, fetch = interpreter_commands(uv, version)
     found = output(look, machine.env, machine.root)
     if not found:
-        say("Python %s is not on this machine; fetching it" % version)
+        say(f"Python {version} is not on this machine; fetching it")
         run(fetch, machine.env, machine.root)
         found = output(look, machine.env, machine.root)
-    # The path, not the version again: what is found may itself stand in an environment, where uv would not look a second time.
+    # The path and not the version: it may lie in an environment, where uv would not look again.
     return found or version
 
 
 def make_interpreter(uv: str, request: Json, place: str, build: str, machine: Machine) -> str:
-    """An empty environment with the version asked for; its interpreter.
+    """Make an empty environment with the version asked for, and return its interpreter.
 
-    Where no version is asked for it is what the project wants, or the machine's own.
+    If no version is asked for it is what the project wants, or the machine's own.
     """
     version = request.get("python") or request["version"]
     if request["kind"] == "project" and not version:
@@ -91,7 +90,7 @@ def make_interpreter(uv: str, request: Json, place: str, build: str, machine: Ma
 
 
 def packages_of(python: str, env: dict[str, str]) -> dict[str, str]:
-    """Name and version of all that an environment holds; empty where it cannot be asked."""
+    """Return the versions of all packages in an environment; empty if it cannot be asked."""
     try:
         return {
             str(name): str(version)
@@ -102,7 +101,7 @@ def packages_of(python: str, env: dict[str, str]) -> dict[str, str]:
 
 
 def write(path: str, text: str) -> None:
-    """A private file: requirements may hold a log-in."""
+    """Write a private file, since requirements may hold a log-in."""
     with open(
         os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
     ) as file:
@@ -111,7 +110,7 @@ def write(path: str, text: str) -> None:
 
 @contextlib.contextmanager
 def workshop(request: Json, place: str) -> Iterator[str]:
-    """A private folder with the files of a request, gone afterwards."""
+    """Yield a private folder with the files of a request, which is removed afterwards."""
     build = place + ".build"
     shutil.rmtree(build, ignore_errors=True)
     os.makedirs(build, mode=0o700)
@@ -124,13 +123,13 @@ def workshop(request: Json, place: str) -> Iterator[str]:
 
 
 def fill(uv: str, request: Json, place: str, build: str, machine: Machine) -> str:
-    """Put the packages in; returns the exact list that others install: all of them, or what stands beside a project's lock."""
+    """Install the packages, and return the exact list of those that no lock of a project names."""
     python = os.path.join(place, "bin", "python")
     wanted, exact = os.path.join(build, "wanted.in"), os.path.join(build, "exact.txt")
     command = ["--python", python]
     if request["kind"] == "project":
         env = {**machine.env, "UV_PROJECT_ENVIRONMENT": place}
-        # The project itself is not built: its sources are where workdir puts them.
+        # The project itself is not built, since its sources are where workdir puts them.
         run([uv, "sync", "--frozen", "--no-install-workspace", *command], env, build)
     if request.get("lock"):
         write(exact, request["lock"])
@@ -141,7 +140,8 @@ def fill(uv: str, request: Json, place: str, build: str, machine: Machine) -> st
             write(
                 held,
                 "".join(
-                    "%s==%s\n" % item for item in sorted(packages_of(python, machine.env).items())
+                    "{}=={}\n".format(*item)
+                    for item in sorted(packages_of(python, machine.env).items())
                 ),
             )
             constraints = ["--constraints", held]
@@ -183,7 +183,7 @@ def fill(uv: str, request: Json, place: str, build: str, machine: Machine) -> st
 
 
 def read_record(place: str) -> Json:
-    """What was made in a place; empty where nothing was, or only half."""
+    """Return the record of an environment; empty if there is none, or a half-made one."""
     try:
         with open(os.path.join(place, RECORD), encoding="utf-8") as file:
             record = json.load(file)
@@ -197,15 +197,16 @@ def read_record(place: str) -> Json:
 
 
 def changed(record: Json, now: dict[str, str]) -> list[str]:
-    """The packages of a record that are gone or of another version now."""
+    """Return the packages of a record that are gone or of another version now."""
     return sorted(name for name, version in record["packages"].items() if now.get(name) != version)
 
 
 def make(request: Json, machine: Machine) -> None:
     """Make the environment of a request, or find that it is there, and make it the machine's.
 
-    `key` names it; `kind` is `requirements` or `project`; `files` are its texts by name; `version` is asked for where not empty; `lock` is the
-    exact list of another node, `python` the exact version that goes with it.
+    In the request, `key` names the environment; `kind` is `requirements` or `project`; `files` are
+    its texts by name; `version` may be empty; `lock` is the exact list of another node, and
+    `python` the exact version that goes with it.
     """
     begun = time.monotonic()
     system = [request["key"], sys.platform, platform.machine(), platform.libc_ver()[0]]
@@ -226,10 +227,10 @@ def make(request: Json, machine: Machine) -> None:
     if record and not differing:
         if not os.path.exists(os.path.join(place, REQUEST)):
             keep_request(request, place)
-            # As old as the environment: what is younger than that was started in this one, and need not be started anew.
+            # As old as the environment: what was started since then runs in this one.
             os.utime(os.path.join(place, REQUEST), (record["made"], record["made"]))
         choose(machine, place)
-        say("python: as before: %s" % words(record))
+        say(f"python: as before: {words(record)}")
         return
     uv = get_uv(machine)
     machine.env.update(
@@ -239,18 +240,18 @@ def make(request: Json, machine: Machine) -> None:
     )
     with workshop(request, place) as build:
         if record:
-            say("changed since it was made, and put back: %s" % ", ".join(differing))
+            say("changed since it was made, and put back: {}".format(", ".join(differing)))
             put_back(uv, record, differing, place, build, machine)
         else:
             make_anew(uv, request, place, build, machine)
     choose(machine, place)
-    say("python: made in %.0f s: %s" % (time.monotonic() - begun, words(read_record(place))))
+    say(f"python: made in {time.monotonic() - begun:.0f} s: {words(read_record(place))}")
 
 
 def put_back(
     uv: str, record: Json, differing: list[str], place: str, build: str, machine: Machine
 ) -> None:
-    """Install again what was changed, as it was; what was added since then is left alone."""
+    """Install changed packages again as they were; what was added is left alone."""
     exact = os.path.join(build, "exact.txt")
     write(exact, record["lock"])
     again = [word for name in differing for word in ("--reinstall-package", name)]
@@ -274,7 +275,7 @@ def put_back(
 
 
 def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) -> None:
-    """Make an environment from nothing; the record is its last file."""
+    """Make an environment from nothing; its record is written last."""
     shutil.rmtree(place, ignore_errors=True)
     try:
         python = make_interpreter(uv, request, place, build, machine)
@@ -283,7 +284,7 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
             output([python, "-I", "-c", TELL], machine.env) or "[0, 0]"
         )
         if not version:
-            raise Trouble("the new interpreter does not start: %s" % python)
+            raise Trouble(f"the new interpreter does not start: {python}")
         record = {
             "key": request["key"],
             "python": version,
@@ -301,7 +302,7 @@ def make_anew(uv: str, request: Json, place: str, build: str, machine: Machine) 
 
 
 def keep_request(request: Json, place: str) -> None:
-    """Write down what was asked for, without what another node had of it."""
+    """Write down what was asked for, without the exact list of another node."""
     write(
         os.path.join(place, REQUEST + ".new"),
         json.dumps({name: request[name] for name in ("key", "kind", "version", "files")}),
@@ -310,12 +311,12 @@ def keep_request(request: Json, place: str) -> None:
 
 
 def words(record: Json) -> str:
-    """An environment in some words."""
-    return "Python %s with %d packages" % (record["python"], len(record["packages"]))
+    """Return a short description of an environment."""
+    return f"Python {record['python']} with {len(record['packages'])} packages"
 
 
 def choose(machine: Machine, place: str) -> None:
-    """Make an environment the machine's: everything that is started from now on is in it."""
+    """Make an environment the machine's: all that is started from now on uses it."""
     os.utime(os.path.join(place, RECORD))
     if os.path.realpath(machine.chosen) == os.path.realpath(place):
         return
@@ -326,11 +327,8 @@ def choose(machine: Machine, place: str) -> None:
     os.rename(fresh, machine.chosen)
 
 
-# ---------------------------------------------------------------- tidying
-
-
 def tidy(machine: Machine) -> None:
-    """Remove environments that are half made, long unused, or too many; never one that something runs in."""
+    """Remove environments that are half made, long unused, or too many, but none in use."""
     current, used = os.path.realpath(machine.chosen), places_in_use(machine)
     found = []
     for entry in os.scandir(machine.environments):
@@ -346,18 +344,18 @@ def tidy(machine: Machine) -> None:
             found.append((last, entry.path))
     for number, (last, path) in enumerate(sorted(found, reverse=True)):
         if number >= KEPT or time.time() - last > UNUSED_SECONDS:
-            say("removing %s, which nothing has used for long" % path)
+            say(f"removing {path}, which nothing has used for long")
             shutil.rmtree(path, ignore_errors=True)
 
 
 def places_in_use(machine: Machine) -> set[str]:
-    """The environments that some process of ours was started in."""
+    """Return the environments that some process of ours was started in."""
     found = set()
     marks = [entry.path for entry in os.scandir(machine.environments)]
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else []:
         with contextlib.suppress(OSError):
             if name.isdigit() and int(name) != os.getpid():
-                with open("/proc/%s/environ" % name, "rb") as file:
+                with open(f"/proc/{name}/environ", "rb") as file:
                     text = file.read().decode("utf-8", "replace")
                 found |= {mark for mark in marks if os.path.join(mark, "bin") in text}
     return found
@@ -365,7 +363,7 @@ def places_in_use(machine: Machine) -> set[str]:
 
 @contextlib.contextmanager
 def alone(machine: Machine) -> Iterator[None]:
-    """Keep another making on this machine, of another kernel, out of the way."""
+    """Hold the lock under which one job at a time makes environments on this machine."""
     os.makedirs(machine.environments, mode=0o700, exist_ok=True)
     lock = os.open(os.path.join(machine.root, "python.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     deadline, is_told = time.monotonic() + LOCK_SECONDS, False
@@ -376,11 +374,9 @@ def alone(machine: Machine) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() > deadline:
-                    raise TooLong(
-                        "another making of an environment on this machine does not end"
-                    ) from None
+                    raise TooLong("another job that makes an environment does not end") from None
             if not is_told:
-                say("another making of an environment goes on here; waiting for it")
+                say("another job makes an environment here; waiting for it")
                 is_told = True
             time.sleep(0.2)
         yield
@@ -389,13 +385,13 @@ def alone(machine: Machine) -> Iterator[None]:
 
 
 def main(request: Json) -> int:
-    """Do what a request says; the exit code of the job."""
+    """Do what a request says, and return the exit code of the job."""
     machine = Machine(os.path.join(os.path.expanduser("~"), ".nbprov"))
     try:
         with alone(machine):
             make(request, machine)
             tidy(machine)
     except (Trouble, OSError) as error:
-        say("nbprov: %s" % error)
+        say(f"nbprov: {error}")
         return TOO_LONG if isinstance(error, TooLong) else 1
     return 0

@@ -1,8 +1,8 @@
-"""The side of a sync that files come to: whole files or none, never outside the folder. Runs here and, sent as text, on the machine.
+"""The receiving side of a sync: writes whole files or none, and never outside its folder.
 
-A file is written beside its place under a name of ours, checked, and put in its place in one step.
+It is used on both sides. A file is written beside its place under a name of ours, checked, and
+moved to its place in one step.
 """
-# Python 3.8 has its say: only annotations may use newer forms.
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import os
 import stat
 import sys
 
-from .sync_files import (
-    KEEP_FROM,
+from .sync_files import KEEP_FROM, Folder
+from .sync_protocol import (
     PACKED_BYTES,
     PACKED_FILES,
     PART,
     SMALL,
-    Folder,
     Trouble,
     new_digest,
     trouble_of,
@@ -36,7 +35,7 @@ _OPEN = (
     | getattr(os, "O_BINARY", 0)
 )
 _LOCKED_AT = 1 << 60
-"""The byte that a lock is on, on Windows: far behind any content."""
+"""The byte that a lock is on, on Windows, far behind any content."""
 
 
 class Receiver:
@@ -45,7 +44,8 @@ class Receiver:
     Parameters
     ----------
     expected
-        Sizes of the files that were asked for, each of which may come once; None trusts the sender with what it sends.
+        Sizes of the files that were asked for, each of which may come once; None if the sender may
+        send what it likes.
     """
 
     def __init__(self, folder: Folder, expected: dict[str, int] | None = None) -> None:
@@ -62,14 +62,17 @@ class Receiver:
         self._smalls = PART + os.urandom(8).hex()
 
     def take(self, frame: Any) -> dict[str, Any] | None:
-        """Take one frame; the answer where it ends something: `{"done": name, "stat": …}` or `{"failed": name, "code": …, "why": …}`.
+        """Take one frame, and return the answer if it ends a file.
 
-        Of small files, which come many at a time, `{"took": [[name, digest, size, mtime, ctime], …], "lost": [[name, code, why], …]}`.
+        The answer is `{"done": name, "stat": …}` or `{"failed": name, "code": …, "why": …}`. Of
+        small files, which come many at a time, it is `{"took": [[name, digest, size, mtime,
+        ctime], …], "lost": [[name, code, why], …]}`.
 
         Raises
         ------
         Trouble
-            `foul`, if the frame breaks the rules: an unasked file, more bytes than announced, a name that leads out of the folder.
+            `foul`, if the frame breaks the rules: an unasked file, more bytes than announced, or a
+            name that leads out of the folder.
         """
         if isinstance(frame, bytes):
             if self._packed:
@@ -94,11 +97,11 @@ class Receiver:
         raise Trouble("foul", "what came is no message of a sync")
 
     def close(self) -> None:
-        """No more comes: keep the unfinished part of a large file, drop that of a small one."""
+        """Keep the unfinished part of a large file and drop that of a small one; no more comes."""
         self._drop(keep=True)
 
     def _pack(self, rows: Any) -> dict[str, Any] | None:
-        """Look at what small files are to come; their content is the next frame."""
+        """Check the heads of small files, whose content is the next frame."""
         if self._name or not isinstance(rows, list) or not 0 < len(rows) <= PACKED_FILES:
             raise Trouble("foul", "files began where none may")
         for row in rows:
@@ -141,7 +144,10 @@ class Receiver:
         return {"took": took, "lost": lost}
 
     def _put(self, name: str, content: bytes, mtime: int, mode: int) -> os.stat_result:
-        """Write a small file whole. Nobody goes on with an unfinished one, so its name is nobody else's, and no lock is needed."""
+        """Write a small file whole.
+
+        Nobody goes on with an unfinished one, so its name is random and no lock is needed.
+        """
         path = self._folder.place(name, make=True)
         part = os.path.join(os.path.dirname(path), self._smalls)
         fd = os.open(part, _OPEN | os.O_EXCL, (mode & 0o755 | 0o600) & self._readers(path))
@@ -196,7 +202,7 @@ class Receiver:
 
     def _open(self, name: str, offset: int) -> None:
         self._part = self._folder.part_path(name, make=True)
-        # The umask has its say, and nobody else may write whatever the sender says.
+        # The umask counts, and nobody else may write, whatever the sender says.
         mode = self._head["mode"] & 0o755 | 0o600
         mode &= self._readers(self._folder.place(name))
         self._fd = os.open(self._part, _OPEN, mode)
@@ -213,7 +219,7 @@ class Receiver:
 
     @staticmethod
     def _readers(path: str) -> int:
-        """What may be allowed: a file that is private stays so, whatever takes its place."""
+        """Return the modes that are allowed: what replaces a private file stays private."""
         try:
             info = os.lstat(path)
         except OSError:
@@ -263,7 +269,7 @@ class Receiver:
         }
 
     def _settle(self, name: str) -> os.stat_result:
-        """Put the finished file in its place."""
+        """Move the finished file to its place."""
         path = self._folder.place(name)
         mtime = min(max(0, self._head["mtime"]), 1 << 62)
         if sys.platform == "win32":
@@ -278,7 +284,7 @@ class Receiver:
         return os.lstat(path)
 
     def _drop(self, *, keep: bool) -> None:
-        """Close what is being written; an unfinished part stays for the next run if it is worth it."""
+        """Close what is being written; with `keep` a large unfinished part stays."""
         fd, part = self._fd, self._part
         self._fd, self._part = -1, ""
         if fd >= 0:
@@ -335,7 +341,10 @@ class Receiver:
 
 
 def _lock(fd: int) -> None:
-    """Only one sync at a time writes an unfinished file; the lock ends with its descriptor."""
+    """Lock an unfinished file, which one sync at a time may write.
+
+    The lock ends with the open file.
+    """
     try:
         if sys.platform == "win32":
             import msvcrt

@@ -1,10 +1,9 @@
-"""The machine's end of a sync: answers, over one ssh channel, what the notebook's side asks of one folder. Runs on the machine.
+"""The machine's side of a sync: answers what the notebook's side asks of one folder.
 
-It reads frames from stdin and writes frames to stdout, one question after another, until stdin ends, or nobody wants it again for a moment after a
-sync. Nothing stays behind.
+It reads frames from stdin and writes frames to stdout, one question after another. It ends when
+stdin does, or if nobody asks again for a moment after a sync. Nothing stays behind.
 """
-# Python 3.8 has its say: only annotations may use newer forms.
-# ruff: noqa: UP035
+# `typing` is not imported there: the start is a third of what a folder of small files takes.
 
 from __future__ import annotations
 
@@ -12,8 +11,10 @@ import os
 import sys
 import time
 
-from .sync_files import CHUNK, MARKER, ROWS, Folder, Frames, Rules, Trouble, message
+from .sync_files import ROWS, Folder, Rules
+from .sync_protocol import CHUNK, MARKER, Frames, Trouble, message
 from .sync_receiver import Receiver
+from .sync_sender import outgoing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,17 +22,19 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT = 0, 1
 GATHERED_FIRST, GATHERED = 64 * 1024, 1024 * 1024
-"""Bytes sent at once: each piece costs a hop between threads at the notebook's end. The first are smaller: the other side begins while more is read."""
+"""Bytes sent at once: each piece costs a hop between threads at the notebook's side.
+
+The first pieces are smaller, so that the other side begins while more is read."""
 WAIT_SECONDS = 0.2
-"""Well below the time that either side waits for a byte, and what a progress line is renewed in."""
+"""Well below the time that either side waits for a byte, and that a progress line is renewed in."""
 STAYS_SECONDS = 15.0
-"""After a sync for the next one: a pull after a push, the next folder of a cell. Its start would be a third of what a folder of small files takes."""
+"""How long to wait for the next sync: a pull after a push, or the next folder of a cell."""
 RESTING = b"nbprov-resting"
-"""What it is called meanwhile: the agent knows by that name that this session keeps no machine awake."""
+"""The process's name meanwhile, by which the agent knows that its session is no activity."""
 
 
 def main() -> None:
-    """Serve until the other side has gone, or leaves it waiting after a sync."""
+    """Serve until the other side has gone, or asks nothing more after a sync."""
     _write(MARKER)
     serving = Serving()
     frames = Frames()
@@ -61,7 +64,7 @@ def _write(data: bytes) -> None:
 
 
 def _is_wanted_again() -> bool:
-    """Wait for the next talk; False where none begins."""
+    """Wait for the next sync, and return whether one begins."""
     import select
 
     before = _renamed(RESTING)
@@ -72,7 +75,10 @@ def _is_wanted_again() -> bool:
 
 
 def _renamed(name: bytes) -> bytes:
-    """Give this process another name; its name before. Where there is no /proc nothing counts sessions by it either."""
+    """Give this process another name, and return its name before.
+
+    Where there is no /proc, nothing counts sessions by it either.
+    """
     try:
         with open("/proc/self/comm", "r+b", buffering=0) as file:
             before = file.read().strip()
@@ -83,7 +89,7 @@ def _renamed(name: bytes) -> bytes:
 
 
 class Serving:
-    """One folder that is asked things. `rests` is set between two talks."""
+    """Answers questions about one folder. `rests` is set between two syncs."""
 
     def __init__(self) -> None:
         self.rests = False
@@ -91,12 +97,12 @@ class Serving:
         self._receiver: Receiver | None = None
 
     def close(self) -> None:
-        """Let go of a file that is half received."""
+        """Close a file that is half received."""
         if self._receiver is not None:
             self._receiver.close()
 
     def answers(self, frame: Any) -> Iterator[bytes]:
-        """Do what a frame asks."""
+        """Do what a frame asks, and yield the answers."""
         self.rests = False
         if self._receiver is not None:
             if isinstance(frame, dict) and "stop" in frame:
@@ -164,7 +170,7 @@ class Serving:
         yield message(ready=True)
 
     def _send(self, frame: dict[str, Any]) -> Iterator[bytes]:
-        yield from gathered(self._folder.outgoing(frame["files"]))
+        yield from gathered(outgoing(self._folder, frame["files"]))
         yield message(sent=True)
 
     def _delete(self, frame: dict[str, Any]) -> Iterator[bytes]:
@@ -172,7 +178,10 @@ class Serving:
 
 
 def _free(folder: str) -> int:
-    """Bytes left on the disk of a folder. Machines are POSIX; and shutil, which knows all systems, takes 3 ms to import."""
+    """Return the bytes left on the disk of a folder.
+
+    shutil, which knows all systems, takes 3 ms to import.
+    """
     if sys.platform == "win32":
         return 0
     else:
@@ -193,7 +202,10 @@ _ASKS = {
 
 
 def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Small pieces joined to larger ones, up to about `GATHERED` bytes: each one sent has its price. None waits longer than `WAIT_SECONDS` for the next."""
+    """Join small pieces to larger ones, up to about `GATHERED` bytes, since each one sent costs.
+
+    None waits longer than `WAIT_SECONDS` for the next.
+    """
     waiting: list[bytes] = []
     size, since, enough = 0, time.monotonic(), GATHERED_FIRST
     for piece in pieces:

@@ -1,9 +1,5 @@
-"""What the making of a Python environment stands on: steps and their log, the machine's settings, and uv. Sent to the machine as text.
-
-Standard library only, Python 3.8 or later.
-"""
-# Python 3.8 has its say: only annotations may use newer forms. Percent formats are as readable, and work there.
-# ruff: noqa: UP031, UP035
+"""uv on a machine: finds or installs it, and runs its steps with their output in the job's log."""
+# Percent formats are as readable here as others.
 
 from __future__ import annotations
 
@@ -19,40 +15,39 @@ import urllib.request
 from typing import Any, Dict
 
 STEP_SECONDS = 3600.0
-"""The longest that one step of uv or pip may take: gigabytes over a slow line, or a package that is compiled."""
+"""The longest that one step of uv or pip may take.
+
+It may load gigabytes over a slow line, or compile a package."""
 LOOK_SECONDS = 60.0
-"""How long asking an interpreter or a tool for its version may take, on a disk that is just being read for the first time."""
+"""How long an interpreter or a tool may take to tell its version, from a cold disk."""
 OLDEST_UV = (0, 5)
-"""The first series with `uv python` and all of `uv sync --frozen` that is used here."""
+"""The first series with `uv python` and all options of `uv sync` that are used here."""
 KILLED = -9
-"""The code of a process that somebody else ended by SIGKILL: the memory ran out."""
+"""The exit code of a process that was killed, most likely because the memory ran out."""
 TOO_LONG = 124
-"""The exit code of a making of which a step was ended for that, as `timeout` has it."""
+"""The exit code if a step took too long, as `timeout` has it."""
 INSTALLER = "https://astral.sh/uv/install.sh"
 
 _LOGIN = re.compile(r"://[^/@\s]+@")
 
-Json = Dict[str, Any]  # noqa: UP006
+Json = Dict[str, Any]
 
 
 class Trouble(Exception):
-    """What cannot be done, in a line."""
+    """Something cannot be done; its text is one line."""
 
 
 class TooLong(Trouble):
-    """A step that was ended, since it took longer than it may."""
+    """A step was ended, since it took longer than it may."""
 
 
 def say(text: str) -> None:
-    """A line of the job's log, log-ins of URLs blotted out."""
+    """Print a line of the job's log, with log-ins in URLs masked."""
     print(_LOGIN.sub("://***@", text), flush=True)
 
 
-# ---------------------------------------------------------------- processes
-
-
 def run(command: list[str], env: dict[str, str], folder: str) -> None:
-    """Run a step, its name and its output in the log.
+    """Run a step, with its name and its output in the log.
 
     Raises
     ------
@@ -93,17 +88,17 @@ def run(command: list[str], env: dict[str, str], folder: str) -> None:
     finally:
         timer.cancel()
     if late.is_set():
-        raise TooLong("%s took longer than %.0f min, and was ended" % (what, STEP_SECONDS / 60))
+        raise TooLong(f"{what} took longer than {STEP_SECONDS / 60:.0f} min, and was ended")
     if code:
         raise Trouble(
-            "%s ended with code %d" % (what, code)
+            f"{what} ended with code {code}"
             if code != KILLED
-            else "%s was killed; is the memory full?" % what
+            else f"{what} was killed; is the memory full?"
         )
 
 
 def output(command: list[str], env: dict[str, str] | None = None, folder: str | None = None) -> str:
-    """What a command says; empty where it fails or is not there."""
+    """Return what a command prints; empty if it fails or is missing."""
     try:
         done = subprocess.run(
             command,
@@ -120,11 +115,8 @@ def output(command: list[str], env: dict[str, str] | None = None, folder: str | 
     return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
 
 
-# ---------------------------------------------------------------- the machine
-
-
 class Machine:
-    """Where things are: `root` is the agent's folder."""
+    """Paths and variables of a machine; `root` is the agent's folder."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -135,7 +127,10 @@ class Machine:
         self.python = shutil.which("python3", path=self.env["PATH"]) or sys.executable
 
     def plain_environment(self) -> dict[str, str]:
-        """Our own variables without an environment that is active: the new one must not be made from the old one."""
+        """Return our variables without those of an active environment.
+
+        The new environment must not be made from the old one.
+        """
         env = {
             name: value
             for name, value in os.environ.items()
@@ -155,7 +150,9 @@ class Machine:
 
 
 def index_settings(env: dict[str, str], said: str) -> dict[str, str]:
-    """What pip is set to, as uv's variables: uv reads no pip.conf. What is set for uv stays as it is.
+    """Return pip's settings as variables for uv, which reads no pip.conf.
+
+    What is set for uv itself stays as it is.
 
     Parameters
     ----------
@@ -187,11 +184,8 @@ def index_settings(env: dict[str, str], said: str) -> dict[str, str]:
     return made
 
 
-# ---------------------------------------------------------------- uv
-
-
 def find_uv(machine: Machine) -> str:
-    """The uv of the machine that is new enough; empty where there is none."""
+    """Return the path of a uv that is new enough; empty if there is none."""
     home = os.path.expanduser("~")
     places = [shutil.which("uv", path=machine.env["PATH"]) or ""]
     places += [
@@ -202,13 +196,15 @@ def find_uv(machine: Machine) -> str:
         if place and os.access(place, os.X_OK):
             match = re.match(r"uv (\d+)\.(\d+)\.?\S*", output([place, "--version"], machine.env))
             if match and (int(match.group(1)), int(match.group(2))) >= OLDEST_UV:
-                say("%s (%s)" % (match.group(0), place))
+                say(f"{match.group(0)} ({place})")
                 return place
     return ""
 
 
 def get_uv(machine: Machine) -> str:
-    """The machine's uv, else one of ours: by pip, in a virtual environment where there is no other pip, else by uv's own installer.
+    """Return the path of the machine's uv, else of one that is installed now.
+
+    pip installs it, in a virtual environment if there is no other pip, else uv's own installer.
 
     Raises
     ------
@@ -218,14 +214,14 @@ def get_uv(machine: Machine) -> str:
     found = find_uv(machine)
     if found:
         return found
-    say("no uv on this machine; installing it once into %s" % machine.tool)
+    say(f"no uv on this machine; installing it once into {machine.tool}")
     for way in (by_pip, by_venv, by_installer, by_package_manager):
         fresh = machine.tool + ".new"
         shutil.rmtree(fresh, ignore_errors=True)
         try:
             made = way(machine, fresh)
         except (Trouble, OSError) as error:
-            say("  %s" % error)
+            say(f"  {error}")
             continue
         if made:
             shutil.rmtree(machine.tool, ignore_errors=True)
@@ -234,7 +230,8 @@ def get_uv(machine: Machine) -> str:
             if found:
                 return found
     raise Trouble(
-        "uv could not be installed; the lines above say why. Put it on the machine's PATH in its image, or let it reach a package index"
+        "uv could not be installed; the lines above say why. "
+        "Put it on the machine's PATH in its image, or let it reach a package index"
     )
 
 
@@ -251,7 +248,7 @@ def by_venv(machine: Machine, place: str) -> bool:
     try:
         if not output([machine.python, "-m", "venv", venv, "--help"], machine.env):
             return False
-        # Debian's Python has the module and cannot make an environment with pip until python3-venv is there.
+        # Debian's Python has the module, but needs python3-venv to make environments with pip.
         run([machine.python, "-m", "venv", "--clear", venv], machine.env, machine.root)
         pip_install(os.path.join(venv, "bin", "python"), machine, place)
         return True
@@ -279,7 +276,7 @@ def pip_install(python: str, machine: Machine, place: str) -> None:
 def by_installer(machine: Machine, place: str) -> bool:
     os.makedirs(place, exist_ok=True)
     script = os.path.join(place, "install.sh")
-    say("  from %s" % INSTALLER)
+    say(f"  from {INSTALLER}")
     with urllib.request.urlopen(INSTALLER, timeout=LOOK_SECONDS) as answer, open(
         script, "wb"
     ) as file:

@@ -15,9 +15,9 @@ from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import Repository
 from nbprov.on_machine import git_commands
-from nbprov.on_machine.git_checkout import INSTALL_SECONDS
 from nbprov.on_machine.git_commands import Git
-from nbprov.on_machine.sync_files import Trouble
+from nbprov.on_machine.git_install import INSTALL_SECONDS
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
@@ -26,7 +26,7 @@ from nbprov.remote.sync.errors import MOST_WORDS, shown
 
 from .folder_sync import open_line, size_words
 
-PROGRAM = ("sync_files", "git_commands", "git_checkout")
+PROGRAM = ("sync_protocol", "git_commands", "git_install", "git_checkout")
 """The modules that run on the machine, in the order of their imports."""
 PATIENCE: Seconds = INSTALL_SECONDS + 60.0
 """Without a word of the machine: installing git is the longest step that says nothing; git itself is ended there after two silent minutes."""

@@ -9,7 +9,7 @@ from typing import Protocol
 from urllib.parse import urldefrag, urlsplit
 
 from nbprov.model.sources import SourceKind, shown_source, source_kind
-from nbprov.on_machine.sync_files import why_not_name
+from nbprov.on_machine.sync_protocol import why_not_name
 from nbprov.remote.download.download import Item, Link, Signer
 from nbprov.remote.download.errors import FetchError
 from nbprov.remote.sync.errors import shown

@@ -25,7 +25,7 @@ from nbprov.machines.node_selection import chosen_nodes
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.on_machine.loader import source
+from nbprov.on_machine.loader import loading
 from nbprov.on_machine.pack_values import MARK
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.client import AgentClient
@@ -45,6 +45,8 @@ TOUCH_SECONDS: Seconds = 300.0
 MOST_TURNS = 20
 """So often may a machine say that it has less than it was sent: its agent was started anew, or it lies."""
 
+PROGRAM = ("plain_forms", "pack_values")
+"""The modules that run in the kernel there."""
 LONGEST_ANSWER = 100_000
 """Characters of what a machine says of a copy."""
 
@@ -55,7 +57,11 @@ _RUN = """(lambda b: b.exec(
 """
 # By `builtins`, since the cell runs among the user's variables: `from os import *` brings another open, `from re import *` another compile.
 # In one piece, on a line of its own: a thread of the user's may have begun one, and may print meanwhile.
-_ANSWER = '\nprint("\\n%s\\n" % answered(space, request), end="")\n'
+_ANSWER = """
+print("\\n%s\\n" % module.answered(space, request), end="")
+for name in [name for name in sys.modules if name.startswith("nbprov_there.")]:
+    del sys.modules[name]
+"""
 
 
 Told = Mapping[str, Any]
@@ -283,7 +289,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
 
 @cache
 def _program() -> str:
-    return source("pack_values") + _ANSWER
+    return loading(PROGRAM) + _ANSWER
 
 
 async def _asked(

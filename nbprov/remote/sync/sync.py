@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.clock import Seconds
-from nbprov.on_machine.sync_files import KEEP_FROM, MOST_ENTRIES, Folder, Rules, Trouble
+from nbprov.on_machine.sync_files import KEEP_FROM, MOST_ENTRIES, Folder, Rules
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.remote.ssh.tar_copy import remote_path
 
 from .client import Moved, Progress, There, folder_there

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import array
-import ast
 import io
 import pickle
 import threading
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.on_machine import pack_values
 from nbprov.on_machine.pack_values import MARK, answered, least_weight, pack, take
 
 MOST = 1_000_000
@@ -250,14 +247,3 @@ def test_a_box_is_gone_once_it_was_taken_and_when_it_is_of_no_use(tmp_path: Any)
     box.touch()
     assert "too-much" in answered({"x": bytes(2 * MB)}, request)
     assert not box.exists()
-
-
-def test_what_is_sent_to_a_machine_is_one_file_that_python_3_8_can_read() -> None:
-    tree = ast.parse(Path(pack_values.__file__).read_text(encoding="utf-8"), feature_version=(3, 8))
-    top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
-    names = {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
-    assert names == {"io", "json", "os", "pickle", "sys"}
-    assert {node.module for node in top if isinstance(node, ast.ImportFrom)} == {
-        "__future__",
-        "typing",
-    }

@@ -12,6 +12,7 @@ import pytest
 import nbprov.on_machine
 from nbprov.machines.files import git_checkout
 from nbprov.machines.python import environment
+from nbprov.machines.variables import transfer
 from nbprov.remote.download import download
 from nbprov.remote.sync import client
 
@@ -22,11 +23,11 @@ PROGRAMS = [
     download.PROGRAM,
     git_checkout.PROGRAM,
     environment.PROGRAM,
+    transfer.PROGRAM,
 ]
 THERE = {
     "agent/kernels/host.py": {"jupyter_client", "ipykernel"},
-    "pack_values.py": {"numpy", "pandas", "IPython"},
-    "lazy_rfc3987.py": set(),
+    "plain_forms.py": {"numpy", "pandas"},
 }
 """Libraries that a module uses only where it runs, imported inside its functions."""
 

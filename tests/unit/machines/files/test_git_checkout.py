@@ -21,9 +21,9 @@ from nbprov import api
 from nbprov.machines.files.git_checkout import RepositoryError, Working
 from nbprov.model.spec import Repository
 from nbprov.on_machine import git_commands
-from nbprov.on_machine.git_checkout import Placing
+from nbprov.on_machine.git_checkout import Checkout
 from nbprov.on_machine.git_commands import Git, trouble_of_git
-from nbprov.on_machine.sync_files import Trouble
+from nbprov.on_machine.sync_protocol import Trouble
 
 NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
 
@@ -313,9 +313,9 @@ def test_git_is_installed_where_it_is_missing(
         "install": False,
     }
     with pytest.raises(Trouble) as caught:
-        Placing(asked, lambda **_: None).carry_out()
+        Checkout(asked, lambda **_: None).carry_out()
     assert caught.value.code == "git"
-    assert Placing({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
+    assert Checkout({**asked, "install": True}, lambda **_: None).carry_out()["commit"] == commit
     assert (tmp_path / "sky_workdir/a").read_text() == "1\n"
 
 

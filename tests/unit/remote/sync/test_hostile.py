@@ -13,10 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nbprov.on_machine.sync_files import (
-    Folder,
+from nbprov.on_machine.sync_files import Folder, Rules
+from nbprov.on_machine.sync_protocol import (
     Frames,
-    Rules,
     Trouble,
     message,
     new_digest,

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from nbprov.on_machine.sync_files import PART, Folder
+from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import SyncError
 from nbprov.remote.sync.plan import Direction

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from nbprov.machines.files.folder_sync import ended, place_there, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
-from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Frames, Rules
+from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Rules
+from nbprov.on_machine.sync_protocol import Frames
+from nbprov.on_machine.sync_sender import outgoing
 from nbprov.remote.sync.gitignore import IgnoreRules
 from nbprov.remote.sync.plan import (
     Direction,
@@ -310,7 +312,7 @@ def test_a_file_that_changes_while_it_is_read_is_whole_or_says_so(
     path = tmp_path / "log"
     path.write_bytes(b"x" * 600_000)
     os.utime(path, ns=(1, 1))
-    pieces = Folder(str(tmp_path)).outgoing([["log", 0, 600_000, 1, 0o644]])
+    pieces = outgoing(Folder(str(tmp_path)), [["log", 0, 600_000, 1, 0o644]])
     begun = [next(pieces), next(pieces)]
     path.write_bytes(later)
     frames = [frame for piece in (*begun, *pieces) for frame in Frames().feed(piece)]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nbprov.machines.ssh_config import options_for, write_known_hosts
-from nbprov.on_machine.sync_files import PART
+from nbprov.on_machine.sync_protocol import PART
 from nbprov.remote.sync import rsync
 from nbprov.remote.sync.plan import Direction
 from nbprov.remote.sync.rsync import HOST, good_enough, rsync_words

@@ -16,7 +16,7 @@ import pytest
 
 from nbprov.on_machine.agent.activity import RESTING_SYNC
 from nbprov.on_machine.loader import loading
-from nbprov.on_machine.sync_files import MARKER, Frames, message
+from nbprov.on_machine.sync_protocol import MARKER, Frames, message
 from nbprov.on_machine.sync_server import RESTING
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.pull.pull import Wish, pull
