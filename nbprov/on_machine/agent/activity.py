@@ -8,8 +8,7 @@ import re
 import time
 
 from . import ARCHIVE_PREFIX
-from .processes import Process, processes
-from .system import boottime
+from .system import Process, boottime, processes
 from .tasks.scripts import command_output
 
 GPU_SECONDS = 10.0

@@ -67,3 +67,20 @@ def test_the_bridge_imports_no_more_than_it_needs(archive: Path, tmp_path: Path)
     ours = {name for name in imported if name.startswith("nbprov_agent.")}
     assert ours == {"nbprov_agent.__main__", "nbprov_agent.bridge", "nbprov_agent.framing"}
     assert not imported & {*HEAVY}
+
+
+@needs_posix
+def test_finding_the_agent_running_imports_no_more_than_it_needs(
+    archive: Path, tmp_path: Path
+) -> None:
+    import fcntl
+
+    with (tmp_path / "agent.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = run("-X", "importtime", archive, "serve", tmp_path)
+    assert done.stdout == "nbprov agent: runs already\n"
+    assert (tmp_path / "agent.started").exists()
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    ours = {name for name in imported if name.startswith("nbprov_agent.")}
+    assert ours == {"nbprov_agent.__main__", "nbprov_agent.daemon"}
+    assert not imported & {*HEAVY}

@@ -9,10 +9,9 @@ from typing import Any
 
 from nbprov.on_machine.agent.errors import RequestError
 from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.processes import process_start
 from nbprov.on_machine.agent.secret_registry import SecretRegistry
 from nbprov.on_machine.agent.state_files import read_json
-from nbprov.on_machine.agent.system import kill_group
+from nbprov.on_machine.agent.system import kill_group, process_start
 
 from .task import Task
 

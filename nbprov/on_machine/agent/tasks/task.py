@@ -9,10 +9,9 @@ from typing import Any, Callable
 
 from nbprov.on_machine.agent.json_types import Json
 from nbprov.on_machine.agent.masking import StreamMasker
-from nbprov.on_machine.agent.processes import process_start
 from nbprov.on_machine.agent.secret_registry import LEAST_IN_BINARY, SecretRegistry
 from nbprov.on_machine.agent.state_files import write_json
-from nbprov.on_machine.agent.system import boottime
+from nbprov.on_machine.agent.system import boottime, process_start
 
 from .journal import Cursor, Journal
 

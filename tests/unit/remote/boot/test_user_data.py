@@ -241,7 +241,7 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
 ) -> None:
     monkeypatch.setenv("PATH", "/opt/it's own/bin:/usr/bin:/bin")
     monkeypatch.setenv("SOME_TOKEN", "sesame")
-    write_start(tmp_path, 0o027, "/opt/it's/agent.pyz")
+    write_start(str(tmp_path), 0o027, "/opt/it's/agent.pyz")
     text = (tmp_path / "start").read_text()
     assert "sesame" not in text
     said = subprocess.run(
@@ -253,7 +253,7 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
     )
     assert said.stdout.splitlines() == ["0027", "/opt/it's own/bin:/usr/bin:/bin", "/"]
     assert f"-I -S /opt/it's/agent.pyz serve {tmp_path}" in said.stderr
-    write_start(tmp_path / "missing", 0o022, "agent.pyz")
+    write_start(str(tmp_path / "missing"), 0o022, "agent.pyz")
 
 
 def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_path: Path) -> None:
