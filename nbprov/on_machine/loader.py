@@ -31,7 +31,7 @@ for name, text in {sources!r}:
 """
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def source(name: str) -> str:
     """Return the text of one module of this folder.
 
@@ -44,7 +44,7 @@ def source(name: str) -> str:
         return file.read()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def loading(modules: tuple[str, ...]) -> str:
     """Return a text that loads modules in the order of their imports.
 
@@ -53,7 +53,7 @@ def loading(modules: tuple[str, ...]) -> str:
     return _LOAD.format(sources=[(name, source(name)) for name in modules])
 
 
-@functools.cache
+@functools.lru_cache(maxsize=None)
 def program(modules: tuple[str, ...]) -> bytes:
     """Return a whole program, which runs the `main` of the last module."""
     return (loading(modules) + "module.main()\n").encode()
