@@ -18,7 +18,7 @@ from nbprov.model.failures import Cause, Failure, Scope
 from nbprov.model.offers import Block, block_for
 from nbprov.model.stock import Level, Pool, Stock
 from nbprov.provisioning.engine import Engine
-from nbprov.provisioning.ledger import Ledger
+from nbprov.provisioning.ledger import Ledger, blocks
 from nbprov.provisioning.ledger import observations as module
 from nbprov.provisioning.ledger.blocks import LEAST_HELD
 from nbprov.provisioning.ledger.observations import OBSERVATIONS_READ, PROBES_KEPT_SECONDS
@@ -219,8 +219,8 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine, driver = _waiting(world)
-    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
-    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    monkeypatch.setattr(blocks, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     world.market()
     there = _pools(driver)[1]
     engine.stock_seen([Stock(engine.clock.now(), there, Level.LOW)], "test")
@@ -232,8 +232,8 @@ def test_a_word_of_stock_wakes_a_run_that_waits_for_it(
 @pytest.mark.machine
 def test_no_stock_wakes_nobody(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, driver = _waiting(world)
-    monkeypatch.setattr(module, "LEAST_HELD", 0.0)
-    monkeypatch.setattr(module, "HELD_SHARE", 0.0)
+    monkeypatch.setattr(blocks, "LEAST_HELD", 0.0)
+    monkeypatch.setattr(blocks, "HELD_SHARE", 0.0)
     told: list[int] = []
     monkeypatch.setattr(engine, "drivers", _Counted(engine.drivers, told))
     engine.stock_seen(
