@@ -19,7 +19,7 @@ from .cells import write_kept
 
 if TYPE_CHECKING:
     from nbprov.api import Session
-    from nbprov.provisioning.ledger.ledger import ClusterRow
+    from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
 
 RUN = "run"

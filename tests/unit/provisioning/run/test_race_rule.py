@@ -174,10 +174,10 @@ def test_the_usual_time_is_learnt_from_what_was_accepted(ledger: Ledger) -> None
     assert usual_accept(ledger, "aws") == USUAL_ACCEPT
     with ledger.together() as db:
         for number, seconds in enumerate([40, 41, 42, 43, 44, 45, 46, 200]):
-            ledger._observe(db, "attempt", candidate(number), "accepted", float(seconds))
+            ledger.observations.add(db, "attempt", candidate(number), "accepted", float(seconds))
         for _ in range(9):
-            ledger._observe(db, "attempt", candidate(cloud="gcp"), "accepted", 0.2)
-            ledger._observe(db, "attempt", candidate(cloud="azure"), "capacity", 99.0)
+            ledger.observations.add(db, "attempt", candidate(cloud="gcp"), "accepted", 0.2)
+            ledger.observations.add(db, "attempt", candidate(cloud="azure"), "capacity", 99.0)
     assert usual_accept(ledger, "aws") == 46.0
     assert usual_accept(ledger, "gcp") == LEAST_ACCEPT
     assert usual_accept(ledger, "azure") == USUAL_ACCEPT
