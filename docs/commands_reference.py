@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbprov.notebook import arguments
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.commands.registry import COMMANDS, parser_of
+from nbprov.notebook.magics import parsers
 from nbprov.notebook.magics.magics import Nbprov
 
 PAGE = Path(__file__).with_name("commands.md")
@@ -24,10 +24,10 @@ In the tables `(…)` is what stands on the line by its place; what may be repea
 """
 
 MAGICS = {
-    "%%provision": arguments.provision_parser,
-    "%%on": arguments.on_parser,
-    "%prices": arguments.prices_parser,
-    "%clusters": arguments.clusters_parser,
+    "%%provision": parsers.provision_parser,
+    "%%on": parsers.on_parser,
+    "%prices": parsers.prices_parser,
+    "%clusters": parsers.clusters_parser,
 }
 PAGES = {
     "%%provision": "[Getting a machine](getting-a-machine.md)",

@@ -66,7 +66,7 @@ left = 0
 WATCH = """
 import sys as _sys, threading as _threading, time as _time
 def _watch(main=_threading.main_thread().ident):
-    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/magics/on.py", "nbprov/notebook/commands/outputs.py")
+    waits = ("nbprov/runtime/waiting.py", "nbprov/notebook/remote_output.py", "nbprov/notebook/commands/outputs.py")
     while True:
         frame, names = _sys._current_frames()[main], []
         while frame is not None:

@@ -66,7 +66,7 @@ def test_cancel(home, kernel: Kernel) -> None:
     reaches(kernel, panel, "launching")
     kernel.press(panel, type="cancel")
     shown = reaches(kernel, panel, "cancelled")
-    assert shown["summary"][-1] == "nothing of it is on the bill"
+    assert shown["summary"][-1] == "nothing of this launch is billed"
     assert machines(home) == 0
     assert "dev: cancelled" in kernel.run("dev.wait()", ok=False).error_text
 

@@ -59,13 +59,16 @@ def test_a_cell_goes_on_through_a_restart_of_the_kernel_and_is_replayed(
         listed = kernel.run("%nbprov cells dev").text.splitlines()
         assert [" running " in line for line in listed] == [False, False, True]
         shown = kernel.run("%nbprov cells dev last").text
-        assert shown.startswith("begun\n… it still runs: %nbprov cells dev cell-")
+        assert shown.startswith("begun\n… it is still running: %nbprov cells dev cell-")
         request = kernel.send("%nbprov cells dev last --follow")
         kernel.until(lambda: "begun" in kernel.outcome(request).text, "the replay")
         (machine_home(kernel) / "go").touch()
         kernel.until(lambda: "middle" in kernel.outcome(request).text, "what came after it")
         kernel.interrupt(request)
-        assert kernel.finish(request).error_text == "no longer looking; what runs on dev goes on"
+        assert (
+            kernel.finish(request).error_text
+            == "no longer following; the cell on dev keeps running"
+        )
         (machine_home(kernel) / "on").touch()
         outcome = kernel.run("%nbprov cells dev last --follow")
         assert outcome.text == "begun\nmiddle\nthe end\n"
@@ -141,7 +144,7 @@ def test_a_line_that_is_down_is_told_and_an_interrupt_is_delivered_later(home: P
         )
         kernel.interrupt(request)
         assert (
-            "the line to dev is down: it is interrupted there once it is back"
+            "the connection to dev is down: the cell there is interrupted when the connection is back"
             in kernel.finish(request).error_text
         )
         kernel.run("_is_down = False")
@@ -182,7 +185,7 @@ def test_another_cluster_of_the_same_name_and_a_kernel_begun_anew_are_loud(home:
         other.run("%nbprov down dev")
         other.run(f"%%provision dev --yes --wait\n{CPU}")
         told = kernel.run("%%on dev\nopen('touched', 'w')", ok=False).error_text
-        assert "dev is another cluster than the one this notebook used" in told
+        assert "dev is now another cluster than the one this notebook used" in told
         assert "[cluster.other]" in told
         assert not (machine_home(kernel) / "touched").exists()
         assert kernel.run("%%on dev\nprint('new')").text == "new\n"

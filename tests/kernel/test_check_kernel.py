@@ -56,11 +56,11 @@ def test_check_is_one_table_in_both_forms(told: Kernel) -> None:
     text, html = sheet["text/plain"], sheet["text/html"]
     assert "clouds can be used" in text.splitlines()[0]
     assert "aws: no AWS credentials were found" in text
-    assert "aws: next: give it credentials that work" in text
+    assert "aws: next: provide working credentials" in text
     assert "<table" in html
     assert "✕ no AWS credentials were found" in html
     assert "simulated" in html
-    assert "prices only, nothing can be launched there yet: " in text
+    assert "prices are known, but nothing can be launched there yet: " in text
 
 
 def test_a_panel_is_there_at_once_and_is_put_in_order_when_the_clouds_have_answered(
@@ -91,7 +91,10 @@ def test_a_plan_s_saved_form_has_the_stock_that_came(told: Kernel) -> None:
     table = told.shown(outcome.displays[0]["transient"]["display_id"])[-1]["data"]
     assert "high, " in table["text/html"]
     assert "color:#767676" in table["text/html"]
-    assert "in brackets, not set up: aws (no AWS credentials were found)" in table["text/plain"]
+    assert (
+        "clouds in brackets are not set up: aws (no AWS credentials were found)"
+        in table["text/plain"]
+    )
     assert "tried last" in outcome.text
 
 

@@ -107,7 +107,10 @@ def test_down_where_that_is_asked_for(kernel: Kernel) -> None:
     ]
     # That it is ended loses nothing of what the setup said; there is no run whose log might be meant.
     assert "%nbprov logs dev" in error
-    assert kernel.run("%nbprov logs dev").text == "last words\n(kept here; dev has ended)\n"
+    assert (
+        kernel.run("%nbprov logs dev").text
+        == "last words\n(from the local archive; dev has ended)\n"
+    )
     # A cluster that was set up once has somebody's work on it: a slip in a later cell ends nothing.
     good = f"{CPU}\non_setup_failure: down\n"
     kernel.run(f"%%provision dev --yes --wait\n{good}setup: test ! -e broken")
@@ -143,4 +146,4 @@ def test_where_lines_are_printed_every_line_of_the_log_is(home: Path) -> None:
         assert [line for line in first.text.splitlines() if line.startswith("setup: line")] == lines
         second = kernel.run(f"%%provision dev --yes --wait\n{CPU}\n{setup}").text
         assert [line for line in second.splitlines() if line.startswith("setup: line")] == lines
-        assert "dev is set up: %%on dev uses it" in second
+        assert "dev is set up: %%on dev runs cells on it" in second

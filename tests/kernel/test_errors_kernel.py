@@ -59,7 +59,7 @@ def test_the_error_stops_nbclient(home) -> None:
         ("%%provision x\nresources: {accelerators: A100, infra: locl}", "locl", "local"),
         ("%%on nosuch\n1", "cluster.not-found", "live clusters"),
         ("%nbprov down nosuch", "cluster.not-found", "live clusters"),
-        ("%nbprov down", "which cluster?", "next:"),
+        ("%nbprov down", "name the cluster", "next:"),
         ("%nbprov logs", "usage", "%nbprov logs --help"),
         # Found before anything is on the bill.
         (
@@ -108,7 +108,7 @@ def test_a_run_without_machines_tells_its_history_and_leaves_its_handle(
     again = kernel.run(f"%%provision none --yes --wait\n{GPU}", ok=False).error_text
     assert len(again.splitlines()) <= 4
     assert kernel.value("none.plan.chosen is None")
-    assert "4 blocks forgotten" in kernel.run("%nbprov blocks --clear").text
+    assert "4 blocks removed" in kernel.run("%nbprov blocks --clear").text
     assert machines(home) == 0
 
 

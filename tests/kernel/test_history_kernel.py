@@ -62,8 +62,8 @@ def test_the_dashboard_follows_what_another_notebook_does(home, kernel: Kernel) 
         assert [f["label"] for f in state["figures"]] == [
             "today",
             "today, simulated",
-            "in all",
-            "in all, simulated",
+            "in total",
+            "in total, simulated",
         ]
         assert state["figures"][0]["cost"] == 0
         assert state["figures"][1]["hourly"] > 0

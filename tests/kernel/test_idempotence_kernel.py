@@ -53,7 +53,7 @@ def test_the_same_cell_while_it_is_being_launched(home, kernel: Kernel) -> None:
     kernel.run(f"%%provision dev --yes\n{CPU}")
     assert (
         kernel.run(f"%%provision dev --yes --wait\n{CPU}").text
-        == "dev is being launched already; this panel follows it\n"
+        == "dev is already being launched; this panel follows it\n"
     )
     assert machines(home) == 1
     market(home, accept=1.0)
@@ -156,14 +156,14 @@ def test_commands_before_anything_was_launched(shared: Kernel, command: str) -> 
 def test_every_command_on_a_cluster(shared_cluster: Kernel) -> None:
     say = shared_cluster.run
     assert "dev" in say("%nbprov costs").text
-    assert "* simulated: shown as if it were paid" in say("%nbprov costs").text
-    assert "you pay $0.00 in all" in say("%nbprov costs").text
+    assert "of which you pay $0" in say("%nbprov costs").text
+    assert "you pay $0.00 in total" in say("%nbprov costs").text
     assert "● ready" in say("%nbprov attempts dev").text
     assert "ready" in say("%nbprov log dev").text
     assert "idle" in say("%nbprov autostop dev").text
     assert say("%nbprov jobs dev").text == "dev has no jobs\n"
     assert "its jobs: none" in say("%nbprov logs dev", ok=False).error_text
-    assert say("%nbprov sweep").text == "no machine of ours is unknown to the ledger\n"
+    assert say("%nbprov sweep").text == "the ledger knows all your machines\n"
     assert "simulated" in say("%nbprov check").everything
     assert "dev" in say("%clusters").displays[0]["data"]["text/plain"]
     assert "live clusters: dev" in say("%nbprov down", ok=False).error_text

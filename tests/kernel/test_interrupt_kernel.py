@@ -54,11 +54,11 @@ def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
     request = kernel.send(f"%%provision dev --wait --yes\n{NORTH}")
     asked(kernel)
     outcome = stopped(kernel, request)
-    assert outcome.error_text == "interrupted: dev is cancelled"
+    assert outcome.error_text == "interrupted: dev is being cancelled"
     line = outcome.displays[-1]
     assert line["data"]["text/plain"] == "dev: cancelled; 1 attempt being ended and confirmed"
     renewed = kernel.renewed(line, "confirmed gone")
-    assert renewed.startswith("dev: cancelled; everything is confirmed gone; it cost $")
+    assert renewed.startswith("dev: cancelled; all its machines are confirmed gone; it cost $")
     assert "<div" in kernel.shown(line["transient"]["display_id"])[-1]["data"]["text/html"]
     assert machines(home) == 0
     market(home)
@@ -132,6 +132,6 @@ def test_interrupt_of_down_says_that_it_goes_on(home, kernel: Kernel) -> None:
     market(home, end=SLOW)
     outcome = stopped(kernel, kernel.send_waiting("%nbprov down dev"))
     assert (
-        outcome.error_text == "ending dev goes on in the background; %clusters shows how far it is"
+        outcome.error_text == "ending dev goes on in the background; %clusters shows the progress"
     )
     kernel.until(lambda: machines(home) == 0, "the end of the machine")

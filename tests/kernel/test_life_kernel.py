@@ -25,7 +25,7 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         # One renames, the other's table and handle follow.
         other.run("theirs = nbprov.cluster('dev')")
         assert (
-            "dev is called train now, and the variable train is its handle"
+            "dev is now called train, and the variable train is its handle"
             in kernel.run("%nbprov rename dev train").text
         )
         assert "train" in other.renewed(table, "train")
@@ -49,7 +49,10 @@ def test_two_notebooks_on_one_cluster(home, kernel: Kernel) -> None:
         assert started.splitlines()[0] == "train: running"
         assert "there again: its disk, its host key, its guards, its tunnels" in started
         assert "setup and run are not run again" in started
-        assert kernel.run("%nbprov start train").text == "train: was running, and is as it was\n"
+        assert (
+            kernel.run("%nbprov start train").text
+            == "train: was already running; nothing was changed\n"
+        )
         told = other.run("%%on train\nprint('time' in globals())")
         assert told.text == "False\n"
         assert "this is a new one, its variables are gone" in told.stderr
@@ -65,7 +68,7 @@ def test_a_cluster_that_does_not_fit_is_replaced(home, kernel: Kernel) -> None:
     told = kernel.run(f"%%provision dev --replace --yes --wait\n{GPU}").everything
     assert "the handle of dev-next is the variable dev" in told
     assert "takes the place of dev" in told
-    assert "dev is this one now; the one before it is being ended" in told
+    assert "dev is now the new cluster; the old one is being terminated" in told
     assert kernel.value("[dev.name, dev.wait().view().candidate.offer.instance_type]") == [
         "dev",
         "gpu",

@@ -197,6 +197,6 @@ def test_the_ipykernel_that_loses_background_updates_is_refused(home) -> None:
     with new_kernel(home, load=False) as kernel:
         kernel.run("import ipykernel; ipykernel.version_info = (7, 0, 1)")
         told = kernel.run("%load_ext nbprov", ok=False).error_text.splitlines()
-        assert told[0].startswith("ipykernel 7.0 loses what background threads display")
+        assert told[0].startswith("ipykernel 7.0 loses the output of background threads")
         assert "pip install 'ipykernel>=7.1'" in told[1]
         assert "`%prices` not found" in kernel.run("%prices A100").stderr

@@ -44,7 +44,7 @@ def test_a_plan_on_prices_of_clouds_without_an_account(shared: Kernel) -> None:
     assert "why here" in table["text/plain"]
     assert "1st choice, cheapest" in table["text/html"]
     assert "application/vnd.jupyter.widget-view+json" in widget
-    assert "as if set up: aws, gcp" in outcome.text
+    assert "planned as if these were set up: aws, gcp" in outcome.text
     assert "budget: $50.00 lasts" in outcome.text
 
 

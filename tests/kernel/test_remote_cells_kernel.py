@@ -117,7 +117,8 @@ def test_interrupt_of_a_script_ends_it(shared_cluster: Kernel) -> None:
     )
     shared_cluster.interrupt(request)
     assert (
-        shared_cluster.finish(request).error_text == "interrupted on dev; the script there is ended"
+        shared_cluster.finish(request).error_text
+        == "interrupted on dev; the script there has ended"
     )
     shared_cluster.run(
         '%%on dev --bash\nwhile kill -0 "$(cat pid)" 2>/dev/null; do sleep 0.05; done\ntest ! -e never'

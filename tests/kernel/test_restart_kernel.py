@@ -27,7 +27,9 @@ def test_a_launch_of_a_kernel_that_ended_is_adopted(home, kernel: Kernel, orderl
     kernel.restart(orderly=orderly)
     shown = kernel.run("%load_ext nbprov").displays
     assert len(shown) == 1
-    assert shown[0]["data"]["text/plain"] == "nbprov: looking at what an earlier kernel left …"
+    assert (
+        shown[0]["data"]["text/plain"] == "nbprov: checking what an earlier kernel left running …"
+    )
     if not orderly:
         kernel.renewed(shown[0], "its kernel is silent; taken over in")
     told = kernel.renewed(shown[0], "adopted")

@@ -136,7 +136,7 @@ def test_what_costs_money_is_not_launched_without_consent(home) -> None:
     notebook = notebook_of(
         [
             "%load_ext nbprov",
-            "import nbprov.notebook.magics.provision as p\np.is_simulated = lambda offer: False",
+            "import nbprov.notebook.magics.consent as p\np.is_simulated = lambda offer: False",
             "%%provision dev\nresources: {accelerators: A100, infra: local}",
         ]
     )

@@ -71,7 +71,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
     cases = {
         "dev nothere --push": "there is no folder ",
         "dev back:~/nothere --pull": "there is no folder ~/nothere on the machine",
-        "dev x:": "%nbprov sync wants PATH or PATH:REMOTE, not 'x:'",
+        "dev x:": "%nbprov sync takes PATH or PATH:REMOTE, not 'x:'",
         "dev . --push --pull": "%nbprov sync: argument --pull: not allowed with argument --push",
         "dev data:~ --push": "~ holds the machine's whole home",
         "dev data --push --node 7": "dev has no node 7",

@@ -107,7 +107,7 @@ def test_what_was_never_set_up_is_set_up_when_the_cell_is_run_again(home, kernel
     again = kernel.run(cell)
     assert "nothing was launched" not in again.text
     line = next(d for d in again.displays if "never set up" in d["data"]["text/plain"])
-    assert kernel.renewed(line, "is set up") == "dev is set up: %%on dev uses it"
+    assert kernel.renewed(line, "is set up") == "dev is set up: %%on dev runs cells on it"
     assert kernel.run("%%on dev --bash\ncat marker").text == "done\n"
     assert "nothing was launched" in kernel.run(cell).text
     assert kernel.run("%%on dev --bash\ncat marker").text == "done\n"

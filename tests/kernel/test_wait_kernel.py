@@ -39,13 +39,13 @@ def launch_in_vain(home, kernel: Kernel, flags: str = "--yes") -> dict[str, obje
 
 def test_the_panel_says_until_when_and_the_saved_form_too(home, kernel: Kernel) -> None:
     state = launch_in_vain(home, kernel)
-    assert "waits for stock until" in str(state["waiting"])
-    assert "nothing is on the bill meanwhile" in str(state["waiting"])
+    assert "waiting for stock until" in str(state["waiting"])
+    assert "nothing is billed meanwhile" in str(state["waiting"])
     assert state["cost"] == 0
     panel = next(m["content"] for m in kernel.messages if m["msg_type"] == "display_data")
     saved = kernel.renewed(panel, WAITS)
     assert "next pass at" in saved
-    assert "1 pass made" in saved
+    assert "1 pass so far" in saved
     assert machines(home) == 0
 
 
@@ -72,7 +72,7 @@ def test_a_cancel_of_a_wait_is_instant(home, kernel: Kernel) -> None:
 def test_the_same_cell_follows_a_wait_that_goes_on(home, kernel: Kernel) -> None:
     launch_in_vain(home, kernel)
     assert (
-        "dev waits for stock already; this panel follows it"
+        "dev is already waiting for stock; this panel follows it"
         in kernel.run(CELL.format(flags="--yes")).text
     )
     assert len(kernel.panels()) == 2
@@ -84,8 +84,8 @@ def test_a_killed_kernel_leaves_its_wait_to_the_next(home, kernel: Kernel) -> No
     kernel.run("%load_ext nbprov")
     told = kernel.run(CELL.format(flags="")).text
     assert "dev: another kernel waited for stock for it; looking whether it still does …" in told
-    assert "dev waits for stock already; this panel follows it" in told
-    assert "waits for stock until" in str(waits(kernel)["waiting"])
+    assert "dev is already waiting for stock; this panel follows it" in told
+    assert "waiting for stock until" in str(waits(kernel)["waiting"])
     market(home)
     kernel.run("%nbprov blocks --clear")
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"

@@ -13,15 +13,14 @@ import pytest
 
 import nbprov
 from nbprov.model.errors import UsageError
-from nbprov.notebook.arguments import (
-    HelpWanted,
-    MagicParser,
+from nbprov.notebook.arguments import HelpWanted, MagicParser
+from nbprov.notebook.commands.registry import COMMANDS, parser_of
+from nbprov.notebook.magics.parsers import (
     clusters_parser,
     on_parser,
     prices_parser,
     provision_parser,
 )
-from nbprov.notebook.commands.registry import COMMANDS, parser_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [

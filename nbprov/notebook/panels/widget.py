@@ -1,4 +1,7 @@
-"""The one anywidget class behind all panels. Imports ipywidgets, so it is itself imported only when a panel is first shown."""
+"""The anywidget classes of the panels.
+
+This module imports ipywidgets, so it is itself imported only when a panel is first shown.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ from nbprov.notebook import widget_assets
 
 
 class PanelWidget(anywidget.AnyWidget):
-    """A widget with one trait that the kernel writes, and one that names the static output beside it; all else are messages."""
+    """The base of the widgets. All else than these two traits travels as messages.
+
+    Attributes
+    ----------
+    state
+        The view as JSON; only the kernel writes it.
+    anchor
+        The mark by which the widget finds the static output above it.
+    """
 
     state = traitlets.Dict().tag(sync=True)
     anchor = traitlets.Unicode().tag(sync=True)
@@ -38,11 +49,12 @@ class ClustersTableWidget(PanelWidget):
     _css = widget_assets.style()
 
 
-def free_route(widget: Any) -> None:
+def allow_subshells(widget: Any) -> None:
     """Let the browser choose the subshell that handles its messages.
 
-    ipykernel 7.4 routes what comes in on a comm to the shell that last sent on it, whatever the browser asked for. A panel is
-    written from the engine's thread, so its buttons would wait for the running cell. Other releases have no such attribute.
+    ipykernel 7.4 routes a comm's incoming messages to the shell that last sent on it, whatever
+    the browser asked for. A panel is written from the engine's thread, so its buttons would wait
+    for the running cell. Other releases do not have this attribute.
     """
     comm = getattr(widget, "comm", None)
     if comm is not None and hasattr(comm, "_reply_subshell_for"):

@@ -76,7 +76,7 @@ def test_edits_show_in_the_result_and_in_the_status(
     assert "edited by hand" in _run(shell, "refresh lambda").text()
     status = _run(shell, "").text()
     assert "hosted, edited" in status
-    assert "%nbprov catalog restore lambda takes the edits back" in status
+    assert "%nbprov catalog restore lambda undoes the edits" in status
     capsys.readouterr()
     assert _run(shell, "restore") is None
     assert capsys.readouterr().out == "lambda: as the last refresh wrote them\n"

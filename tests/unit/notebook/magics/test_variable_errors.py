@@ -13,7 +13,7 @@ import pytest
 from nbprov.machines.packing_there import pack
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
-from nbprov.notebook.magics.on_variables import packed
+from nbprov.notebook.magics.on_variables import pack_variables
 from nbprov.notebook.magics.variable_errors import (
     CannotTravel,
     not_carried,
@@ -39,55 +39,55 @@ CASES: list[tuple[Callable[[], Any], bool, str, str]] = [
     (
         lambda: threading.Lock(),
         False,
-        "x (lock) cannot travel: it belongs to the process that made it",
-        "make it anew",
+        "x (lock) cannot be copied: it belongs to the process that created it",
+        "create it again",
     ),
     (
         lambda: {"a": threading.Lock()},
         False,
-        "x (dict) cannot travel: it holds a _thread.lock, and it belongs to",
-        "make it anew",
+        "x (dict) cannot be copied: it holds a _thread.lock, and it belongs to",
+        "create it again",
     ),
     (
         lambda: (n for n in ()),
         True,
-        "x (generator) cannot travel: a generator or iterator is code that is half run",
+        "x (generator) cannot be copied: a generator or iterator is code in the middle of running",
         "list(…)",
     ),
     (
         lambda: lambda: 1,
         False,
-        "x (function) cannot travel: a lambda has no name",
+        "x (function) cannot be copied: a lambda has no name",
         "define the function",
     ),
     (
         lambda: [io],
         True,
-        "x (list) cannot travel: it holds a module, and a module is imported",
+        "x (list) cannot be copied: it holds a module, and a module is imported",
         "%pip install",
     ),
     (
         lambda: io.BytesIO(),
         True,
-        "x (BytesIO) cannot travel: an open file belongs to its machine",
+        "x (BytesIO) cannot be copied: an open file belongs to its machine",
         "%nbprov sync",
     ),
     (
         lambda: Mine(),
         True,
-        "x (Mine) cannot travel: it holds a ",
+        "x (Mine) cannot be copied: it holds a ",
         "--trust",
     ),
     (
         lambda: pd.interval_range(0, 3).to_series(),
         True,
-        "x (Series) cannot travel: a column of pandas type interval",
+        "x (Series) cannot be copied: a column of pandas type interval",
         "--trust",
     ),
     (
         lambda: bytes(2_000_000),
         True,
-        "x (bytes) makes it 2 MB or more, and at most 1 MB travel with a cell",
+        "with x (bytes) the variables take 2 MB or more, and a cell can copy at most 1 MB",
         "%nbprov sync",
     ),
 ]
@@ -122,7 +122,7 @@ def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
     [
         (
             "AttributeError: Can't get attribute 'Mine' on <module '__main__'>",
-            "its class or function Mine is defined in a cell",
+            "its class or function Mine is only defined in a cell here",
             "define Mine in a %%on dev cell",
         ),
         (
@@ -132,13 +132,13 @@ def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
         ),
         (
             "ModuleNotFoundError: No module named 'numpy._core'",
-            "numpy is older there than 2",
+            "numpy there is older than 2",
             "%pip install -U numpy",
         ),
         (
             "ValueError: whatever",
             "x cannot be read on dev: ValueError: whatever",
-            "installed there",
+            "must be the same on both sides",
         ),
     ],
 )
@@ -189,27 +189,18 @@ def test_what_the_line_or_the_agent_refuses_says_how_things_stand() -> None:
         "agent.timeout",
         "agent.no-room",
         "agent.no-box",
-        "agent.unknown-op",
     ):
         error = not_carried(AgentError("what it said", code=code), "dev", now)
         assert isinstance(error, CannotTravel)
         assert now in str(error)
         assert error.hint
-    # What an agent of an earlier release cannot carry it cannot carry the next time, and what would bring a newer one ends what is to be saved.
-    error = not_carried(
-        AgentError("what it said", code="agent.unknown-op"),
-        "dev",
-        f"{now}: %%on dev -o x fetches again",
-    )
-    assert "fetches again" not in str(error)
-    assert "and their variables" in str(error.hint)
     other: NbprovError = AgentError("foul", code="agent.foul")
     assert not_carried(other, "dev", now) is other
 
 
 def test_nothing_is_packed_that_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_variables, "MOST_BYTES", 1000)
-    with pytest.raises(CannotTravel, match="wide \\(bytearray\\) makes it"):
-        packed({"wide": bytearray(2000)}, ["wide"], "dev")
+    with pytest.raises(CannotTravel, match="with wide \\(bytearray\\) the variables take"):
+        pack_variables({"wide": bytearray(2000)}, ["wide"], "dev")
     seen: list[int] = []
-    assert len(packed({"x": bytes(500)}, ["x"], "dev", seen.append)) == seen[-1] > 500
+    assert len(pack_variables({"x": bytes(500)}, ["x"], "dev", seen.append)) == seen[-1] > 500

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from nbprov.model.errors import UsageError
 from nbprov.model.offers import Unusable
 from nbprov.model.stock import Level, Pool, Stock
-from nbprov.notebook.rendering import Coded, TableData
+from nbprov.notebook.rendering import CodedColumn, TableData
 from nbprov.notebook.rendering.price_data import COLUMNS, GREYED
 
 TODAY = date(2026, 11, 21)
@@ -132,7 +132,7 @@ def test_numpy_columns_pack_as_lists_do() -> None:
     )
     arrays = TableData.from_columns(
         {
-            "cloud": Coded(np.array(codes, dtype=np.int32), words),
+            "cloud": CodedColumn(np.array(codes, dtype=np.int32), words),
             "hourly": np.array(hourly),
             "vcpus": np.array(vcpus, dtype=np.float32),
         }
@@ -169,7 +169,7 @@ def test_every_column_of_the_table_has_a_key_of_its_own() -> None:
 
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20)), max_size=50))
 def test_coding_is_lossless(values: list[str | None]) -> None:
-    coded = Coded.of(values)
+    coded = CodedColumn.of(values)
     assert [coded.words[c] for c in coded.codes] == [v or "" for v in values]
     assert isinstance(coded.codes, array)
     assert len(set(coded.words)) == len(coded.words)

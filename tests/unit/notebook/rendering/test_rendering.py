@@ -38,9 +38,9 @@ from nbprov.notebook.rendering.formatting import (
     ATTEMPT_LOOKS,
     CLUSTER_LOOKS,
     RUN_LOOKS,
-    age_words,
-    number_words,
-    place_words,
+    format_age,
+    format_number,
+    format_place,
 )
 from nbprov.notebook.rendering.tables import Column, cut, html_table, one_line, text_table, width_of
 
@@ -82,11 +82,11 @@ def test_both_forms_write_numbers_alike() -> None:
     """The cases are the ones that the panels' code is tested with."""
     assert [format_usd(v) for v, _ in CASES["usd"]] == [w for _, w in CASES["usd"]]
     assert [short_duration(v) for v, _ in CASES["duration"]] == [w for _, w in CASES["duration"]]
-    assert [number_words(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
-    assert [age_words(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [
+    assert [format_number(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
+    assert [format_age(v, date(2026, 11, 21)) for v, _ in CASES["age"]] == [
         w for _, w in CASES["age"]
     ]
-    assert number_words(math.nan) == "–"
+    assert format_number(math.nan) == "–"
 
 
 def test_every_state_has_a_look_and_no_two_of_a_kind_the_same_words() -> None:
@@ -179,7 +179,7 @@ def test_a_plan_says_its_order_consent_guards_and_what_was_left_out() -> None:
     text = plan_text(samples.plan(40))
     for said in (
         "40 places to try",
-        "may take up to",
+        "Costs at most",
         "guards: down after 1 h idle (default)",
         "1,204 in clouds without",
         "20 more rows",
@@ -190,7 +190,7 @@ def test_a_plan_says_its_order_consent_guards_and_what_was_left_out() -> None:
 
 
 def test_a_simulated_plan_says_that_nobody_pays() -> None:
-    assert "simulated, you pay $0" in plan_text(samples.local_plan())
+    assert "simulated: you pay $0" in plan_text(samples.local_plan())
     assert "simulated" not in plan_text(samples.plan(5))
 
 
@@ -244,16 +244,16 @@ def test_a_run_tells_reasons_costs_and_the_next_step() -> None:
         "127.0.0.1 port 40022",
     ):
         assert said in text
-    assert "dearer than the first place of the plan: $1.40/h instead of $1.05/h" in text
+    assert "it costs more than the first place of the plan: $1.40/h instead of $1.05/h" in text
 
 
 def test_a_failed_run_says_what_is_left_of_it() -> None:
     view = samples.failed_run()
-    assert "nothing of it is on the bill" in run_text(view)
+    assert "nothing of this launch is billed" in run_text(view)
     ending = replace(view, attempts=(*view.attempts[:2], samples.launching_run().attempts[2]))
     text = run_text(ending)
-    assert "nothing of it is on the bill" not in text
-    assert "still to be confirmed gone: attempt 3 in local/local-north/c at $1.10/h" in text
+    assert "nothing of this launch is billed" not in text
+    assert "not yet confirmed gone: attempt 3 in local/local-north/c at $1.10/h" in text
 
 
 def test_an_attempt_in_one_line() -> None:
@@ -319,7 +319,7 @@ def test_clusters_say_what_they_cost_and_what_is_simulated() -> None:
     ],
 )
 def test_a_place_does_not_say_its_region_twice(place: Place, words: str) -> None:
-    assert place_words(place) == words
+    assert format_place(place) == words
 
 
 @given(st.text(), st.integers(1, 60))
@@ -350,5 +350,5 @@ def test_a_log_in_the_home_folder_does_not_name_its_owner() -> None:
 def test_places_and_types_of_attempts_are_not_broken_at_their_hyphens() -> None:
     run = samples.launching_run()
     offer = run.attempts[0].candidate.offer
-    for words in (place_words(offer.place), offer.instance_type):
+    for words in (format_place(offer.place), offer.instance_type):
         assert f'white-space:nowrap">{words}</td>' in run_html(run)
