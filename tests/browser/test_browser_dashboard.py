@@ -35,7 +35,7 @@ def test_dashboard(
     expect(notebook.run("%nbprov history")).to_contain_text("1 launch")
     album.take("dashboard", notebook.cell("%nbprov dashboard"))
     button(board, "Down").click()
-    button(board, "really down?").click()
+    button(board, "Really down?").click()
     expect(board.locator(".nbprov-title")).to_have_text(
         "nbprov: no cluster is live", timeout=LONG_MS
     )

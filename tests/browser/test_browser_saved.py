@@ -136,7 +136,7 @@ def _play(notebook: NotebookPage) -> None:
     expect(notebook.run("%%on dev")).to_contain_text(f"a token of {len(SECRET)} letters")
     clusters = panel(notebook.run("%clusters"), "Clusters")
     button(clusters, "Down").click()
-    button(clusters, "really down?").click()
+    button(clusters, "Really down?").click()
     for badge in (clusters.locator(".nbprov-badge"), state(run)):
         expect(badge).to_have_text("ended")
     assert machines(notebook.home) == 0

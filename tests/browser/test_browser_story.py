@@ -129,7 +129,7 @@ def _down(notebook: NotebookPage) -> None:
     clusters = panel(output(notebook.cell("%clusters")), "Clusters")
     button(run, "Down").click()
     assert machines(notebook.home) == 1, "Down asks a second press"
-    button(run, "really down?").click()
+    button(run, "Really down?").click()
     expect(state(run)).to_have_text("ended")
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")
     assert machines(notebook.home) == 0

@@ -43,5 +43,5 @@ def test_dark_theme(open_notebook: Callable[..., NotebookPage], album: Album) ->
     for part in (run, clusters):
         assert_readable(part, dark=False)
     button(clusters, "Down").click()
-    button(clusters, "really down?").click()
+    button(clusters, "Really down?").click()
     expect(clusters.locator(".nbprov-badge")).to_have_text("ended")

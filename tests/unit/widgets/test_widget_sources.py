@@ -1,4 +1,4 @@
-"""The panels' code: its own tests and types, and what the way it travels to the browser asks of it."""
+"""The panels' code: its own tests, its types, and the rules that joining the files imposes."""
 
 from __future__ import annotations
 
@@ -95,16 +95,8 @@ def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
 
 
 def test_every_rule_of_style_is_the_panels_own() -> None:
-    style = re.sub(
-        r"@keyframes.*?\}\s*\}",
-        "",
-        re.sub(
-            r"/\*.*?\*/",
-            "",
-            (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8"),
-            flags=re.DOTALL,
-        ),
-    )
+    text = (WIDGETS / widget_assets.STYLE).read_text(encoding="utf-8")
+    style = re.sub(r"/\*.*?\*/|@keyframes.*?\}\s*\}", "", text, flags=re.DOTALL)
     selectors = re.findall(r"([^{}]+)\{", style)
     strange = [
         s.strip()
@@ -113,7 +105,7 @@ def test_every_rule_of_style_is_the_panels_own() -> None:
         for s in group.split(",")
         if ".nbprov-" not in s
     ]
-    # `:not(a, b)` is split at its comma, and the arrow of a sorted column is inside a header of ours.
+    # `:not(a, b)` is split at its comma. The arrow of a sorted column is inside our own header.
     assert [
         s for s in strange if not s.startswith(("html:not", "[data-vscode", "[aria-sort"))
     ] == []
