@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = ROOT / "nbprov"
 PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 OTHERS = "".join(
-    (ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("clouds.md", "using.md")
+    (ROOT / "docs" / name).read_text(encoding="utf-8")
+    for name in ("clouds.md", "using.md", "jobs-and-engines.md")
 )
 """The variables of clouds, which a test of that page holds, and those of several machines."""
 
