@@ -146,7 +146,7 @@ def test_errors_are_short(shared_cluster: Kernel) -> None:
         "jobs dev submit --gpus some -- true": "%nbprov jobs: argument --gpus: 'some' is neither all nor a number of GPUs",
         "jobs dev submit --env NOBODY -- true": "the kernel's environment has no NOBODY  [env.missing]",
         "jobs dev submit": "there is no script to run",
-        "jobs dev submit python train.py": "submit does not take 'python'",
+        "jobs dev submit python train.py": "%nbprov jobs NAME submit does not take 'python'",
         "jobs dev cancel": "name the jobs to cancel",
         "jobs dev cancel nothing-1": "dev has no job 'nothing-1'  [job.not-found]",
         "jobs dev wait nothing-1": "dev has no job 'nothing-1'  [job.not-found]",

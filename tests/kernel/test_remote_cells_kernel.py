@@ -295,7 +295,7 @@ def test_variables_of_the_environment_go_there_and_are_shown_nowhere(home) -> No
         assert kernel.run("%%on dev --bash --env CELL_TOKEN\necho ${#CELL_TOKEN}").text == "18\n"
         for wrong, words in {
             "--env NOT_THERE": "the kernel's environment has no NOT_THERE",
-            "--env 1x=canary-4711-secret": "'1x' is no name",
+            "--env 1x=canary-4711-secret": "'1x' is not a variable name",
         }.items():
             told = kernel.run(f"%%on dev {wrong}\n1", ok=False).error_text
             assert words in told

@@ -88,17 +88,17 @@ def test_an_interrupt_leaves_whole_files_and_the_next_goes_on(shared_cluster: Ke
     # Interrupted by its own progress: at once, however slow the machine is.
     shared_cluster.run(
         "import nbprov.notebook.commands.sync as s, _thread\n"
-        "class Hasty(s._Showing):\n"
+        "class Hasty(s._SyncDisplay):\n"
         "    def at(self, sent):\n"
         "        super().at(sent)\n"
         "        if sent > 3_000_000 and not getattr(self, 'done', False):\n"
         "            self.done = True\n"
         "            _thread.interrupt_main()\n"
-        "usual, s._Showing = s._Showing, Hasty"
+        "usual, s._SyncDisplay = s._SyncDisplay, Hasty"
     )
     told = shared_cluster.run("%nbprov sync dev wide --push", ok=False).error_text
     assert told.startswith("interrupted; every file is whole")
-    shared_cluster.run("s._Showing = usual")
+    shared_cluster.run("s._SyncDisplay = usual")
     assert shared_cluster.run("%%on dev --bash\nls wide").text == ""
     outcome = shared_cluster.run("%nbprov sync dev wide --push")
     assert "1 file moved and verified" in outcome.text

@@ -47,7 +47,7 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
     cases = {
         "-i lock": "lock (lock) cannot be copied: it belongs to the process that created it",
         "-i nothere": "there is no variable nothere here",
-        "-i mine": "mine cannot be read on dev: its class or function Mine is defined in a cell here alone",
+        "-i mine": "mine cannot be read on dev: its class or function Mine is only defined in a cell here",
         "-o nothere": "there is no variable nothere on the machine",
         "-o gen": "gen (generator) cannot be copied: a generator or iterator is code in the middle of running",
         "-o gen --trust": "gen (generator) cannot be copied: a generator or iterator is code in the middle of running",

@@ -44,7 +44,7 @@ def test_the_panel_says_until_when_and_the_saved_form_too(home, kernel: Kernel) 
     assert state["cost"] == 0
     panel = next(m["content"] for m in kernel.messages if m["msg_type"] == "display_data")
     saved = kernel.renewed(panel, WAITS)
-    assert "next pass at" in saved
+    assert "next pass over the plan at" in saved
     assert "1 pass so far" in saved
     assert machines(home) == 0
 
@@ -52,11 +52,11 @@ def test_the_panel_says_until_when_and_the_saved_form_too(home, kernel: Kernel) 
 def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kernel) -> None:
     launch_in_vain(home, kernel)
     market(home)
-    assert "forgot" in kernel.run("%nbprov blocks --clear").text
+    assert "removed" in kernel.run("%nbprov blocks --clear").text
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[text for _, kind, text in dev._session.engine.ledger.events(dev.run_id) if kind == 'pass'][0]"
+        "[e.text for e in dev._session.engine.ledger.events(dev.run_id) if e.kind.value == 'pass_begun'][0]"
     )
 
 

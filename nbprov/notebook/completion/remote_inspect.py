@@ -1,4 +1,9 @@
-"""Pass a front end's Shift-Tab in a `%%on` cell on to the machine."""
+"""Pass a front end's Shift-Tab in a `%%on` cell on to the machine.
+
+IPython (9) hands its own hooks one name without the cell, and ipykernel (6.31 to 7.4) registers
+nothing else for `inspect_request`, so its method is wrapped. Without this, Shift-Tab in a `%%on`
+cell shows what the name means in this kernel, or nothing.
+"""
 
 from __future__ import annotations
 

@@ -92,13 +92,13 @@ def _field(told: Mapping[str, Any], field: str) -> str:
     return _words(told.get(field, "")) if isinstance(told.get(field), str) else ""
 
 
-def not_sent(told: Mapping[str, Any], here: str, there: str, most: int) -> CannotTravel:
+def not_sent(told: Mapping[str, Any], here: str, most: int) -> CannotTravel:
     """Return the error for a variable that could not be packed where it is.
 
     Parameters
     ----------
-    here, there
-        Where it is and where it should go: the name of a cluster, or "here" for this kernel.
+    here
+        Where it is: the name of a cluster, or "here" for this kernel.
     """
     name, no = _field(told, "name") or "a variable", told.get("no")
     if no == "missing":
@@ -149,7 +149,7 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
     if not why:
         why = _field(told, "why")
         if is_plain:
-            holds, why = "", why.removeprefix("NotPlainHere: ") + ", which is not plain data"
+            holds, why = "", why + ", which is not plain data"
         hint = "send its data: arrays, tables, numbers, text, or containers of them; or " + _FILE
     # These cannot be pickled at all, so --trust does not help.
     could_come = is_plain and nature not in ("file", "generator", "lambda", "module", "process")
@@ -192,7 +192,7 @@ def _at(place: str) -> str:
 def not_understood(told: Mapping[str, Any], names: Sequence[str], where: str) -> CannotTravel:
     """Return the error for variables that were sent and could not be read on the machine."""
     if told.get("no") in ("interrupted", "unwritten"):
-        return not_sent(told, where, where, 0)
+        return not_sent(told, where, 0)
     if told.get("no") != "unread" or told.get("name") not in names:
         return CannotTravel(
             f"the variables sent to {where} arrived incomplete",

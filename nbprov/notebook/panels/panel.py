@@ -13,6 +13,7 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook.rendering.price_data import TableData
 
 from . import frontend
+from .comm_routing import allow_subshells
 from .live_display import Bundle, LiveDisplay, View
 
 _HTML = "text/html"
@@ -106,7 +107,7 @@ class Panel(ABC, Generic[View]):
             if self._has_new_table(before, view):
                 self._version += 1
             if self._widget is not None:
-                _allow_subshells(self._widget)
+                allow_subshells(self._widget)
                 self._widget.state = self.state()
 
     def close(self) -> None:
@@ -154,7 +155,7 @@ class Panel(ABC, Generic[View]):
     def _make_widget(self) -> Any:
         if self._widget is None:
             self._widget = self._widget_class()(state=self.state(), anchor=self._anchor)
-            _allow_subshells(self._widget)
+            allow_subshells(self._widget)
             self._widget.on_msg(self._receive)
         return self._widget
 
@@ -193,15 +194,8 @@ class Panel(ABC, Generic[View]):
     def _send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None:
         with self._lock:
             if self._widget is not None:
-                _allow_subshells(self._widget)
+                allow_subshells(self._widget)
                 self._widget.send(content, buffers=buffers)
-
-
-def _allow_subshells(widget: Any) -> None:
-    # Imported here because it loads ipywidgets, which takes long and is not always installed.
-    from .widget import allow_subshells
-
-    allow_subshells(widget)
 
 
 Callback = Callable[[], object]

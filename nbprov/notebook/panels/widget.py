@@ -5,8 +5,6 @@ This module imports ipywidgets, so it is itself imported only when a panel is fi
 
 from __future__ import annotations
 
-from typing import Any
-
 import anywidget
 import traitlets
 
@@ -47,15 +45,3 @@ class ClustersTableWidget(PanelWidget):
 
     _esm = widget_assets.module(widget_assets.CLUSTERS_TABLE)
     _css = widget_assets.style()
-
-
-def allow_subshells(widget: Any) -> None:
-    """Let the browser choose the subshell that handles its messages.
-
-    ipykernel 7.4 routes a comm's incoming messages to the shell that last sent on it, whatever
-    the browser asked for. A panel is written from the engine's thread, so its buttons would wait
-    for the running cell. Other releases do not have this attribute.
-    """
-    comm = getattr(widget, "comm", None)
-    if comm is not None and hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = lambda data, default: default

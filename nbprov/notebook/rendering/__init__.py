@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .clusters import clusters_html, clusters_text
 from .price_data import CodedColumn, TableData
-from .prices import offers_html, offers_text, plan_html, plan_text, table_html, table_text
+from .prices import plan_html, plan_text, table_html, table_text
 from .run_lines import attempt_line, run_lines
 from .runs import run_html, run_text
 
@@ -19,8 +19,6 @@ __all__ = [
     "attempt_line",
     "clusters_html",
     "clusters_text",
-    "offers_html",
-    "offers_text",
     "plan_html",
     "plan_text",
     "run_html",

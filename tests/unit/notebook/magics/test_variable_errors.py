@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from nbprov.machines.packing_there import pack
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
 from nbprov.notebook.magics.on_variables import pack_variables
@@ -21,6 +20,7 @@ from nbprov.notebook.magics.variable_errors import (
     not_understood,
     unread_here,
 )
+from nbprov.on_machine.pack_values import pack
 from nbprov.remote.agent.framing import AgentError
 
 MOST = 1_000_000
@@ -32,7 +32,7 @@ class Mine:
 
 def refused(value: Any, *, is_plain: bool) -> CannotTravel:
     told = pack({"x": value}, ["x"], MOST, is_plain, io.BytesIO())
-    return not_sent(told, "dev" if is_plain else "here", "here" if is_plain else "dev", MOST)
+    return not_sent(told, "dev" if is_plain else "here", MOST)
 
 
 CASES: list[tuple[Callable[[], Any], bool, str, str]] = [
@@ -106,8 +106,8 @@ def test_what_cannot_travel_is_named_with_the_reason_and_the_next_step(
 
 
 def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
-    here = not_sent({"no": "missing", "name": "x"}, "here", "dev", MOST)
-    there = not_sent({"no": "missing", "name": "x"}, "dev", "here", MOST)
+    here = not_sent({"no": "missing", "name": "x"}, "here", MOST)
+    there = not_sent({"no": "missing", "name": "x"}, "dev", MOST)
     assert (here.message, there.message) == (
         "there is no variable x here",
         "there is no variable x on the machine",
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_here_says_what_is_missing_here() -> None:
     ],
 )
 def test_a_machine_that_says_anything_gets_a_short_error(told: Any) -> None:
-    for error in (not_sent(told, "dev", "here", MOST), not_understood(told, ["x"], "dev")):
+    for error in (not_sent(told, "dev", MOST), not_understood(told, ["x"], "dev")):
         assert len(str(error)) < 1200
         assert error.hint
 

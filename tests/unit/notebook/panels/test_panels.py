@@ -26,7 +26,7 @@ from nbprov.notebook.panels import (
     is_interactive,
 )
 from nbprov.notebook.panels import frontend as panel_frontend
-from nbprov.notebook.panels.widget import allow_subshells
+from nbprov.notebook.panels.comm_routing import allow_subshells
 from nbprov.notebook.rendering.clusters import ClusterFacts
 from nbprov.notebook.rendering.prices import PlanFacts
 from nbprov.notebook.rendering.run_facts import AttemptFacts
