@@ -12,12 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.state_files import read_json, write_json
-from nbprov.on_machine.agent.system import boottime
-from nbprov.on_machine.agent.tasks.task import Task
-
+from ..errors import RequestError
+from ..json_types import Json
+from ..state_files import read_json, write_json
+from ..system import boottime
+from ..tasks.task import Task
 from .jobs import GangJobs, Part
 from .messages import MESSAGE_BYTES, SIGNATURE_BYTES, check_gang, encode_message
 

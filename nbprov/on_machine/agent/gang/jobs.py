@@ -7,10 +7,9 @@ import random
 import time
 from typing import Callable, Tuple
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.system import boottime
-from nbprov.on_machine.agent.tasks.task import Task
-
+from ..json_types import Json
+from ..system import boottime
+from ..tasks.task import Task
 from .messages import MESSAGE_ROWS, PART_FAILURES, part_key, rows_of
 
 GRACE_SECONDS = 10.0

@@ -13,8 +13,8 @@ import json
 import re
 from typing import Any
 
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
+from ..errors import RequestError
+from ..json_types import Json
 
 MESSAGE_BYTES = 512
 SIGNATURE_BYTES = 32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
+from ..errors import RequestError
+from ..json_types import Json
 
 MOST_HOLD = 3600.0
 """The longest that outputs may be waited for: fetching takes minutes, and the machine costs."""

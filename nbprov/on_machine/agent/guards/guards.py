@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.state_files import read_json, write_json
+from ..json_types import Json
+from ..state_files import read_json, write_json
 
 TICK_SECONDS = 5.0
 SHORTEST_TICK = 0.2

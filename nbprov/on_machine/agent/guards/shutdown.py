@@ -10,15 +10,14 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from nbprov.on_machine.agent import VERSION
-from nbprov.on_machine.agent.clients import Clients
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.secret_registry import SecretRegistry
-from nbprov.on_machine.agent.state_files import write_json
-from nbprov.on_machine.agent.system import boottime
-from nbprov.on_machine.agent.tasks.scripts import ScriptRunner
-from nbprov.on_machine.agent.tasks.store import TaskStore
-
+from .. import VERSION
+from ..clients import Clients
+from ..json_types import Json
+from ..secret_registry import SecretRegistry
+from ..state_files import write_json
+from ..system import boottime
+from ..tasks.scripts import ScriptRunner
+from ..tasks.store import TaskStore
 from .guards import Guards
 
 POWEROFF_SECONDS = 60.0

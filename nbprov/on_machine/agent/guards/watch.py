@@ -7,15 +7,14 @@ import contextlib
 import time
 import traceback
 
-from nbprov.on_machine.agent.activity import Activity
-from nbprov.on_machine.agent.background import spawn
-from nbprov.on_machine.agent.boxes import Boxes
-from nbprov.on_machine.agent.clients import Clients
-from nbprov.on_machine.agent.gang.gang import Gang
-from nbprov.on_machine.agent.system import boottime
-from nbprov.on_machine.agent.tasks.jobs import JobQueue
-from nbprov.on_machine.agent.tasks.store import TaskStore
-
+from ..activity import Activity
+from ..background import spawn
+from ..boxes import Boxes
+from ..clients import Clients
+from ..gang.gang import Gang
+from ..system import boottime
+from ..tasks.jobs import JobQueue
+from ..tasks.store import TaskStore
 from .guards import Guards
 from .shutdown import MachineShutdown
 

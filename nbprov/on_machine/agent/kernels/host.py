@@ -17,12 +17,11 @@ import tempfile
 import traceback
 from typing import Any, Coroutine
 
-from nbprov.on_machine.agent.background import spawn
-from nbprov.on_machine.agent.framing import pack, read_frame
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.system import become_first_oom_victim, kill_group, signal_group
-from nbprov.on_machine.agent.tasks.output import open_pipe
-
+from ..background import spawn
+from ..framing import pack, read_frame
+from ..json_types import Json
+from ..system import become_first_oom_victim, kill_group, signal_group
+from ..tasks.output import open_pipe
 from .output_limits import limited, limited_reply
 
 KERNEL_START_SECONDS = 90.0

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Callable, Optional
 
-from nbprov.on_machine.agent.system import home, kill_group
-from nbprov.on_machine.agent.tasks.scripts import ScriptRunner, command_output
+from ..system import home, kill_group
+from ..tasks.scripts import ScriptRunner, command_output
 
 INSTALL_SECONDS = 900.0
 PROBE_SECONDS = 10.0

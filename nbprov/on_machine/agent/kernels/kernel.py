@@ -9,15 +9,14 @@ import signal
 import traceback
 from typing import Any
 
-from nbprov.on_machine.agent.background import spawn
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.framing import FrameError, pack, read_frame
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.secret_registry import SecretRegistry
-from nbprov.on_machine.agent.system import kill_group, signal_group
-from nbprov.on_machine.agent.tasks.scripts import CANCEL_SECONDS, working_folder
-from nbprov.on_machine.agent.tasks.task import Task
-
+from ..background import spawn
+from ..errors import RequestError
+from ..framing import FrameError, pack, read_frame
+from ..json_types import Json
+from ..secret_registry import SecretRegistry
+from ..system import kill_group, signal_group
+from ..tasks.scripts import CANCEL_SECONDS, working_folder
+from ..tasks.task import Task
 from .interpreter import KernelInterpreter
 from .launcher import HostLauncher, KernelRecord
 from .output import KernelOutput, say

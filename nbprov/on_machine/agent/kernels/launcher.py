@@ -6,8 +6,8 @@ import asyncio
 import subprocess
 from pathlib import Path
 
-from nbprov.on_machine.agent.state_files import read_json, write_json
-from nbprov.on_machine.agent.tasks.scripts import ScriptRunner
+from ..state_files import read_json, write_json
+from ..tasks.scripts import ScriptRunner
 
 
 class KernelRecord:

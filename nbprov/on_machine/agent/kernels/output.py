@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.masking import HELD_SECONDS, StreamMasker
-from nbprov.on_machine.agent.secret_registry import SecretRegistry
-from nbprov.on_machine.agent.tasks.task import Task
+from ..json_types import Json
+from ..masking import HELD_SECONDS, StreamMasker
+from ..secret_registry import SecretRegistry
+from ..tasks.task import Task
 
 LATE_BYTES = 4 * 1024 * 1024
 """Bytes of output that came while no cell ran, and waits for the next one."""

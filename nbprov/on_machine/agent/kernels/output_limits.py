@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.tasks.journal import ENTRY_LIMIT
+from ..json_types import Json
+from ..tasks.journal import ENTRY_LIMIT
 
 SHOWN_LIMIT = ENTRY_LIMIT - 64 * 1024
 """Bytes of one output, so that it is a journal entry with all that is written around it."""

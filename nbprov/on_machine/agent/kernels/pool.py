@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.secret_registry import SecretRegistry
-
+from ..json_types import Json
+from ..secret_registry import SecretRegistry
 from .interpreter import KernelInterpreter
 from .kernel import Kernel
 from .launcher import HostLauncher, KernelRecord

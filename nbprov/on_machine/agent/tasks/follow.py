@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from nbprov.on_machine.agent.clients import Client
-
+from ..clients import Client
 from .journal import Cursor
 from .task import Task
 

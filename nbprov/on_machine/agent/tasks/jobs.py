@@ -6,11 +6,10 @@ import asyncio
 import os
 from typing import Any, Callable
 
-from nbprov.on_machine.agent.activity import Activity
-from nbprov.on_machine.agent.background import spawn
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
-
+from ..activity import Activity
+from ..background import spawn
+from ..errors import RequestError
+from ..json_types import Json
 from .scripts import ScriptRunner
 from .store import TaskStore
 from .task import Task

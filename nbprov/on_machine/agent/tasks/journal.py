@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Callable
 
-from nbprov.on_machine.agent.json_types import Json
+from ..json_types import Json
 
 ENTRY_LIMIT = 16 * 1024 * 1024
 """Bytes of one entry; a larger one is replaced by a line that says so."""

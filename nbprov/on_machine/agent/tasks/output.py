@@ -6,8 +6,7 @@ import asyncio
 import codecs
 import os
 
-from nbprov.on_machine.agent.masking import HELD_SECONDS, StreamMasker
-
+from ..masking import HELD_SECONDS, StreamMasker
 from .journal import Journal
 
 LINE_LIMIT = 64 * 1024

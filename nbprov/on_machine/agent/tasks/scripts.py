@@ -12,11 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from nbprov.on_machine.agent.background import spawn
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.system import home, kill_group, signal_group
-
+from ..background import spawn
+from ..errors import RequestError
+from ..json_types import Json
+from ..system import home, kill_group, signal_group
 from .output import Output, open_pipe
 from .task import Task
 

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from nbprov.on_machine.agent.errors import RequestError
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.secret_registry import SecretRegistry
-from nbprov.on_machine.agent.state_files import read_json
-from nbprov.on_machine.agent.system import kill_group, process_start
-
+from ..errors import RequestError
+from ..json_types import Json
+from ..secret_registry import SecretRegistry
+from ..state_files import read_json
+from ..system import kill_group, process_start
 from .task import Task
 
 TASK_JOURNAL_BYTES = 32 * 1024 * 1024

@@ -7,12 +7,11 @@ import time
 from pathlib import Path
 from typing import Any, Callable
 
-from nbprov.on_machine.agent.json_types import Json
-from nbprov.on_machine.agent.masking import StreamMasker
-from nbprov.on_machine.agent.secret_registry import LEAST_IN_BINARY, SecretRegistry
-from nbprov.on_machine.agent.state_files import write_json
-from nbprov.on_machine.agent.system import boottime, process_start
-
+from ..json_types import Json
+from ..masking import StreamMasker
+from ..secret_registry import LEAST_IN_BINARY, SecretRegistry
+from ..state_files import write_json
+from ..system import boottime, process_start
 from .journal import Cursor, Journal
 
 BEGUN_SECONDS = 0.25
