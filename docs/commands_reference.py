@@ -26,8 +26,8 @@ INTRODUCTION = """# All commands
 
 This page lists the arguments of every command. `--help` after a command prints the same in the
 notebook, `%nbprov` alone lists the commands, and Tab completes commands, options, clusters, clouds,
-regions and the fields of a spec. A line is split as a shell splits it: put a value with spaces or an
-apostrophe into double quotes; ` #` begins a comment. `x = %prices …`, `x = %nbprov jobs …` and
+regions and the fields of a spec. A line is split as a shell splits it: put a value with spaces or
+an apostrophe into double quotes; ` #` begins a comment. `x = %prices …`, `x = %nbprov jobs …` and
 `x = %nbprov history` are pandas DataFrames. This page is generated from the parsers of the lines
 (`nbprov/notebook`).
 
@@ -153,9 +153,9 @@ def _options() -> str:
     ]
     head = (
         "\n## `%config Nbprov`\n\n"
-        "`%config Nbprov.hedge = 10` sets an option for this notebook, `%nbprov config` shows all options\n"
-        "with their values, and `c.Nbprov.badge = False` in IPython's `ipython_config.py` sets one\n"
-        "permanently. Environment variables have [their own page](settings.md).\n\n"
+        "`%config Nbprov.hedge = 10` sets an option for this notebook, `%nbprov config` shows all\n"
+        "options with their values, and `c.Nbprov.badge = False` in IPython's `ipython_config.py`\n"
+        "sets one permanently. Environment variables have [their own page](settings.md).\n\n"
     )
     return head + "".join(rows)
 

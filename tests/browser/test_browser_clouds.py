@@ -1,4 +1,4 @@
-"""A launch across three clouds, and what a person sees of clouds that are not set up."""
+"""A launch across three clouds, and how clouds that are not set up are shown."""
 
 from __future__ import annotations
 

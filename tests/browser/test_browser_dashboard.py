@@ -1,4 +1,4 @@
-"""The dashboard in JupyterLab: what it shows, that it grows, and that its buttons act."""
+"""The dashboard in JupyterLab: its content, its growing amounts and its buttons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The same cell again: what runs is used, what is stopped is started, what differs is named; and the flags of `%%provision`."""
+"""The same cell again: a running cluster is used, a stopped one started, a difference named; and
+flags."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
     again = kernel.run(f"%%provision dev\n{GPU}")
     assert again.text == "dev is running and fits: nothing was launched\n"
     assert kernel.value("[dev.view().cluster_id, dev.view().instances[0].id]") == first
-    # A spec that asks for less is served too; one that asks for more is told what is in the way.
+    # A spec that asks for less is served too. One that asks for more names what does not fit.
     assert (
         "nothing was launched"
         in kernel.run("%%provision dev\nresources: {infra: local, cpus: 2+}").text
@@ -21,12 +22,14 @@ def test_the_same_cell_again(home, kernel: Kernel) -> None:
         "%%provision dev\nresources: {accelerators: A100:8, infra: local}", ok=False
     ).error_text
     assert told.splitlines() == [
-        "dev is running and differs: accelerators: asked A100:8, has A100:1  [cluster.does-not-fit]",
-        "  next: use another name; put a new one in its place: %%provision dev --replace; or end it first: %nbprov down dev",
+        "dev is running and differs: accelerators: asked A100:8, has A100:1  "
+        "[cluster.does-not-fit]",
+        "  next: use another name; put a new one in its place: %%provision dev --replace; or "
+        "end it first: %nbprov down dev",
     ]
     kernel.run("%nbprov stop dev")
     assert "stopped" in kernel.run("%clusters").displays[0]["data"]["text/plain"]
-    # A look at the plan starts nothing.
+    # Showing the plan starts nothing.
     kernel.run(f"%%provision dev --dry-run\n{GPU}")
     kernel.run("import nbprov")
     assert kernel.value("nbprov.cluster('dev').state.value") == "stopped"

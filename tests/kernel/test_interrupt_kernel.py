@@ -1,4 +1,5 @@
-"""The stop button: what waits ends at once, says what is being ended, and its line is renewed once that is confirmed."""
+"""The stop button: a waiting cell ends at once, and its line is updated when the end is
+confirmed."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from kernels import GPU, Kernel, machines, market
 
 SLOW = 5.0
 PROMPTLY = 4.5
-"""Seconds. It is a tenth of one on an idle machine; what must not happen is that the wait goes on to the launch's own end."""
+"""Seconds. It takes a tenth of one on an idle machine; the wait must not go on until the launch
+ends by itself."""
 NORTH = "resources: {accelerators: A100, infra: local/north}"
 
 
 @pytest.fixture
 def slow(home) -> None:
-    """A cloud that takes its time to decide, so that there is a middle to interrupt: much longer than an interrupt may take."""
+    """Return a cloud that takes much longer to decide than an interrupt takes."""
     market(home, accept=SLOW)
 
 
@@ -32,17 +34,17 @@ def asked(kernel: Kernel) -> None:
 
 
 def begin(kernel: Kernel, wait: str) -> str:
-    """Begin a cell that waits, and see it wait."""
+    """Begin a cell that waits, and check that it waits."""
     if not wait.startswith("await"):
         return kernel.send_waiting(wait)
-    # An awaiting cell is cancelled by its kernel from its first line on.
+    # The kernel cancels an awaiting cell from its first line on.
     request = kernel.send(f"print('begun')\n{wait}")
     kernel.until(lambda: "begun" in kernel.outcome(request).text, "the cell's first line")
     return request
 
 
 def stopped(kernel: Kernel, request: str):
-    """Press stop; the cell's outcome."""
+    """Press stop, and return the cell's outcome."""
     pressed = kernel.interrupt(request)
     outcome = kernel.finish(request)
     assert time.monotonic() - pressed < PROMPTLY
@@ -62,7 +64,7 @@ def test_interrupt_of_a_waiting_cell(home, slow: None, kernel: Kernel) -> None:
     assert "<div" in kernel.shown(line["transient"]["display_id"])[-1]["data"]["text/html"]
     assert machines(home) == 0
     market(home)
-    # The engine is alive and the name is free.
+    # The engine still works and the name is free.
     assert "cancelled" in kernel.run("%nbprov costs").text
     kernel.run(f"%%provision dev --yes --wait\n{NORTH}")
     assert kernel.value("dev.wait().state.value") == "running"

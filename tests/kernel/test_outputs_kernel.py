@@ -1,4 +1,4 @@
-"""Outputs through the magics: shown as they come, pulled before `down`, and by a kernel that never saw the launch."""
+"""Outputs in the magics: shown as they arrive, fetched before `down`, also by another kernel."""
 
 from __future__ import annotations
 

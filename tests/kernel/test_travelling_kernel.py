@@ -30,7 +30,7 @@ def test_what_is_large_is_sent_in_pieces_and_says_so(shared_cluster: Kernel) -> 
     ]
     assert len(lines) == 2, (
         lines
-    )  # one there, one back; on a busy machine they begin with what comes before
+    )  # one there and one back; on a busy machine lines about earlier work come first
     for display, end in zip(
         [d for d in outcome.displays if "·" not in d["data"]["text/plain"]],
         ("sending big", "fetching back"),
@@ -47,10 +47,18 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
     cases = {
         "-i lock": "lock (lock) cannot be copied: it belongs to the process that created it",
         "-i nothere": "there is no variable nothere here",
-        "-i mine": "mine cannot be read on dev: its class or function Mine is only defined in a cell here",
+        "-i mine": "mine cannot be read on dev: its class or function Mine is only defined in a "
+        "cell "
+        "here",
         "-o nothere": "there is no variable nothere on the machine",
-        "-o gen": "gen (generator) cannot be copied: a generator or iterator is code in the middle of running",
-        "-o gen --trust": "gen (generator) cannot be copied: a generator or iterator is code in the middle of running",
+        "-o gen": "gen (generator) cannot be copied: a generator or iterator is code in the middle "
+        "of "
+        "running",
+        "-o gen --trust": "gen (generator) cannot be copied: a generator or iterator is code in "
+        "the "
+        "middle "
+        "of "
+        "running",
         "-i small --trust": "--trust only applies to variables that -o brings back",
         "-i 1x": "%%on -i takes names of variables, not '1x'",
         "-i small --bash": "-i and -o only work with Python cells on the head node",
@@ -63,7 +71,8 @@ def test_what_cannot_travel_is_named_with_the_reason(shared_cluster: Kernel) -> 
 
 def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> None:
     shared_cluster.run(
-        "import nbprov.notebook.magics.on_variables as t\nmost, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)"
+        "import nbprov.notebook.magics.on_variables as t\n"
+        "most, t.MOST_BYTES = t.MOST_BYTES, 1_000_000\nwide = bytes(2_000_000)"
     )
     try:
         told = shared_cluster.run("%%on dev -i wide\nprint('ran')", ok=False)
@@ -80,7 +89,7 @@ def test_too_much_is_refused_before_anything_is_sent(shared_cluster: Kernel) -> 
 
 
 HOSTILE = """%%on dev
-# What a machine that was taken over would do: the variable is a program, and so is the pickler itself.
+# What a hostile machine would do: the variable is a program, and so is the pickler.
 import pickle
 class Evil:
     def __reduce__(self):
@@ -113,7 +122,7 @@ def test_what_a_hostile_machine_sends_is_not_run(shared_cluster: Kernel) -> None
     )
     assert "--trust" in named
     shared_cluster.run("%%on dev -o evil --trust\npass")
-    assert flag.exists()  # which shows that the others could have failed
+    assert flag.exists()  # which shows that the other checks could have failed
 
 
 def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
@@ -121,7 +130,8 @@ def test_arrays_and_tables_travel(shared_cluster: Kernel) -> None:
         "import numpy as np, pandas as pd\ntable = pd.DataFrame({'n': [1, 2], 's': ['a', None]})"
     )
     shared_cluster.run(
-        "%%on dev -i table -o table2,arrays\nimport numpy as np\ntable2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
+        "%%on dev -i table -o table2,arrays\nimport numpy as np\n"
+        "table2 = table.assign(m=table.n * 2)\narrays = {'w': np.eye(2)}"
     )
     assert shared_cluster.value("table2.equals(table.assign(m=table.n * 2))") is True
     assert shared_cluster.value("arrays['w'].tolist()") == [[1, 0], [0, 1]]

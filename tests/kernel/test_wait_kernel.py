@@ -1,4 +1,5 @@
-"""A launch that waits for stock: it goes on when stock returns, ends at once when cancelled, and outlives its kernel."""
+"""A launch that waits for stock: it continues when stock returns, can be cancelled, and outlives
+its kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ WAITS = "waiting for stock"
 
 
 def waits(kernel: Kernel) -> dict[str, object]:
-    """The first panel, once it says that its run waits."""
+    """Return the first panel, once it shows that its run waits."""
 
     def look() -> dict[str, object]:
         state = kernel.state(kernel.panels()[0]) if kernel.panels() else {}
@@ -56,7 +57,8 @@ def test_it_goes_on_when_stock_returns_and_blocks_are_cleared(home, kernel: Kern
     assert kernel.run("%%on dev --bash\ncat answer").text.strip() == "42"
     assert machines(home) == 1
     assert "pass 2" in kernel.value(
-        "[e.text for e in dev._session.engine.ledger.events(dev.run_id) if e.kind.value == 'pass_begun'][0]"
+        "[e.text for e in dev._session.engine.ledger.events(dev.run_id) if e.kind.value == "
+        "'pass_begun'][0]"
     )
 
 
@@ -66,7 +68,7 @@ def test_a_cancel_of_a_wait_is_instant(home, kernel: Kernel) -> None:
     kernel.until(lambda: kernel.state(kernel.panels()[0])["state"] == "cancelled", "the cancel")
     assert kernel.value("dev.settled(5).value") == "cancelled"
     assert machines(home) == 0
-    kernel.run(CELL.format(flags="--dry-run"))  # nothing holds the name
+    kernel.run(CELL.format(flags="--dry-run"))  # the name is free
 
 
 def test_the_same_cell_follows_a_wait_that_goes_on(home, kernel: Kernel) -> None:

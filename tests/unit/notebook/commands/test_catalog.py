@@ -20,7 +20,7 @@ from nbprov.notebook.extension import load, unload
 
 @pytest.fixture
 def shell(nbprov_home: Path) -> Iterator[TestingShell]:
-    """A shell with the extension, and a home that is the test's own."""
+    """Yield a shell with the extension and its own home."""
     made = TestingShell()
     load(made)
     yield made
@@ -30,7 +30,7 @@ def shell(nbprov_home: Path) -> Iterator[TestingShell]:
 
 @pytest.fixture
 def mirror(nbprov_home: Path) -> Iterator[doubles.Mirror]:
-    """What the home fetches from."""
+    """Start the mirror from which the home downloads."""
     with doubles.mirror() as made:
         world.settings(nbprov_home, made.address)
         made.host("lambda", world.v8_text())

@@ -1,4 +1,5 @@
-"""`%nbprov check` as a table: who can be used, as whom, why not, and what to do; nothing that matters is cut off."""
+"""`%nbprov check` as a table: which clouds are usable, as whom, why not, and the next step;
+nothing is cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +12,10 @@ from nbprov.model.failures import RULES, Cause, Failure
 from nbprov.model.launches import CheckResult
 from nbprov.notebook.commands.check import NEXT, check_table, next_step
 
-LONG = "the account 123456789012 may not call ec2:RunInstances: ask for it, and for ec2:DescribeInstances, ec2:CreateTags and ec2:TerminateInstances"
+LONG = (
+    "the account 123456789012 may not call ec2:RunInstances: ask for it, and for "
+    "ec2:DescribeInstances, ec2:CreateTags and ec2:TerminateInstances"
+)
 RESULTS = (
     CheckResult(
         "aws",

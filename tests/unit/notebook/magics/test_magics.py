@@ -1,4 +1,4 @@
-"""The magics in a shell without a kernel: loading, lines, options, completion."""
+"""The magics in a shell without a kernel: loading, lines, options and completion."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ def shell(nbprov_home: Path) -> Iterator[TestingShell]:
 
 
 def offers(shell: TestingShell, line: str) -> Any:
-    """The DataFrame of a `%prices` line."""
+    """Return the DataFrame of a `%prices` line."""
     shell.run_cell(f"x = %prices {line}")
     return shell.user_ns["x"]
 
 
 def plan(shell: TestingShell, capsys: pytest.CaptureFixture[str], line: str, body: str) -> str:
-    """All that a `%%nbprov plan` cell shows as text."""
+    """Return everything that a `%%nbprov plan` cell shows, as text."""
     capsys.readouterr()
     result = shell.run_cell(f"%%nbprov plan {line}\n{body}").result
     return capsys.readouterr().out + ("" if result is None else repr(result))
@@ -207,7 +207,10 @@ def test_variables_are_shown_and_kept(
     shell: TestingShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.user_ns |= {"gpus": ["H100:8", "A100:8"], "token": "canary-7781", "hours": 3}
-    body = 'resources: {accelerators: $gpus, infra: aws}\nmax_lifetime: "${hours}h"\nsecrets: {TOKEN: $token}\n'
+    body = (
+        'resources: {accelerators: $gpus, infra: aws}\nmax_lifetime: "${hours}h"\n'
+        "secrets: {TOKEN: $token}\n"
+    )
     told = plan(shell, capsys, "--assume aws", body)
     assert "$gpus = ['H100:8', 'A100:8']" in told
     assert "1st choice" in told

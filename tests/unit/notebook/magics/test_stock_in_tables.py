@@ -1,4 +1,4 @@
-"""Stock and clouds that are not set up in the magics' tables: filled in while a person looks, waited for where nothing can be renewed."""
+"""Stock reports, and clouds that are not set up, in the magics' tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ from nbprov.notebook.extension import load, unload
 from nbprov.notebook.magics import plan_table, provision
 from nbprov.notebook.panels import LiveDisplay, PriceTable, frontend
 
-PLAN = "%%nbprov plan\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}, {infra: aws}]}"
+PLAN = (
+    "%%nbprov plan\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: "
+    "runpod/NO}, {infra: aws}]}"
+)
 NO_KEY = "no AWS credentials were found"
 
 
@@ -151,7 +154,8 @@ def test_yes_waits_a_moment_and_launches_where_there_is_stock(
     monkeypatch.setattr(type(api.session().stock), "order", ordering)
     monkeypatch.setattr(provision, "wait_for_run", lambda run, display: shelf.accepted.wait(LONG))
     shell.run_cell(
-        "%%provision dev --yes\nresources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"
+        "%%provision dev --yes\n"
+        "resources: {accelerators: L40S:1, any_of: [{infra: runpod/CZ}, {infra: runpod/NO}]}"
     )
     assert [pool.region for pool in shelf.creates] == ["NO"]
     assert max(waited) < STOCK_SECONDS, "nothing is in the way of a launch for as long as of a plan"

@@ -1,4 +1,4 @@
-"""Each error of `-i` and `-o` names the variable, why it cannot travel, and what to do next."""
+"""Each error of `-i` and `-o` names the variable, the reason and the next step."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST = 1_000_000
 
 
 class Mine:
-    """No plain data."""
+    """An object that is not plain data."""
 
 
 def refused(value: Any, *, is_plain: bool) -> CannotTravel:

@@ -1,4 +1,4 @@
-"""The panels in this process: what they tell the browser, what they do with its messages, what they show without one."""
+"""The panels in this process: their messages to and from the browser, and their static forms."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PANELS: list[Panel[Any]] = [
 
 
 class Browser:
-    """Hears what a panel's widget sends and says what a browser would."""
+    """Receives what a panel's widget sends, and sends what a browser would."""
 
     def __init__(self, panel: Panel[Any]) -> None:
         panel.widget_bundle()
@@ -57,7 +57,7 @@ class Browser:
 
 
 def documented(name: str) -> set[str]:
-    """The fields of an interface in types.d.ts."""
+    """Return the fields of an interface in types.d.ts."""
     body = re.search(rf"export interface {name} \{{(.*?)\n\}}", TYPES, re.DOTALL)
     assert body is not None
     return set(re.findall(r"^  (\w+):", body[1], re.MULTILINE))

@@ -1,4 +1,4 @@
-"""The price table's data: from plans, offers and columns, into typed buffers."""
+"""The price table's data: from plans and offers into typed buffers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FORMATS = {"u2": "H", "u4": "I", "i4": "i", "f4": "f", "f8": "d"}
 
 
 def unpack(data: TableData) -> dict[str, list[object]]:
-    """Read a packed table back as the browser does: little-endian, by its header alone."""
+    """Read a packed table as the browser does: little-endian, and only by its header."""
     packed = data.pack()
     read: dict[str, list[object]] = {}
     for head, buffer in zip(packed.header["columns"], packed.buffers, strict=True):

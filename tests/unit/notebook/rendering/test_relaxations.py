@@ -1,4 +1,4 @@
-"""What one constraint less would open, as text and as HTML."""
+"""What dropping one constraint would open, as text and as HTML."""
 
 from __future__ import annotations
 

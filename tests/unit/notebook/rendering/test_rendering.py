@@ -1,4 +1,4 @@
-"""The static forms: HTML that any viewer shows, text that fits a terminal, lines that tell a run once."""
+"""The static forms: HTML for every viewer, text that fits a terminal, and lines without repeats."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ALLOWED = {"div", "p", "b", "table", "thead", "tbody", "tr", "th", "td", "pre", 
 
 
 class Parsed(HTMLParser):
-    """The tags and texts of a page; fails where a tag is not closed in order."""
+    """The tags and texts of a page; parsing fails if a tag is not closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ class Parsed(HTMLParser):
 
 
 def test_both_forms_write_numbers_alike() -> None:
-    """The cases are the ones that the panels' code is tested with."""
+    """The cases are also those of the tests of the panels' code."""
     assert [format_usd(v) for v, _ in CASES["usd"]] == [w for _, w in CASES["usd"]]
     assert [short_duration(v) for v, _ in CASES["duration"]] == [w for _, w in CASES["duration"]]
     assert [format_number(v) for v, _ in CASES["quantity"]] == [w for _, w in CASES["quantity"]]
@@ -166,7 +166,7 @@ def test_text_forms_fit_a_terminal() -> None:
 
 
 def test_no_line_of_a_cloud_reaches_the_terminal_raw() -> None:
-    """A message may hold escape sequences or line breaks; neither moves the cursor of whoever looks."""
+    """A message may hold escape sequences or line breaks, and neither moves the reader's cursor."""
     view = samples.launching_run()
     nasty = replace(view.attempts[0], failure=Failure(Cause.UNKNOWN, "one\x1b[2Jtwo\r\nthree\x07"))
     evil = replace(
@@ -205,7 +205,8 @@ def test_a_simulated_plan_says_that_nobody_pays() -> None:
     + [clusters_html(samples.clusters(), samples.NOW), plan_html(samples.plan())],
 )
 def test_no_price_is_set_as_a_formula(page: str) -> None:
-    """Notebooks hand HTML outputs to MathJax: `$1.40/h instead of $1.05/h` came out in italics without its spaces."""
+    """Notebooks pass HTML outputs to MathJax, which typeset `$1.40/h instead of $1.05/h` as a
+    formula."""
     assert "tex2jax_ignore" in page
     assert all(text.count("$") < 2 for text in Parsed(page).texts)
 
@@ -263,7 +264,10 @@ def test_a_failed_run_says_what_is_left_of_it() -> None:
 
 def test_an_attempt_in_one_line() -> None:
     first, second = samples.launching_run().attempts[:2]
-    expected = "attempt 1  local/local-north/a  a100x1  $1.05/h  refused: out of stock: InsufficientInstanceCapacity: no a100x1 left in local-north/a"
+    expected = (
+        "attempt 1  local/local-north/a  a100x1  $1.05/h  refused: out of stock: "
+        "InsufficientInstanceCapacity: no a100x1 left in local-north/a"
+    )
     assert attempt_line(first) == expected
     spot = replace(second.candidate, offer=samples.local_offer("b", "0.40", spot=True), count=2)
     line = attempt_line(replace(second, candidate=spot, state=AttemptState.BOOTING, failure=None))

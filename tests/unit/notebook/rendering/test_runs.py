@@ -1,4 +1,4 @@
-"""What is said of a race's price, of a launch line by line, of a cancelled launch's end, and of blocks."""
+"""The price of a race, the lines of a launch, the end of a cancelled launch, and blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of a set-up: every line once where lines are printed, the latest few in a panel, nothing once it is over."""
+"""The log of a setup: every line once where lines are printed, the latest lines in a panel."""
 
 from __future__ import annotations
 

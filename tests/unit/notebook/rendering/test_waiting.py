@@ -1,4 +1,5 @@
-"""A run that waits for stock, in all its forms: until when, when it tries again, and that nothing is on the bill."""
+"""A run that waits for stock, in all its forms: until when, when it tries again, and that
+nothing is billed."""
 
 from __future__ import annotations
 
