@@ -41,7 +41,7 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
         If the code raised, or the script ended with an exit code other than 0.
     CloudTrouble
         If the machine cannot be reached.
-    CannotTravel
+    VariableCopyError
         If a variable of -i or -o cannot be copied.
     OtherCluster
         If the name belongs to another cluster than at this kernel's last cell there.

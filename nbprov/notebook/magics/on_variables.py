@@ -17,7 +17,13 @@ from nbprov.notebook.panels.progress_line import ProgressLine
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote.agent.framing import AgentError
 
-from .variable_errors import not_carried, not_plain, not_sent, not_understood, unread_here
+from .variable_errors import (
+    local_read_error,
+    pack_error,
+    plain_data_error,
+    remote_read_error,
+    transfer_error,
+)
 
 MOST_BYTES = 100_000_000
 """The most bytes that all variables of one direction take when packed."""
@@ -59,7 +65,7 @@ def pack_variables(
 
     Raises
     ------
-    CannotTravel
+    VariableCopyError
         With the variable that is missing, too large or cannot be pickled, and the reason.
     """
     from nbprov.on_machine.pack_values import pack
@@ -67,7 +73,7 @@ def pack_variables(
     file = io.BytesIO()
     answer = pack(namespace, names, MOST_BYTES, False, file, on_progress)
     if "no" in answer:
-        raise not_sent(answer, "here", MOST_BYTES)
+        raise pack_error(answer, "here", MOST_BYTES)
     return file.getbuffer()
 
 
@@ -76,7 +82,7 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
 
     Raises
     ------
-    CannotTravel
+    VariableCopyError
         If one of them cannot be pickled here or unpickled there, or is too large.
     Interrupted
         On Ctrl-C.
@@ -95,7 +101,7 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
             f"interrupted; nothing was sent to {name}, and the cell did not run"
         ) from None
     copying = transfer.Copying()
-    told = _copy(
+    answer = _copy(
         name,
         copying,
         progress,
@@ -103,8 +109,8 @@ def send(name: str, namespace: Mapping[str, Any], names: Sequence[str]) -> None:
         lambda live, on_message: transfer.send(live, data, names, copying, on_message),
         f"the cell did not run on {name}",
     )
-    if "no" in told:
-        raise not_understood(told, names, name)
+    if "no" in answer:
+        raise remote_read_error(answer, names, name)
 
 
 def fetch(
@@ -120,7 +126,7 @@ def fetch(
 
     Raises
     ------
-    CannotTravel
+    VariableCopyError
         If one of them is missing there, is not plain data, cannot be read here, or is too large.
     Interrupted
         On Ctrl-C.
@@ -133,7 +139,7 @@ def fetch(
         f"the cell ran, and {which} {'is' if len(names) == 1 else 'are'} still on {name}:"
         f" %%on {name} -o {','.join(names)} fetches again"
     )
-    told, parts = _copy(
+    answer, parts = _copy(
         name,
         copying,
         progress,
@@ -143,8 +149,8 @@ def fetch(
         ),
         now,
     )
-    if "no" in told:
-        raise not_sent(told, name, MOST_BYTES)
+    if "no" in answer:
+        raise pack_error(answer, name, MOST_BYTES)
     try:
         found = {
             one: _unpacked(one, part, name, progress, is_trusted=is_trusted)
@@ -173,9 +179,9 @@ def _unpacked(
             ),
         )
     except NotPlain as error:
-        raise not_plain(name, error) from None
+        raise plain_data_error(name, error) from None
     except Exception as error:
-        raise unread_here(name, error, where) from None
+        raise local_read_error(name, error, where) from None
 
 
 class _RateLimit:
@@ -232,4 +238,4 @@ def _copy(
     try:
         return future.result()
     except AgentError as error:
-        raise not_carried(error, name, now) from error
+        raise transfer_error(error, name, now) from error

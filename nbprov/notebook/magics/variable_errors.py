@@ -15,7 +15,7 @@ LONGEST = 300
 """The most characters of a machine's words in an error."""
 
 
-class CannotTravel(NbprovError):
+class VariableCopyError(NbprovError):
     """A variable cannot be copied to or from the machine.
 
     The code says why: `variable.missing`, `variable.too-large`, `variable.no-room`,
@@ -88,11 +88,11 @@ def _words(text: object) -> str:
     return re.sub(r"\s+", " ", str(text))[:LONGEST]
 
 
-def _field(told: Mapping[str, Any], field: str) -> str:
-    return _words(told.get(field, "")) if isinstance(told.get(field), str) else ""
+def _field(answer: Mapping[str, Any], field: str) -> str:
+    return _words(answer.get(field, "")) if isinstance(answer.get(field), str) else ""
 
 
-def not_sent(told: Mapping[str, Any], here: str, most: int) -> CannotTravel:
+def pack_error(answer: Mapping[str, Any], here: str, most: int) -> VariableCopyError:
     """Return the error for a variable that could not be packed where it is.
 
     Parameters
@@ -100,46 +100,46 @@ def not_sent(told: Mapping[str, Any], here: str, most: int) -> CannotTravel:
     here
         Where it is: the name of a cluster, or "here" for this kernel.
     """
-    name, no = _field(told, "name") or "a variable", told.get("no")
+    name, no = _field(answer, "name") or "a variable", answer.get("no")
     if no == "missing":
         flag = "-i" if here == "here" else "-o"
         where = "here" if here == "here" else "on the machine"
         when = "before the cell" if flag == "-i" else "in the cell"
         hint = f"assign it {when}, or leave it out of {flag}"
-        return CannotTravel(
+        return VariableCopyError(
             f"there is no variable {name} {where}", hint=hint, code="variable.missing"
         )
     if no == "too-much":
-        size = told.get("size")
+        size = answer.get("size")
         known = (
             f"{size / 1e6:,.0f} MB or more"
             if isinstance(size, int) and 0 <= size < 2**63
             else "too much space"
         )
         words = (
-            f"with {name} ({_field(told, 'kind')}) the variables take {known}, and a cell can copy"
+            f"with {name} ({_field(answer, 'kind')}) the variables take {known}, and a cell can copy"
             f" at most {most / 1e6:,.0f} MB"
         )
-        return CannotTravel(words, hint=_FILE, code="variable.too-large")
+        return VariableCopyError(words, hint=_FILE, code="variable.too-large")
     if no == "unwritten":
-        return CannotTravel(
-            f"{name} could not be written {_at(here)}: {_field(told, 'why')}",
+        return VariableCopyError(
+            f"{name} could not be written {_at(here)}: {_field(answer, 'why')}",
             hint="free space on its disk",
             code="variable.no-room",
         )
     if no == "interrupted":
-        return CannotTravel(
+        return VariableCopyError(
             f"the copy was interrupted {_at(here)}",
             hint="run the cell again",
             code="variable.interrupted",
         )
     if no != "cannot":
-        return CannotTravel("the machine's answer is not valid", hint="run the cell again")
-    return _cannot(name, told, is_plain=bool(told.get("plain")))
+        return VariableCopyError("the machine's answer is not valid", hint="run the cell again")
+    return _cannot(name, answer, is_plain=bool(answer.get("plain")))
 
 
-def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTravel:
-    nature, kind, held = _field(told, "nature"), _field(told, "kind"), _field(told, "held")
+def _cannot(name: str, answer: Mapping[str, Any], *, is_plain: bool) -> VariableCopyError:
+    nature, kind, held = _field(answer, "nature"), _field(answer, "kind"), _field(answer, "held")
     why, hint = _NATURES.get(nature, ("", ""))
     holds = (
         f"it holds a {held.removeprefix('builtins.')}, and "
@@ -147,20 +147,20 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
         else ""
     )
     if not why:
-        why = _field(told, "why")
+        why = _field(answer, "why")
         if is_plain:
             holds, why = "", why + ", which is not plain data"
         hint = "send its data: arrays, tables, numbers, text, or containers of them; or " + _FILE
     # These cannot be pickled at all, so --trust does not help.
     could_come = is_plain and nature not in ("file", "generator", "lambda", "module", "process")
-    return CannotTravel(
+    return VariableCopyError(
         f"{name} ({kind}) cannot be copied: {holds}{why}",
         hint=hint + (_TRUST if could_come else ""),
         code="variable.not-plain" if could_come else "variable.cannot-travel",
     )
 
 
-def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
+def transfer_error(error: NbprovError, name: str, now: str) -> NbprovError:
     """Return the error for a copy that the agent refused or that the connection lost.
 
     Parameters
@@ -169,15 +169,15 @@ def not_carried(error: NbprovError, name: str, now: str) -> NbprovError:
         The state: whether the cell ran, and where the variables are.
     """
     if error.code in ("agent.no-room", "agent.boxes-full"):
-        return CannotTravel(
+        return VariableCopyError(
             f"{error.message}; {now}",
             hint=f"free space on the disk of {name}: %%on {name} --bash, df -h ~",
             code="variable.no-room",
         )
     if error.code == "agent.no-box":
-        return CannotTravel(error.message, hint=now, code="variable.torn")
+        return VariableCopyError(error.message, hint=now, code="variable.torn")
     if error.code in ("agent.lost", "agent.timeout"):
-        return CannotTravel(
+        return VariableCopyError(
             error.message,
             hint=f"{now}; %clusters shows whether {name} is still running",
             code=error.code,
@@ -189,25 +189,27 @@ def _at(place: str) -> str:
     return "here" if place == "here" else f"on {place}"
 
 
-def not_understood(told: Mapping[str, Any], names: Sequence[str], where: str) -> CannotTravel:
+def remote_read_error(
+    answer: Mapping[str, Any], names: Sequence[str], where: str
+) -> VariableCopyError:
     """Return the error for variables that were sent and could not be read on the machine."""
-    if told.get("no") in ("interrupted", "unwritten"):
-        return not_sent(told, where, 0)
-    if told.get("no") != "unread" or told.get("name") not in names:
-        return CannotTravel(
+    if answer.get("no") in ("interrupted", "unwritten"):
+        return pack_error(answer, where, 0)
+    if answer.get("no") != "unread" or answer.get("name") not in names:
+        return VariableCopyError(
             f"the variables sent to {where} arrived incomplete",
             hint="run the cell again",
             code="variable.torn",
         )
-    return _unread(str(told["name"]), _field(told, "why"), where, "here")
+    return _unread(str(answer["name"]), _field(answer, "why"), where, "here")
 
 
-def unread_here(name: str, error: BaseException, where: str) -> CannotTravel:
+def local_read_error(name: str, error: BaseException, where: str) -> VariableCopyError:
     """Return the error for a variable from a trusted machine that could not be read here."""
     return _unread(name, _words(f"{type(error).__name__}: {error}"), "here", where)
 
 
-def _unread(name: str, why: str, place: str, origin: str) -> CannotTravel:
+def _unread(name: str, why: str, place: str, origin: str) -> VariableCopyError:
     at, made = _at(place), _at(origin)
     cell = f"a %%on {place} cell" if place != "here" else "a cell here"
     missing = re.search(r"Can't get attribute '([\w.<>]+)' on <module '__main__'", why)
@@ -243,12 +245,12 @@ def _unread(name: str, why: str, place: str, origin: str) -> CannotTravel:
             f"{name} cannot be read {at}: it is in a GPU's memory, and there is no such GPU {at}"
         )
         hint = f"move it to the CPU first: {name} = {name}.cpu()"
-    return CannotTravel(words, hint=hint, code="variable.unreadable")
+    return VariableCopyError(words, hint=hint, code="variable.unreadable")
 
 
-def not_plain(name: str, error: BaseException) -> CannotTravel:
+def plain_data_error(name: str, error: BaseException) -> VariableCopyError:
     """Return the error for a variable that arrived and is not plain data after all."""
-    return CannotTravel(
+    return VariableCopyError(
         f"{name} arrived, but is not accepted: {_words(error)}",
         hint="only plain data is accepted; if you trust everything that runs on that machine, use"
         " -o NAME --trust",

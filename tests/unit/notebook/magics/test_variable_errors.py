@@ -14,11 +14,11 @@ from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
 from nbprov.notebook.magics.on_variables import pack_variables
 from nbprov.notebook.magics.variable_errors import (
-    CannotTravel,
-    not_carried,
-    not_sent,
-    not_understood,
-    unread_here,
+    VariableCopyError,
+    local_read_error,
+    pack_error,
+    remote_read_error,
+    transfer_error,
 )
 from nbprov.on_machine.pack_values import pack
 from nbprov.remote.agent.framing import AgentError
@@ -30,9 +30,9 @@ class Mine:
     """An object that is not plain data."""
 
 
-def refused(value: Any, *, is_plain: bool) -> CannotTravel:
+def refused(value: Any, *, is_plain: bool) -> VariableCopyError:
     told = pack({"x": value}, ["x"], MOST, is_plain, io.BytesIO())
-    return not_sent(told, "dev" if is_plain else "here", MOST)
+    return pack_error(told, "dev" if is_plain else "here", MOST)
 
 
 CASES: list[tuple[Callable[[], Any], bool, str, str]] = [
@@ -106,8 +106,8 @@ def test_what_cannot_travel_is_named_with_the_reason_and_the_next_step(
 
 
 def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
-    here = not_sent({"no": "missing", "name": "x"}, "here", MOST)
-    there = not_sent({"no": "missing", "name": "x"}, "dev", MOST)
+    here = pack_error({"no": "missing", "name": "x"}, "here", MOST)
+    there = pack_error({"no": "missing", "name": "x"}, "dev", MOST)
     assert (here.message, there.message) == (
         "there is no variable x here",
         "there is no variable x on the machine",
@@ -145,20 +145,20 @@ def test_a_variable_that_is_missing_is_said_to_be_where() -> None:
 def test_what_cannot_be_read_on_the_machine_says_what_is_missing_there(
     why: str, words: str, next_step: str
 ) -> None:
-    error = not_understood({"no": "unread", "name": "x", "why": why}, ["x"], "dev")
+    error = remote_read_error({"no": "unread", "name": "x", "why": why}, ["x"], "dev")
     assert words in error.message
     assert next_step in error.hint
     assert error.code == "variable.unreadable"
 
 
 def test_what_cannot_be_read_here_says_what_is_missing_here() -> None:
-    no_torch = unread_here("x", ModuleNotFoundError("No module named 'torch'"), "dev")
+    no_torch = local_read_error("x", ModuleNotFoundError("No module named 'torch'"), "dev")
     assert (
         no_torch.message
         == "x cannot be read here: it needs the module torch, which is not installed here"
     )
     assert "x.cpu().numpy()" in no_torch.hint
-    no_gpu = unread_here(
+    no_gpu = local_read_error(
         "x", RuntimeError("Attempting to deserialize object on a CUDA device but …"), "dev"
     )
     assert "a GPU's memory" in no_gpu.message
@@ -177,7 +177,7 @@ def test_what_cannot_be_read_here_says_what_is_missing_here() -> None:
     ],
 )
 def test_a_machine_that_says_anything_gets_a_short_error(told: Any) -> None:
-    for error in (not_sent(told, "dev", MOST), not_understood(told, ["x"], "dev")):
+    for error in (pack_error(told, "dev", MOST), remote_read_error(told, ["x"], "dev")):
         assert len(str(error)) < 1200
         assert error.hint
 
@@ -190,17 +190,17 @@ def test_what_the_line_or_the_agent_refuses_says_how_things_stand() -> None:
         "agent.no-room",
         "agent.no-box",
     ):
-        error = not_carried(AgentError("what it said", code=code), "dev", now)
-        assert isinstance(error, CannotTravel)
+        error = transfer_error(AgentError("what it said", code=code), "dev", now)
+        assert isinstance(error, VariableCopyError)
         assert now in str(error)
         assert error.hint
     other: NbprovError = AgentError("foul", code="agent.foul")
-    assert not_carried(other, "dev", now) is other
+    assert transfer_error(other, "dev", now) is other
 
 
 def test_nothing_is_packed_that_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(on_variables, "MOST_BYTES", 1000)
-    with pytest.raises(CannotTravel, match="with wide \\(bytearray\\) the variables take"):
+    with pytest.raises(VariableCopyError, match="with wide \\(bytearray\\) the variables take"):
         pack_variables({"wide": bytearray(2000)}, ["wide"], "dev")
     seen: list[int] = []
     assert len(pack_variables({"x": bytes(500)}, ["x"], "dev", seen.append)) == seen[-1] > 500
