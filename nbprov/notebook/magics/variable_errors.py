@@ -117,8 +117,8 @@ def pack_error(answer: Mapping[str, Any], here: str, most: int) -> VariableCopyE
             else "too much space"
         )
         words = (
-            f"with {name} ({_field(answer, 'kind')}) the variables take {known}, and a cell can copy"
-            f" at most {most / 1e6:,.0f} MB"
+            f"with {name} ({_field(answer, 'kind')}) the variables take {known}, and a cell can"
+            f" copy at most {most / 1e6:,.0f} MB"
         )
         return VariableCopyError(words, hint=_FILE, code="variable.too-large")
     if no == "unwritten":
