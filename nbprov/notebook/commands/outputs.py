@@ -104,7 +104,7 @@ def begin_with_outputs(
     """Begin an operation on each cluster, paired with the progress of its outputs."""
     here, begun = session(), []
     for name in names:
-        row = here.engine.ledger.cluster(name)
+        row = here.engine.ledger.clusters.named(name)
         key = row.cluster_id if row is not None else ""
         before = here.takings.view(key)
         try:

@@ -23,7 +23,7 @@ def check_same_cluster(name: str) -> None:
         Once; the next cell runs on the new cluster.
     """
     here = session()
-    row = here.engine.ledger.cluster(name)
+    row = here.engine.ledger.clusters.named(name)
     if row is None:
         return  # running the cell raises the error
     used = _used.setdefault(here, {})

@@ -28,7 +28,7 @@ def interrupt_run(run: Run) -> Interrupted:
     ledger = session().engine.ledger
 
     def cost() -> str:
-        return format_cost(ledger.cost(run.run_id), simulated=is_simulated_run(run))
+        return format_cost(ledger.prices.cost(run.run_id), simulated=is_simulated_run(run))
 
     def report(future: Any) -> None:
         line.replace(describe_cancellation(run, future, cost))
