@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from nbprov.model.clock import short_duration
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.messages import AgentStatus
-
-from .agents import agent_of
 
 
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:

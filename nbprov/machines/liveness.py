@@ -11,10 +11,8 @@ from typing import Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.errors import SshError
-
-from .agents import agent_of
 
 T = TypeVar("T")
 

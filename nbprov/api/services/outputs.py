@@ -181,7 +181,7 @@ class Takings:
         return True
 
     async def _reached_once(self, row: ClusterRow) -> LiveCluster:
-        from nbprov.machines.agents import agent_of
+        from nbprov.provisioning.live_cluster import agent_of
 
         engine = self._engine
         last: BaseException | None = None
@@ -402,7 +402,7 @@ class Takings:
 
     async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
-        from nbprov.machines.agents import agent_of
+        from nbprov.provisioning.live_cluster import agent_of
         from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
         from nbprov.remote.agent.messages import GuardConfig
         from nbprov.spec import to_yaml

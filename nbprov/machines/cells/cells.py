@@ -9,13 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.client import RECONNECT_SECONDS, AgentClient, Following
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.idle_inhibitor import TOUCH
 from nbprov.machines.node_selection import one_node
 from nbprov.model.errors import NotFound
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import TaskInfo
 

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from importlib import metadata
 from importlib.resources import files
 
-from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import Output
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, Facts

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.resources import files
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
 from nbprov.machines.tunnels.tunnels import Service
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
-from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 from . import dask, ray

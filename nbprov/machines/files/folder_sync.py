@@ -12,13 +12,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_selection import one_node
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.machines.ssh_config import CannotSay, options_for, write_known_hosts
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.model.paths import WORKDIR
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync.plan import SyncPlan

@@ -21,7 +21,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.download.download import Item, Link
 from nbprov.remote.download.errors import FetchError
 
-from .remote_sources import Found, denied, listed
+from .source_listing import Found, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Repository
 from nbprov.provisioning.live_cluster import LiveCluster
 from nbprov.remote import git_side

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nbprov.machines.liveness import Answers, Silent, is_line, until_answered
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Mount, Spec
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError

@@ -18,7 +18,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.download.download import Item, Link
 from nbprov.remote.download.errors import FetchError
 
-from .remote_sources import Found, denied, listed
+from .source_listing import Found, denied, listed
 
 LINK_SECONDS = 3600
 """How long a link opens its object: it is asked for within seconds, and again where it was cut."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
+from nbprov.model.paths import WORKDIR
 from nbprov.model.sources import SourceKind
 from nbprov.model.spec import Mount, Repository, Spec
 from nbprov.provisioning.live_cluster import LiveCluster, all_of
@@ -20,7 +20,8 @@ from nbprov.remote.sync.sync import Direction, Wanted
 
 from .folder_sync import awake, open_line, size_words, summary, sync_folder
 from .git_checkout import Working
-from .remote_sources import Found, look
+from .remote_sources import look
+from .source_listing import Found
 
 Report = Callable[[str], None]
 

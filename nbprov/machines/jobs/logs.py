@@ -8,11 +8,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_selection import one_node
 from nbprov.machines.sanitize.text import clean_text
 from nbprov.model.clock import Seconds
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Output
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from nbprov.machines.agents import agent_of
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.provisioning.ledger import ClusterRow
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.runtime.worker_pool import Workers
 
 from .archive import KeptJobs

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live_cluster import LiveCluster, Node, check_there
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, check_there
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment, TaskInfo
 

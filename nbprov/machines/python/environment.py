@@ -10,12 +10,11 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.remote_file import read_far
 from nbprov.machines.setup.setup_jobs import LAST_LINES, Steps
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.provisioning.live_cluster import Node
+from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import TaskInfo
 from nbprov.remote.programs import loading
 from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG

@@ -7,24 +7,21 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.engines.startup import ensure_engine
 from nbprov.machines.jobs.submit import JobRequest, submit_parts
 from nbprov.machines.python.cloned_lock import read_there
 from nbprov.machines.python.environment import see_python, start_python
 from nbprov.machines.python.requirement_files import PythonSource
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 from nbprov.spec import fill_paths
 
 from .setup_jobs import LAST_LINES, Report, SetupFailed, Steps, free_id
 
-__all__ = ["LAST_LINES", "RUN", "SETUP", "WORKDIR", "SetupFailed", "bring_up"]
-
-WORKDIR = "sky_workdir"
-"""Where `workdir` goes below the home; the name that pasted task files rely on."""
+__all__ = ["LAST_LINES", "RUN", "SETUP", "SetupFailed", "bring_up"]
 
 SETUP, RUN = "setup", "run"
 

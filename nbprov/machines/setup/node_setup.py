@@ -7,13 +7,14 @@ from pathlib import Path
 
 from nbprov.machines.engines.startup import ensure_engine
 from nbprov.machines.python.environment import make_as_the_head
+from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Spec
 from nbprov.provisioning.ledger import Ledger
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.messages import Environment
 from nbprov.spec import fill_paths
 
-from .cluster_setup import SETUP, WORKDIR
+from .cluster_setup import SETUP
 from .setup_jobs import Steps
 
 

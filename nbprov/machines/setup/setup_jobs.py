@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.machines.masking import Masker, StreamMasker, masker
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.ledger import Ledger
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
 MOST_LINES = 500

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.node_selection import one_node
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound, UsageError
-from nbprov.provisioning.live_cluster import LiveCluster, Node
+from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of
 from nbprov.remote.ssh.connection import Connection, is_here
 from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
 

@@ -17,7 +17,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from nbprov.machines.agents import agent_of
 from nbprov.machines.cells.cells import own_cell
 from nbprov.machines.cells.notices import LOOK_SECONDS
 from nbprov.machines.cells.output import Budget, OnOutput
@@ -27,7 +26,7 @@ from nbprov.machines.packing_there import MARK
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.client import AgentClient
 
 FIRST_PIECE = 256 * 1024

@@ -15,13 +15,13 @@ from nbprov import api
 from nbprov.api.launching.cluster_replacement import NotReplaced
 from nbprov.api.launching.cluster_start import NoRoom
 from nbprov.clouds.local.provisioner import LocalCloud
-from nbprov.machines.agents import agent_of
 from nbprov.machines.cells.cells import python_cell
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState
 from nbprov.provisioning.async_cloud import AsyncCloud
 from nbprov.provisioning.ledger.runs import NameTaken
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.ssh.keys import ClusterKeys
 
 pytestmark = pytest.mark.machine

@@ -15,9 +15,8 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.machines import idle_inhibitor
-from nbprov.machines.agents import agent_of
 from nbprov.model.launches import InstanceState
-from nbprov.provisioning.live_cluster import LiveCluster
+from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import GuardConfig
 from nbprov.remote.ssh.keys import CLIENT_KEY

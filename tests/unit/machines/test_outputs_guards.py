@@ -15,8 +15,8 @@ from test_outputs import listed, make, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.agents import agent_of
 from nbprov.model.clusters import ClusterState
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.provisioning.supervision import cloud_watcher, guard_config, outputs_grace
 from nbprov.provisioning.supervision.guard_config import NOTHING
 from nbprov.remote.agent.messages import GuardConfig

@@ -20,8 +20,8 @@ from nbprov import api
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.clouds.local.rpc import Unreachable
-from nbprov.machines.agents import agent_of
 from nbprov.provisioning.async_cloud import AsyncCloud
+from nbprov.provisioning.live_cluster import agent_of
 
 WAIT_SECONDS = 120.0
 

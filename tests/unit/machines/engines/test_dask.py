@@ -22,9 +22,9 @@ from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
-from nbprov.machines.agents import agent_of
 from nbprov.machines.engines import installation, startup
 from nbprov.machines.engines.engine_state import EngineFailed, NoEngine
+from nbprov.provisioning.live_cluster import agent_of
 
 distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
 

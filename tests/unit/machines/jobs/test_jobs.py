@@ -13,11 +13,11 @@ from tunnel_world import MARKET, TunnelWorld, until
 
 from nbprov import api
 from nbprov.api.services.job_handle import JobHandle
-from nbprov.machines.agents import agent_of
 from nbprov.machines.jobs import monitor
 from nbprov.machines.jobs.jobs import Job, JobError
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.model.spec import Secret
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.agent.messages import GuardConfig
 
 pytestmark = pytest.mark.machine

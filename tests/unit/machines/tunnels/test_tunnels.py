@@ -18,10 +18,10 @@ from tunnel_world import Served, TunnelWorld, get, listens, quiet_port, request,
 
 import nbprov
 from nbprov import api
-from nbprov.machines.agents import agent_of
 from nbprov.machines.tunnels import tunnels
 from nbprov.machines.tunnels.loopback_ports import PortTaken
 from nbprov.model.errors import UsageError
+from nbprov.provisioning.live_cluster import agent_of
 from nbprov.remote.errors import SshCode, SshError
 from nbprov.remote.ssh import port_forward
 
