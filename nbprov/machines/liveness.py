@@ -28,7 +28,7 @@ QUESTIONS = 6
 _LINES = ("agent.lost", "agent.timeout", "agent.start-timeout", "sync.lost")
 
 
-class Silent(NbprovError):
+class NodeSilent(NbprovError):
     """A node did not answer for as long as counts."""
 
     code = "outputs.silent"
@@ -79,7 +79,7 @@ class Answers:
 
         Raises
         ------
-        Silent
+        NodeSilent
             If it does not answer any more; then the work is broken off.
         """
         task, pause = asyncio.ensure_future(work), min(ASK_SECONDS, self.seconds / QUESTIONS)
@@ -91,7 +91,7 @@ class Answers:
                     last, seen = time.monotonic(), now
                 elif time.monotonic() - last >= self.seconds:
                     if await self.is_theirs():
-                        raise Silent(f"no answer for {self.seconds:g} s")
+                        raise NodeSilent(f"no answer for {self.seconds:g} s")
                     last = time.monotonic()
             return task.result()
         finally:

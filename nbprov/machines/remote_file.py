@@ -12,7 +12,7 @@ READ_SECONDS: Seconds = 30.0
 _THERE = b"+"
 
 
-async def read_far(node: Node, path: str, most: int) -> bytes | None:
+async def read_remote_file(node: Node, path: str, most: int) -> bytes | None:
     """The bytes of a file; None where there is none, or where it has more than `most`.
 
     Parameters

@@ -43,7 +43,7 @@ _HEAD = """\
 """
 
 
-class CannotSay(NbprovError):
+class SshConfigError(NbprovError):
     """Something of a cluster cannot stand in an ssh command or config: it would mean something else there."""
 
     code = "ssh.cannot-say"
@@ -69,7 +69,7 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
 
     Raises
     ------
-    CannotSay
+    SshConfigError
         If its address, its user or our folder cannot stand in an ssh config.
     """
     # Not before there is a machine: every session has this module, most have none yet.
@@ -77,7 +77,7 @@ def options_for(instance: Instance, keys: ClusterKeys) -> dict[str, str]:
 
     host, user = instance.host, instance.user or default_user(instance.host)
     if not _ADDRESS.fullmatch(host) or not _USER.fullmatch(user) or not 0 < instance.port < 65536:
-        raise CannotSay(
+        raise SshConfigError(
             f"the address {user!r} at {host!r} port {instance.port!r} cannot stand in an ssh command"
         )
     return {
@@ -110,7 +110,7 @@ def _host_key_alias(keys: ClusterKeys) -> str:
 def _path(path: Path) -> str:
     text = path.absolute().as_posix()
     if _NOT_IN_A_PATH.search(text) or (os.name == "posix" and "\\" in text):
-        raise CannotSay(
+        raise SshConfigError(
             f"the path {text!r} cannot stand in an ssh config",
             hint="set NBPROV_HOME to a folder with a plain name",
         )
@@ -149,7 +149,7 @@ def ssh_arguments(engine: Engine, name: str, node: int = 0) -> list[str]:
         If no live cluster has this name, or it does not run.
     UsageError
         If it has no such node.
-    CannotSay
+    SshConfigError
         If something of it cannot stand in a command.
     """
     row = engine.cluster(name)
@@ -217,7 +217,7 @@ class SshConfig:
 
         Raises
         ------
-        CannotSay
+        SshConfigError
             If the path of the file cannot stand in one.
         """
         return f"Include {_path(self.path)}"

@@ -20,14 +20,14 @@ from nbprov.remote.agent.framing import AgentError
 from nbprov.remote.agent.messages import Environment
 
 from .notices import watching
-from .output import Budget, CellResult, Gathered, Message, OnOutput, RemoteError
+from .output import CellResult, Message, OnOutput, OutputBudget, OutputCollation, RemoteCellError
 
 __all__ = [
     "CellResult",
     "Message",
     "OnOutput",
-    "RemoteError",
-    "Underway",
+    "RemoteCellError",
+    "RunningCell",
     "bash_cell",
     "own_cell",
     "python_cell",
@@ -43,7 +43,7 @@ OWN_PREFIX = "own-"
 """Of the ids of small pieces of nbprov's, which nobody wants to see listed."""
 
 
-class Underway:
+class RunningCell:
     """One cell as it goes on; tells the thread that waits for it what became of an interrupt.
 
     Attributes
@@ -76,7 +76,7 @@ async def python_cell(
     nodes: str = "head",
     on_output: OnOutput = None,
     env: Environment | None = None,
-    underway: Underway | None = None,
+    underway: RunningCell | None = None,
 ) -> CellResult:
     """Run Python on the chosen nodes; each has a kernel whose variables live on.
 
@@ -89,7 +89,7 @@ async def python_cell(
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         With the traceback of the first node whose cell raised.
     """
 
@@ -97,7 +97,7 @@ async def python_cell(
         variables = {**node_environment(live, node), **(env or {})}
         return await agent.cell(code, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True)
 
-    return await _on_nodes(live, nodes, start, on_output, underway or Underway())
+    return await _on_nodes(live, nodes, start, on_output, underway or RunningCell())
 
 
 async def bash_cell(
@@ -107,13 +107,13 @@ async def bash_cell(
     nodes: str = "head",
     on_output: OnOutput = None,
     env: Environment | None = None,
-    underway: Underway | None = None,
+    underway: RunningCell | None = None,
 ) -> CellResult:
     """Run a shell script on the chosen nodes.
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         If it ends with a code other than 0 on any.
     """
 
@@ -123,7 +123,7 @@ async def bash_cell(
             command, env=variables, id=id, deadline=RECONNECT_SECONDS, follow=True
         )
 
-    return await _on_nodes(live, nodes, start, on_output, underway or Underway("bash"))
+    return await _on_nodes(live, nodes, start, on_output, underway or RunningCell("bash"))
 
 
 async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) -> CellResult:
@@ -141,20 +141,20 @@ async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) 
             verbatim=True,
         )
 
-    return await _on_nodes(live, "head", start, on_output, Underway(OWN_PREFIX + "cell"))
+    return await _on_nodes(live, "head", start, on_output, RunningCell(OWN_PREFIX + "cell"))
 
 
 Start = Callable[[AgentClient, Node, str], Any]
 
 
 async def _on_nodes(
-    live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: Underway
+    live: LiveCluster, nodes: str, start: Start, on_output: OnOutput, underway: RunningCell
 ) -> CellResult:
     chosen = chosen_nodes(live, nodes)
-    budget = Budget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
+    budget = OutputBudget(on_output, f"%nbprov cells {live.name} {underway.id} --save FILE")
     is_many = len(chosen) > 1
     gathered = [
-        Gathered(
+        OutputCollation(
             budget, f"{live.run_id}/{n.instance.node}", f"[{n.instance.node}] " if is_many else ""
         )
         for n in chosen
@@ -173,13 +173,13 @@ async def _several(
     live: LiveCluster,
     chosen: list[Node],
     start: Start,
-    gathered: list[Gathered],
-    budget: Budget,
-    underway: Underway,
+    gathered: list[OutputCollation],
+    budget: OutputBudget,
+    underway: RunningCell,
 ) -> CellResult:
     """All nodes to their ends, whatever one of them does; then their displays in the order of the nodes, and one error that names them."""
 
-    async def one(node: Node, mine: Gathered) -> None:
+    async def one(node: Node, mine: OutputCollation) -> None:
         await _one(live, node, start, mine, budget, underway)
         if mine.trouble:
             budget.note(f"{mine.trouble}")
@@ -213,10 +213,10 @@ async def _several(
     return CellResult(first.text, first.value, 0, results)
 
 
-def _error_of(gathered: Gathered) -> BaseException | None:
+def _error_of(gathered: OutputCollation) -> BaseException | None:
     try:
         gathered.result()
-    except RemoteError as error:
+    except RemoteCellError as error:
         return error
     return None
 
@@ -229,13 +229,13 @@ def _error_of_several(
         return first
     where = f"node {failed[0]}" if len(failed) == 1 else f"nodes {', '.join(map(str, failed))}"
     words = f"failed on {where} of {count}: {first.message}"
-    if isinstance(first, RemoteError):
+    if isinstance(first, RemoteCellError):
         traceback = (
             (f"failed on {where} of {count}; the first of them:", *first.traceback)
             if first.traceback
             else ()
         )
-        return RemoteError(words, traceback=traceback, hint=first.hint, code=first.code)
+        return RemoteCellError(words, traceback=traceback, hint=first.hint, code=first.code)
     return NbprovError(words, hint=first.hint, code=first.code)
 
 
@@ -243,9 +243,9 @@ async def _one(
     live: LiveCluster,
     node: Node,
     start: Start,
-    gathered: Gathered,
-    budget: Budget,
-    underway: Underway,
+    gathered: OutputCollation,
+    budget: OutputBudget,
+    underway: RunningCell,
 ) -> None:
     agent = agent_of(node)
     following: Following | None = None
@@ -270,7 +270,7 @@ async def _one(
         ) from error
 
 
-def _where_the_rest_is(live: LiveCluster, node: Node, underway: Underway, is_taken: bool) -> str:
+def _where_the_rest_is(live: LiveCluster, node: Node, underway: RunningCell, is_taken: bool) -> str:
     """What to do about a cell whose machine was not found again."""
     which = f" --node {node.instance.node}" if node.instance.node else ""
     look = f"%nbprov cells {live.name} {underway.id}{which} -f"
@@ -286,8 +286,8 @@ async def _interrupt(
     node: Node,
     agent: AgentClient,
     following: Following | None,
-    gathered: Gathered,
-    underway: Underway,
+    gathered: OutputCollation,
+    underway: RunningCell,
 ) -> None:
     """Deliver an interrupt, and listen a moment for what it makes of the cell."""
     number = node.instance.node

@@ -10,7 +10,7 @@ from nbprov.remote.agent.client import AgentClient
 from nbprov.remote.agent.messages import TaskInfo
 
 from .cells import OWN_PREFIX
-from .output import Budget, CellResult, Gathered, OnOutput
+from .output import CellResult, OnOutput, OutputBudget, OutputCollation
 
 
 def _agent(live: LiveCluster, node: int) -> AgentClient:
@@ -71,13 +71,13 @@ async def replay(
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         As the cell itself would.
     """
     agent = _agent(live, node)
     known = await agent.task(id)
-    budget = Budget(on_output, f"%nbprov cells {live.name} {id} --save FILE")
-    gathered = Gathered(budget, f"{live.run_id}/{node}/again")
+    budget = OutputBudget(on_output, f"%nbprov cells {live.name} {id} --save FILE")
+    gathered = OutputCollation(budget, f"{live.run_id}/{node}/again")
     if not to_the_end and not known.is_over and not known.last:
         return None
     async for output in agent.job_output(id):
@@ -91,7 +91,7 @@ async def kept_text(live: LiveCluster, id: str, node: int = 0) -> str:
     """All text of a cell that the machine keeps."""
     agent = _agent(live, node)
     known = (await agent.task(id)).last
-    gathered = Gathered(Budget(None, ""), live.run_id)
+    gathered = OutputCollation(OutputBudget(None, ""), live.run_id)
     if known:
         async for output in agent.job_output(id):
             gathered.take(output)

@@ -12,7 +12,7 @@ from nbprov.model.failures import CloudError
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.agent.client import AgentClient, Following
 
-from .output import Budget, Gathered
+from .output import OutputBudget, OutputCollation
 
 LOOK_SECONDS: Seconds = 1.0
 """Between two looks at a cell that says nothing, and how long a line may be down before that is told."""
@@ -39,8 +39,8 @@ class Watch:
         node: Node,
         agent: AgentClient,
         id: str,
-        gathered: Gathered,
-        budget: Budget,
+        gathered: OutputCollation,
+        budget: OutputBudget,
     ) -> None:
         self._live, self._node, self._agent, self._id = live, node, agent, id
         self._gathered, self._budget = gathered, budget
@@ -140,7 +140,12 @@ class Watch:
 
 @asynccontextmanager
 async def watching(
-    live: LiveCluster, node: Node, agent: AgentClient, id: str, gathered: Gathered, budget: Budget
+    live: LiveCluster,
+    node: Node,
+    agent: AgentClient,
+    id: str,
+    gathered: OutputCollation,
+    budget: OutputBudget,
 ) -> AsyncIterator[Watch]:
     """Look after a cell for as long as it is waited for."""
     watch = Watch(live, node, agent, id, gathered, budget)

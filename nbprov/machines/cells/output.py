@@ -39,7 +39,7 @@ TRACEBACK_CHARACTERS = 200_000
 """Of a traceback, whatever the machine says: a recursion error has some thousand characters a frame and IPython shortens it."""
 
 
-class RemoteError(NbprovError):
+class RemoteCellError(NbprovError):
     """Code on the machine raised, or a script ended with a code other than 0.
 
     Attributes
@@ -97,7 +97,7 @@ def size_of(content: Message) -> int:
     )
 
 
-class Budget:
+class OutputBudget:
     """How much of its output a cell may still show. One for all its nodes.
 
     Parameters
@@ -149,7 +149,7 @@ class Budget:
             )
 
 
-class Gathered:
+class OutputCollation:
     """Turns the agent's outputs of one node into Jupyter messages, and remembers what the result needs.
 
     Parameters
@@ -160,7 +160,7 @@ class Gathered:
         Put before each line where several nodes speak; their displays then wait for `flush`, so that they come in the order of the nodes.
     """
 
-    def __init__(self, budget: Budget, namespace: str, prefix: str = "") -> None:
+    def __init__(self, budget: OutputBudget, namespace: str, prefix: str = "") -> None:
         self._budget, self._namespace, self._prefix = budget, namespace, prefix
         self._filters = {"stdout": TextFilter(), "stderr": TextFilter()}
         self._lines = {"stdout": "", "stderr": ""}
@@ -269,7 +269,7 @@ class Gathered:
         """In one line, why it failed; empty where it did not."""
         try:
             self.result()
-        except RemoteError as error:
+        except RemoteCellError as error:
             return error.message
         return ""
 
@@ -278,7 +278,7 @@ class Gathered:
 
         Raises
         ------
-        RemoteError
+        RemoteCellError
             If the cell raised, did not run, or ended with a code other than 0.
         """
         end = self._end.content if self._end is not None else {}
@@ -286,7 +286,7 @@ class Gathered:
             raise _raised(self._error.content, self._prefix)
         exit_code = end.get("exit_code")
         if isinstance(exit_code, int) and exit_code:
-            raise RemoteError(
+            raise RemoteCellError(
                 f"{self._prefix}the script ended with code {exit_code}", code="remote.exit-code"
             )
         if end.get("status") not in ("ok", None):
@@ -295,7 +295,7 @@ class Gathered:
                 "lost": "lost: the agent on the machine was restarted",
             }
             status = clean_text(str(end.get("status")))[:100]
-            raise RemoteError(
+            raise RemoteCellError(
                 f"{self._prefix}the cell was {why.get(status, status)}", code="remote.not-run"
             )
         return CellResult(self.text, self._value, 0)
@@ -306,7 +306,7 @@ _HINTS = {
 }
 
 
-def _raised(content: Mapping[str, Any], prefix: str) -> RemoteError:
+def _raised(content: Mapping[str, Any], prefix: str) -> RemoteCellError:
     name, value = clean_text(content.get("ename"))[:200], clean_text(content.get("evalue"))[:2000]
     told = content.get("traceback")
     lines = [
@@ -315,7 +315,7 @@ def _raised(content: Mapping[str, Any], prefix: str) -> RemoteError:
     ]
     if prefix:
         lines = [f"{prefix.strip()}", *lines]
-    return RemoteError(
+    return RemoteCellError(
         f"{prefix}{name or 'error'}: {value}",
         traceback=lines,
         hint=_HINTS.get(name, ""),

@@ -13,9 +13,9 @@ from nbprov.model.clock import Seconds
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live_cluster import LiveCluster
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Running
+from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, RunningEngine
 from .installation import versions_here
-from .process_specs import BASE_BYTES, Role, bytes_of, gpus, option, private_address, vcpus
+from .process_specs import BASE_BYTES, ProcessSpec, bytes_of, gpus, option, private_address, vcpus
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -64,13 +64,13 @@ def _tls() -> list[str]:
     return ["--protocol", "tls", "--tls-ca-file", place, "--tls-cert", place, "--tls-key", place]
 
 
-def scheduler(live: LiveCluster) -> Role:
+def scheduler(live: LiveCluster) -> ProcessSpec:
     """The head's."""
     at = private_address(live, live.head)
     command = ["-m", "distributed.cli.dask_scheduler", "--host", at, "--port", "{scheduler}"]
     # --no-dashboard still listens, and on all addresses: bound is better than off.
     command += ["--dashboard-address", f"{at}:{{dashboard}}", *_tls()]
-    return Role(
+    return ProcessSpec(
         SCHEDULER,
         live.head,
         command,
@@ -81,7 +81,7 @@ def scheduler(live: LiveCluster) -> Role:
     )
 
 
-def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
+def workers(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
     """Those of every node; a worker a GPU is a job of its own, with that GPU alone."""
     count, threads, memory = (
         workers_of(live, engine),
@@ -127,7 +127,7 @@ def workers(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
             data = memory // count + BASE_BYTES if memory else 0
             rest = REST_CORES * (1 if of_gpu else count)
             found.append(
-                Role(
+                ProcessSpec(
                     job,
                     node,
                     command,
@@ -167,7 +167,7 @@ def check_installed(name: str) -> None:
         )
 
 
-def check_versions(name: str, running: Running) -> None:
+def check_versions(name: str, running: RunningEngine) -> None:
     """See that this kernel can be its client.
 
     Raises
@@ -175,16 +175,16 @@ def check_versions(name: str, running: Running) -> None:
     EngineVersions
         Naming both versions.
     """
-    here, there = versions_here("dask"), running.facts.packages
+    here, there = versions_here("dask"), running.interpreter.packages
     for package in ("distributed", "dask"):
         if here.get(package) != there.get(package):
             raise EngineVersions(
                 f"{package} is {here.get(package)} here and {there.get(package)} on {name}: client and scheduler must be the same",
                 hint=f"%pip install {package}=={there.get(package)}, or python: {{requirements: [{package}=={here.get(package)}]}} in the spec",
             )
-    if _minor(platform.python_version()) != _minor(running.facts.python):
+    if _minor(platform.python_version()) != _minor(running.interpreter.python):
         raise EngineVersions(
-            f"Python is {platform.python_version()} here and {running.facts.python} on {name}: functions cannot travel between them",
+            f"Python is {platform.python_version()} here and {running.interpreter.python} on {name}: functions cannot travel between them",
             hint=f'python: {{version: "{platform.python_version()}"}} in the spec',
         )
 

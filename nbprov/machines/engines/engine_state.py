@@ -48,7 +48,7 @@ class EngineFailed(NbprovError):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Interpreter:
     """What the machines' interpreter is: the program, its Python, and versions of packages by name."""
 
     program: str
@@ -56,7 +56,7 @@ class Facts:
     packages: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, said: Any) -> Facts:
+    def of(cls, said: Any) -> Interpreter:
         """Read what a machine says; nothing of it is believed but text that looks like a path, and like versions.
 
         Raises
@@ -71,7 +71,7 @@ class Facts:
             or not _is_version(said.get("python"))
         ):
             raise EngineFailed(
-                "a machine says nothing sensible about its Python", code="engine.foul"
+                "the machine's description of its Python is malformed", code="engine.foul"
             )
         named = {str(k): str(v) for k, v in packages.items() if _is_version(k) and _is_version(v)}
         return cls(str(said["program"]), str(said["python"]), named)
@@ -82,7 +82,7 @@ def _is_version(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningEngine:
     """An engine that runs.
 
     Attributes
@@ -101,12 +101,12 @@ class Running:
 
     kind: str
     ports: Mapping[str, int]
-    facts: Facts
+    interpreter: Interpreter
     workers: int
     remarks: tuple[str, ...] = ()
 
 
-def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
+def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Interpreter]:
     """Read the state that a keeper wrote.
 
     Raises
@@ -124,9 +124,9 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Facts]:
         ports = _ports_of(said["ports"], names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed(
-            "a machine says nothing sensible about its engine", code="engine.foul"
+            "the machine's description of its engine is malformed", code="engine.foul"
         ) from error
-    return ports, Facts.of(said)
+    return ports, Interpreter.of(said)
 
 
 def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
@@ -146,12 +146,12 @@ def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
         return _ports_of(json.loads(text), names)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise EngineFailed(
-            "a machine says nothing sensible about its engine", code="engine.foul"
+            "the machine's description of its engine is malformed", code="engine.foul"
         ) from error
 
 
 def _ports_of(said: Any, names: Sequence[str]) -> dict[str, int]:
     ports = {name: said[name] for name in names}
     if not all(isinstance(port, int) and 0 < port < 65536 for port in ports.values()):
-        raise EngineFailed("a machine names ports that are none", code="engine.foul")
+        raise EngineFailed("the machine names invalid ports for its engine", code="engine.foul")
     return ports

@@ -14,7 +14,7 @@ from nbprov.model.clock import Seconds
 from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import Output
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, Facts
+from .engine_state import FOLDER, EngineFailed, EngineMissing, Interpreter
 
 PACKAGE = {"dask": "distributed", "ray": "ray"}
 INSTALLED = {"ray": "ray[client]"}
@@ -108,7 +108,7 @@ def requirements(kind: str) -> list[str]:
     ]
 
 
-async def interpreter(node: Node, kind: str, report: Callable[[str], None]) -> Facts:
+async def ensure_installed(node: Node, kind: str, report: Callable[[str], None]) -> Interpreter:
     """The interpreter of a machine that has the engine; installs it where none has.
 
     Raises
@@ -165,12 +165,12 @@ def says_elsewhere(lines: Sequence[str]) -> bool:
 
 def _program(state: str) -> str:
     try:
-        return Facts.of(json.loads(state)).program
+        return Interpreter.of(json.loads(state)).program
     except (ValueError, RecursionError, EngineFailed):
         return ""
 
 
-async def _look(node: Node, kind: str) -> Facts:
+async def _look(node: Node, kind: str) -> Interpreter:
     lines, _ = await _shell(
         node, look_script(kind), "engine-look", lambda line: None, verbatim=True
     )
@@ -178,17 +178,19 @@ async def _look(node: Node, kind: str) -> Facts:
     for line in lines:
         if line.startswith(MARK):
             try:
-                every.append(Facts.of(json.loads(line[len(MARK) :])))
+                every.append(Interpreter.of(json.loads(line[len(MARK) :])))
             except (ValueError, RecursionError):
                 continue
     if not every:
         raise EngineFailed(
             f"no Python answers on {_place(node)}", hint="python3 must be there, 3.9 or later"
         )
-    return next((facts for facts in every if PACKAGE[kind] in facts.packages), every[0])
+    return next((one for one in every if PACKAGE[kind] in one.packages), every[0])
 
 
-async def _install(node: Node, kind: str, found: Facts, report: Callable[[str], None]) -> None:
+async def _install(
+    node: Node, kind: str, found: Interpreter, report: Callable[[str], None]
+) -> None:
     wanted = requirements(kind)
     report(f"{_place(node)} has no {kind}: installing {wanted[0]} there, once")
     script = install_script(found.program, wanted)

@@ -17,7 +17,7 @@ BASE_BYTES = 384 * MIB
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
+class ProcessSpec:
     """One long-lived process of an engine.
 
     Attributes

@@ -14,9 +14,16 @@ from typing import Any
 from nbprov.model.spec import Engine
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
-from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
+from .engine_state import (
+    FOLDER,
+    EngineFailed,
+    EngineMissing,
+    EngineVersions,
+    Interpreter,
+    RunningEngine,
+)
 from .installation import RAYS_DASHBOARD, versions_here
-from .process_specs import Role, bytes_of, gpus, option, private_address, vcpus
+from .process_specs import ProcessSpec, bytes_of, gpus, option, private_address, vcpus
 from .ray_token import take_token
 from .secret_file import secret_file
 
@@ -99,9 +106,9 @@ def _role(
     command: list[str],
     ports: Mapping[str, int],
     up: str = "",
-) -> Role:
+) -> ProcessSpec:
     grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
-    return Role(
+    return ProcessSpec(
         name,
         node,
         command,
@@ -116,12 +123,12 @@ def _role(
     )
 
 
-def has_dashboard(facts: Facts) -> bool:
+def has_dashboard(interpreter: Interpreter) -> bool:
     """Whether the dashboard can run there. Without what it stands on Ray starts a process in its place that shows nothing."""
-    return all(name in facts.packages for name in RAYS_DASHBOARD)
+    return all(name in interpreter.packages for name in RAYS_DASHBOARD)
 
 
-def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
+def head(live: LiveCluster, engine: Engine, interpreter: Interpreter | None = None) -> ProcessSpec:
     """The first node's; its interpreter tells whether there is a dashboard, and matters where the role is started alone."""
     command = [
         *_arguments(live, engine, live.head),
@@ -130,7 +137,7 @@ def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
         "--ray-client-server-port={client}",
     ]
     # The monitor asks for more machines, which is not Ray's business here. Without a dashboard there is still a process with a port of its.
-    shown = "true" if facts is not None and has_dashboard(facts) else "false"
+    shown = "true" if interpreter is not None and has_dashboard(interpreter) else "false"
     command += [
         f"--include-dashboard={shown}",
         f"--dashboard-host={private_address(live, live.head)}",
@@ -146,7 +153,7 @@ def head(live: LiveCluster, engine: Engine, facts: Facts | None = None) -> Role:
     return _role(live, HEAD, live.head, command, ports, up="client")
 
 
-def nodes(live: LiveCluster, engine: Engine, port: int) -> list[Role]:
+def nodes(live: LiveCluster, engine: Engine, port: int) -> list[ProcessSpec]:
     """Those of the others."""
     address = f"--address={private_address(live, live.head)}:{port}"
     return [
@@ -181,7 +188,7 @@ def check_installed(name: str) -> None:
         )
 
 
-def check_protected(name: str, facts: Facts) -> None:
+def check_protected(name: str, interpreter: Interpreter) -> None:
     """See that the Ray of a machine knows tokens: it listens on all addresses, and runs what anybody sends it where it knows none.
 
     Raises
@@ -189,7 +196,7 @@ def check_protected(name: str, facts: Facts) -> None:
     EngineVersions
         If it is too old for it.
     """
-    said = facts.packages.get("ray", "")
+    said = interpreter.packages.get("ray", "")
     numbers = tuple(int(part) for part in said.split(".")[:2] if part.isdecimal())
     if numbers < FIRST_WITH_TOKENS:
         least = ".".join(map(str, FIRST_WITH_TOKENS))
@@ -199,7 +206,7 @@ def check_protected(name: str, facts: Facts) -> None:
         )
 
 
-def check_versions(name: str, running: Running) -> None:
+def check_versions(name: str, running: RunningEngine) -> None:
     """See that this kernel can be its client: Ray takes none of another version, nor of another Python.
 
     Raises
@@ -207,15 +214,15 @@ def check_versions(name: str, running: Running) -> None:
     EngineVersions
         Naming both versions.
     """
-    here, there = versions_here("ray").get("ray"), running.facts.packages.get("ray")
+    here, there = versions_here("ray").get("ray"), running.interpreter.packages.get("ray")
     if here != there:
         raise EngineVersions(
             f"ray is {here} here and {there} on {name}: client and cluster must be the same",
             hint=f'%pip install "ray[client]=={there}", or python: {{requirements: ["ray[client]=={here}"]}} in the spec',
         )
-    if platform.python_version() != running.facts.python:
+    if platform.python_version() != running.interpreter.python:
         raise EngineVersions(
-            f"Python is {platform.python_version()} here and {running.facts.python} on {name}: Ray wants the same, to the last figure",
+            f"Python is {platform.python_version()} here and {running.interpreter.python} on {name}: Ray wants the same, to the last figure",
             hint=f'python: {{version: "{platform.python_version()}"}} in the spec; what runs on {name} itself is not concerned',
         )
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from nbprov.machines import idle_inhibitor
 from nbprov.machines.node_selection import one_node
-from nbprov.machines.ssh_config import CannotSay, options_for, write_known_hosts
+from nbprov.machines.ssh_config import SshConfigError, options_for, write_known_hosts
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import UsageError
 from nbprov.model.paths import WORKDIR
@@ -36,12 +36,12 @@ LISTED = 50
 WAYS = {Direction.PUSH: "to", Direction.PULL: "from", Direction.BOTH: "and"}
 
 
-def place_there(here: str, there: str) -> str:
+def remote_folder(here: str, there: str) -> str:
     """The folder on the machine: the one that is named, else the last name of the local one below the home, and `sky_workdir` for `.`.
 
     Examples
     --------
-    >>> place_there("runs/one", ""), place_there(".", ""), place_there("x", "/data/x")
+    >>> remote_folder("runs/one", ""), remote_folder(".", ""), remote_folder("x", "/data/x")
     ('~/one', '~/sky_workdir', '/data/x')
     """
     if there:
@@ -80,7 +80,7 @@ async def sync_folder(
         If there is no such node.
     """
     machine = one_node(live, node)
-    connection = await open_line(machine)
+    connection = await open_connection(machine)
     key = "\0".join(
         [live.run_id, str(node), str(wanted.here.expanduser().absolute()), wanted.there]
     )
@@ -99,7 +99,7 @@ def awake(live: LiveCluster, first: Seconds = 0.0) -> AbstractAsyncContextManage
     return idle_inhibitor.awake(live.nodes, MOST_AWAKE, first)
 
 
-async def open_line(node: Node) -> Connection:
+async def open_connection(node: Node) -> Connection:
     """The open connection to a node, made anew where it broke."""
     agent = agent_of(node)
     if not agent.connection.is_open:
@@ -113,7 +113,7 @@ def _ssh(live: LiveCluster, node: Node) -> tuple[str, ...]:
         return ()
     try:
         options = options_for(node.instance, live.keys)
-    except CannotSay:
+    except SshConfigError:
         return ()
     write_known_hosts(live.keys)
     return (

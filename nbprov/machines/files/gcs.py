@@ -21,7 +21,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.download.download import Item, Link
 from nbprov.remote.download.errors import FetchError
 
-from .source_listing import Found, denied, listed
+from .source_listing import SourceListing, denied, listed
 
 API = "https://storage.googleapis.com"
 EMULATOR = "STORAGE_EMULATOR_HOST"
@@ -47,7 +47,7 @@ class _Refused(Exception):
         self.status, self.why = status, why
 
 
-class _Objects:
+class _GcsBucket:
     """One bucket, asked as nobody or with a token."""
 
     def __init__(self, bucket: str, token: str = "") -> None:
@@ -159,7 +159,7 @@ def _item(row: dict[str, Any]) -> Item:
     )
 
 
-class Cut:
+class DownscopedToken:
     """A token cut down to reading what lies below one path of one bucket; a new one is asked for before one ends."""
 
     def __init__(self, bucket: str, prefix: str) -> None:
@@ -230,8 +230,8 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-class _Links:
-    def __init__(self, objects: _Objects, cut: Cut, *, is_open: bool) -> None:
+class _LinkSigner:
+    def __init__(self, objects: _GcsBucket, cut: DownscopedToken, *, is_open: bool) -> None:
         self._objects, self._cut, self._is_open = objects, cut, is_open
 
     def link(self, item: Item, tries: int) -> Link | None:
@@ -247,7 +247,7 @@ class _Links:
         return Link(self._objects.url(item), headers)
 
 
-def look_at_gs(uri: str) -> Found:
+def list_gcs(uri: str) -> SourceListing:
     """What lies at `gs://BUCKET/PATH`: the object of this key, else all below it.
 
     Raises
@@ -256,7 +256,7 @@ def look_at_gs(uri: str) -> Found:
         No such bucket or object, no right to read it, no log-in that can be cut down, no way to Google.
     """
     bucket, path = split_bucket(uri)
-    nobody, cut = _Objects(bucket), Cut(bucket, path)
+    nobody, cut = _GcsBucket(bucket), DownscopedToken(bucket, path)
     is_open = False
     try:
         found = listed(nobody, path, uri)
@@ -267,13 +267,15 @@ def look_at_gs(uri: str) -> Found:
             raise _named(refused, uri, bucket) from None
     if not is_open:
         try:
-            own = _Objects(bucket, cut.token())
+            own = _GcsBucket(bucket, cut.token())
             found, region = listed(own, path, uri), own.region()
         except _Refused as refused:
             raise _named(refused, uri, bucket) from None
     items, skipped, is_tree = found
     cloud = "gcp" if nobody.base == API else ""
-    return Found(uri, items, is_tree, _Links(nobody, cut, is_open=is_open), skipped, cloud, region)
+    return SourceListing(
+        uri, items, is_tree, _LinkSigner(nobody, cut, is_open=is_open), skipped, cloud, region
+    )
 
 
 def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
@@ -289,4 +291,4 @@ def _named(refused: _Refused, uri: str, bucket: str) -> FetchError:
     return FetchError(words, hint="try again later", code="fetch.failed")
 
 
-__all__ = ["Cut", "look_at_gs"]
+__all__ = ["DownscopedToken", "list_gcs"]

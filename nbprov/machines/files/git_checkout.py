@@ -24,7 +24,7 @@ from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import MOST_WORDS, shown
 from nbprov.remote.sync_side import Trouble
 
-from .folder_sync import open_line, size_words
+from .folder_sync import open_connection, size_words
 
 PROGRAM = ("sync_side", "git_side", "git_there")
 """The modules that run on the machine, in the order of their imports."""
@@ -52,7 +52,7 @@ class RepositoryError(RemoteError):
     code = "git"
 
 
-class Working:
+class RepositoryCheckout:
     """One repository on its way to the nodes of a cluster; used in `async with`.
 
     Parameters
@@ -69,10 +69,10 @@ class Working:
         note: Callable[[str], None],
     ) -> None:
         self._live, self._repository, self._report, self._note = live, repository, report, note
-        self._here = _Here(repository, report)
+        self._here = _LocalClone(repository, report)
         self._commits: set[str] = set()
 
-    async def __aenter__(self) -> Working:
+    async def __aenter__(self) -> RepositoryCheckout:
         return self
 
     async def __aexit__(
@@ -95,7 +95,7 @@ class Working:
         RepositoryError
             `~/sky_workdir` is then as it was.
         """
-        connection = await open_line(self._live.nodes[number])
+        connection = await open_connection(self._live.nodes[number])
         where = f"{self._live.name} node {number}" if len(self._live.nodes) > 1 else self._live.name
         try:
             async with (
@@ -232,7 +232,7 @@ def _good(answer: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-class _Here:
+class _LocalClone:
     """The repository as the person's own git reads it: asked once for all nodes, cloned into a folder that goes with the block."""
 
     def __init__(self, repository: Repository, report: Callable[[str], None]) -> None:
@@ -314,4 +314,4 @@ class _Here:
         return path, roots
 
 
-__all__ = ["RepositoryError", "Working"]
+__all__ = ["RepositoryCheckout", "RepositoryError"]

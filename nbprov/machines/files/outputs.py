@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbprov.machines.liveness import Answers, Silent, is_line, until_answered
+from nbprov.machines.liveness import Answers, NodeSilent, is_line, until_answered
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.paths import WORKDIR
@@ -24,7 +24,7 @@ from nbprov.remote.pull.pull import Pulled, Wish, pull
 from nbprov.remote.sync.errors import SyncError, shown
 from nbprov.remote.sync_side import Folder
 
-from .folder_sync import MEMORY_FOLDER, awake, open_line, size_words
+from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
 
 log = logging.getLogger("nbprov.machines")
 
@@ -269,7 +269,7 @@ async def _while_heard(
     came = [0]
     try:
         await answers.heard(node, _from_node(node, wanted, taking, tell, came), lambda: came[0])
-    except Silent as error:
+    except NodeSilent as error:
         taking.silent.append(node.instance.node)
         taking.lines.append(f"node {node.instance.node}: {error.message}")
 
@@ -339,7 +339,7 @@ async def _once(
         tell()
 
     try:
-        return await pull(await open_line(node), wish, on_found=found, progress=progress)
+        return await pull(await open_connection(node), wish, on_found=found, progress=progress)
     except BaseException:
         taking.sent -= sent
         taking.total -= total

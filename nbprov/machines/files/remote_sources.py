@@ -8,12 +8,12 @@ from urllib.parse import urldefrag, urlsplit
 from nbprov.model.sources import SourceKind, shown_source, source_kind
 from nbprov.remote.download.download import Item, Link
 
-from .gcs import look_at_gs
-from .s3 import look_at_r2, look_at_s3
-from .source_listing import Found
+from .gcs import list_gcs
+from .s3 import list_r2, list_s3
+from .source_listing import SourceListing
 
 
-def look(uri: str) -> Found:
+def list_source(uri: str) -> SourceListing:
     """Look at a source. Blocking.
 
     Raises
@@ -23,15 +23,15 @@ def look(uri: str) -> Found:
     """
     kind = source_kind(uri)
     if kind is SourceKind.S3:
-        return look_at_s3(uri)
+        return list_s3(uri)
     if kind is SourceKind.R2:
-        return look_at_r2(uri)
+        return list_r2(uri)
     if kind is SourceKind.GS:
-        return look_at_gs(uri)
-    return look_at_web(uri)
+        return list_gcs(uri)
+    return list_web(uri)
 
 
-class _SameLink:
+class _PlainLink:
     """A link that anybody may use."""
 
     def __init__(self, url: str) -> None:
@@ -41,9 +41,9 @@ class _SameLink:
         return Link(self._url) if tries == 0 else None
 
 
-def look_at_web(uri: str) -> Found:
+def list_web(uri: str) -> SourceListing:
     """A file on the web. Nothing is asked of its server from here, which may be one that only the machine can reach."""
     address, fragment = urldefrag(uri)
     name = PurePosixPath(urlsplit(address).path).name or "file"
     item = Item(name, shown_source(address), sha256=fragment.removeprefix("sha256=").lower())
-    return Found(shown_source(uri), (item,), False, _SameLink(address))
+    return SourceListing(shown_source(uri), (item,), False, _PlainLink(address))

@@ -18,7 +18,7 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.download.download import Item, Link
 from nbprov.remote.download.errors import FetchError
 
-from .source_listing import Found, denied, listed
+from .source_listing import SourceListing, denied, listed
 
 LINK_SECONDS = 3600
 """How long a link opens its object: it is asked for within seconds, and again where it was cut."""
@@ -50,7 +50,7 @@ _REFUSED = frozenset(
 )
 
 
-class _Objects:
+class _S3Bucket:
     """One bucket, asked as nobody or as the person."""
 
     def __init__(
@@ -154,10 +154,10 @@ class _Objects:
         return Item(key, key, int(size), etag, found[1] if found is not None and is_digest else "")
 
 
-class _Links:
+class _LinkSigner:
     """Links as nobody where that is enough, else as the person."""
 
-    def __init__(self, nobody: _Objects | None, person: Callable[[], _Objects | None]) -> None:
+    def __init__(self, nobody: _S3Bucket | None, person: Callable[[], _S3Bucket | None]) -> None:
         self._nobody, self._person = nobody, person
 
     def link(self, item: Item, tries: int) -> Link | None:
@@ -170,7 +170,7 @@ class _Links:
         )
 
 
-def look_at_s3(uri: str) -> Found:
+def list_s3(uri: str) -> SourceListing:
     """What lies at `s3://BUCKET/PATH`: the object of this key, else all below it.
 
     Raises
@@ -191,13 +191,13 @@ def look_at_s3(uri: str) -> Found:
         return _looked(boto3.session.Session(), uri, bucket, path)
 
 
-def look_at_r2(uri: str) -> Found:
+def list_r2(uri: str) -> SourceListing:
     """What lies at `r2://BUCKET/PATH`, in a bucket of Cloudflare's R2. Its interface tells strangers nothing: a log-in is needed.
 
     Raises
     ------
     FetchError
-        As `look_at_s3`; and where this computer does not know the account.
+        As `list_s3`; and where this computer does not know the account.
     """
     try:
         import boto3
@@ -221,10 +221,10 @@ def look_at_r2(uri: str) -> Found:
         if (home / "r2.credentials").exists():
             core.set_config_variable("credentials_file", str(home / "r2.credentials"))
         session = boto3.session.Session(botocore_session=core)
-        own = _Objects(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
+        own = _S3Bucket(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
         items, skipped, is_tree = listed(own, path, uri)
         # R2 takes nothing for traffic: where it lies is nobody's concern.
-        return Found(uri, items, is_tree, _Links(None, lambda: own), skipped)
+        return SourceListing(uri, items, is_tree, _LinkSigner(None, lambda: own), skipped)
 
 
 @contextmanager
@@ -257,20 +257,20 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
         ) from None
 
 
-def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
+def _looked(session: Any, uri: str, bucket: str, path: str) -> SourceListing:
     from botocore.exceptions import ClientError
 
     at = session.region_name or USUAL_REGION
-    region = _Objects(session, bucket, at, signed=False).region()
-    nobody = _Objects(session, bucket, region or at, signed=False)
+    region = _S3Bucket(session, bucket, at, signed=False).region()
+    nobody = _S3Bucket(session, bucket, region or at, signed=False)
 
     @cache
-    def person() -> _Objects | None:
+    def person() -> _S3Bucket | None:
         # Not even looked for where no log-in is needed.
         return (
             None
             if session.get_credentials() is None
-            else _Objects(session, bucket, region or at, signed=True)
+            else _S3Bucket(session, bucket, region or at, signed=True)
         )
 
     refused: ClientError | None = None
@@ -291,11 +291,11 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
         found = listed(own, path, uri)
     items, skipped, is_tree = found
     is_aws = ".amazonaws.com" in nobody.client.meta.endpoint_url
-    return Found(
+    return SourceListing(
         uri,
         items,
         is_tree,
-        _Links(nobody if is_open else None, person),
+        _LinkSigner(nobody if is_open else None, person),
         skipped,
         "aws" if is_aws else "",
         region,
@@ -326,4 +326,4 @@ def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
     )
 
 
-__all__ = ["look_at_r2", "look_at_s3"]
+__all__ = ["list_r2", "list_s3"]

@@ -17,7 +17,7 @@ MOST_OBJECTS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SourceListing:
     """What lies at a source.
 
     Attributes
@@ -46,7 +46,7 @@ class Found:
         return sum(max(0, item.size) for item in self.items)
 
 
-class Objects(Protocol):
+class Bucket(Protocol):
     """The objects of a bucket, as one who may see them."""
 
     def one(self, key: str) -> Item | None:
@@ -57,7 +57,7 @@ class Objects(Protocol):
 
 
 def listed(
-    objects: Objects, path: str, uri: str
+    objects: Bucket, path: str, uri: str
 ) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
     """What a path in a bucket means: the object of this key, else all below it. What becomes files, what does not and why, and whether it is a folder.
 
@@ -97,7 +97,7 @@ def chosen(
     Parameters
     ----------
     rows
-        Objects whose `name` is still their key.
+        Bucket whose `name` is still their key.
     prefix
         What is taken off the keys.
 

@@ -18,10 +18,10 @@ from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync.plan import SyncPlan
 from nbprov.remote.sync.sync import Direction, Wanted
 
-from .folder_sync import awake, open_line, size_words, summary, sync_folder
-from .git_checkout import Working
-from .remote_sources import look
-from .source_listing import Found
+from .folder_sync import awake, open_connection, size_words, summary, sync_folder
+from .git_checkout import RepositoryCheckout
+from .remote_sources import list_source
+from .source_listing import SourceListing
 
 Report = Callable[[str], None]
 
@@ -57,26 +57,26 @@ async def place_files(
     FetchError, SyncError, CopyError, RepositoryError
         The first thing that did not work. What has arrived stays, and the next run goes on from there.
     """
-    found: dict[str, Found] = {}
+    found: dict[str, SourceListing] = {}
     numbers = range(len(live.nodes)) if only is None else (only,)
     for mount in spec.file_mounts:
         if mount.kind is not SourceKind.LOCAL and mount.source not in found:
-            found[mount.source] = await asyncio.to_thread(look, mount.source)
+            found[mount.source] = await asyncio.to_thread(list_source, mount.source)
             for line in facts(found[mount.source], mount.target, live):
                 report(line)
     async with awake(live):
         if isinstance(spec.workdir, Repository):
-            async with Working(live, spec.workdir, report, note) as working:
+            async with RepositoryCheckout(live, spec.workdir, report, note) as working:
                 await all_of(*(working.bring(number) for number in numbers))
         await all_of(
             *(
-                _Placing(live, number, spec, folder, home, report, found).carry_out()
+                _NodeStaging(live, number, spec, folder, home, report, found).carry_out()
                 for number in numbers
             )
         )
 
 
-def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
+def facts(found: SourceListing, target: str, live: LiveCluster) -> list[str]:
     """What will be fetched, in lines, before anything is."""
     count = len(found.items)
     size = (
@@ -103,7 +103,7 @@ def facts(found: Found, target: str, live: LiveCluster) -> list[str]:
     return lines
 
 
-class _Placing:
+class _NodeStaging:
     """What goes to one node."""
 
     def __init__(
@@ -114,7 +114,7 @@ class _Placing:
         folder: Path,
         home: Path,
         report: Report,
-        found: dict[str, Found],
+        found: dict[str, SourceListing],
     ) -> None:
         self._live, self._number, self._spec = live, number, spec
         self._folder, self._home, self._report, self._found = folder, home, report, found
@@ -133,7 +133,7 @@ class _Placing:
         here = _here(self._folder, mount.source)
         target = _below_home(mount.target)
         if not await asyncio.to_thread(here.is_dir) or target in ("~", "."):
-            connection = await open_line(self._live.nodes[self._number])
+            connection = await open_connection(self._live.nodes[self._number])
             await connection.copy_in(here, target)
             return
         total = 0
@@ -160,7 +160,7 @@ class _Placing:
         if not found.is_tree:
             folder = str(target.parent) if target.parent.name or target.is_absolute() else "~"
             items = (replace(items[0], name=target.name),)
-        connection = await open_line(self._live.nodes[self._number])
+        connection = await open_connection(self._live.nodes[self._number])
         await fetch(
             connection,
             folder,

@@ -35,7 +35,7 @@ RUN_FILES = 20_000
 _SAFE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
 
-class KeptJobs:
+class JobArchive:
     """The logs of ended jobs, a folder a run of a cluster. Any thread; several kernels may write at once, each file whole.
 
     Parameters

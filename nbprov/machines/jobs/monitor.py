@@ -15,7 +15,7 @@ from nbprov.provisioning.ledger import ClusterRow
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.runtime.worker_pool import Workers
 
-from .archive import KeptJobs
+from .archive import JobArchive
 from .jobs import LIVE, Job, cancel_parts, list_jobs
 from .logs import read_log
 
@@ -53,7 +53,7 @@ this ends them only where agents do not hear of each other."""
 Hide = Callable[[str], str]
 
 
-class JobKeeper:
+class JobMonitor:
     """One an engine; everything runs on its thread.
 
     Parameters
@@ -63,7 +63,7 @@ class JobKeeper:
     """
 
     def __init__(self, engine: Engine, hide: Hide) -> None:
-        self.engine, self.store = engine, KeptJobs(engine.home)
+        self.engine, self.store = engine, JobArchive(engine.home)
         self._hide = hide
         self._files = Workers("jobs", 1)
         self._kept: set[tuple[str, str, float]] = set()

@@ -6,7 +6,7 @@ import asyncio
 import shlex
 from dataclasses import replace
 
-from nbprov.machines.remote_file import read_far
+from nbprov.machines.remote_file import read_remote_file
 from nbprov.provisioning.live_cluster import LiveCluster
 
 from .requirement_files import (
@@ -14,7 +14,7 @@ from .requirement_files import (
     LOCK,
     MOST_BYTES,
     PROJECT,
-    PythonFiles,
+    PythonFilesError,
     PythonSource,
     check_lock,
 )
@@ -30,17 +30,17 @@ async def read_there(live: LiveCluster, source: PythonSource, clone: str) -> Pyt
 
     Raises
     ------
-    PythonFiles
+    PythonFilesError
         If they are not there, too large, no text, or if the lock is not of its project any more.
     """
     files = {}
     for name in (*PROJECT, CHOSEN):
         place = f"{clone}/{source.there}/{name}".replace("/./", "/")
-        data = await read_far(live.head, f'"$HOME"/{shlex.quote(place)}', MOST_BYTES)
+        data = await read_remote_file(live.head, f'"$HOME"/{shlex.quote(place)}', MOST_BYTES)
         if data is not None:
             files[name] = _text(data, place)
         elif name in PROJECT:
-            raise PythonFiles(
+            raise PythonFilesError(
                 f"python: ~/{place} is not in the clone, or larger than {MOST_BYTES / 1e6:g} MB",
                 hint=f"commit {LOCK} beside its pyproject.toml; a lock of this computer is named by its whole path",
                 code="python.missing",
@@ -56,4 +56,6 @@ def _text(data: bytes, place: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise PythonFiles(f"~/{place} is not a text in UTF-8", hint="save it as UTF-8") from None
+        raise PythonFilesError(
+            f"~/{place} is not a text in UTF-8", hint="save it as UTF-8"
+        ) from None

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from nbprov.machines.remote_file import read_far
-from nbprov.machines.setup.setup_jobs import LAST_LINES, Steps
+from nbprov.machines.remote_file import read_remote_file
+from nbprov.machines.setup.setup_jobs import LAST_LINES, SetupSteps
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.provisioning.live_cluster import Node, agent_of
@@ -52,7 +52,7 @@ class PythonDiffers(NbprovError):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class EnvironmentRecord:
     """The environment that a node has, by its own word."""
 
     node: int
@@ -63,7 +63,7 @@ class Made:
     packages: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, node: int, text: str) -> Made:
+    def of(cls, node: int, text: str) -> EnvironmentRecord:
         """Read a node's record.
 
         Raises
@@ -97,7 +97,7 @@ def job_script(request: dict[str, object]) -> str:
 
 
 async def start_python(
-    steps: Steps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
+    steps: SetupSteps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
 ) -> str:
     """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
 
@@ -110,7 +110,7 @@ async def start_python(
     )
 
 
-async def see_made(steps: Steps, node: Node, id: str) -> None:
+async def follow_node(steps: SetupSteps, node: Node, id: str) -> None:
     """See the step on one node to its end; one that takes too long is ended.
 
     Raises
@@ -136,7 +136,7 @@ async def see_made(steps: Steps, node: Node, id: str) -> None:
         raise steps.failed(node, PYTHON, code, tail)
 
 
-def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
+def _too_long(steps: SetupSteps, node: Node, tail: Iterable[str], said: str) -> PythonTimeout:
     name = steps.live.name
     where = f" on node {node.instance.node}" if len(steps.live.nodes) > 1 else ""
     return PythonTimeout(
@@ -147,7 +147,7 @@ def _too_long(steps: Steps, node: Node, tail: Iterable[str], said: str) -> Pytho
     )
 
 
-async def make_as_the_head(steps: Steps, node: Node) -> None:
+async def copy_head_environment(steps: SetupSteps, node: Node) -> None:
     """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
 
     Raises
@@ -157,14 +157,14 @@ async def make_as_the_head(steps: Steps, node: Node) -> None:
     PythonDiffers
         If the head does not say what it has, or if the node has something else after all.
     """
-    head, source = await read_made(steps.live.head), await read_asked(steps.live.head)
-    await see_made(
+    head, source = await read_record(steps.live.head), await read_request(steps.live.head)
+    await follow_node(
         steps, node, await start_python(steps, node, source, lock=head.lock, python=head.python)
     )
-    check_same([head, await read_made(node)])
+    check_same([head, await read_record(node)])
 
 
-async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
+async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -> None:
     """Follow the head's step, do the same on the other nodes, and check that all have the same.
 
     Raises
@@ -179,12 +179,12 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
     live, ledger = steps.live, steps.ledger
     ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
     try:
-        await see_made(steps, live.head, id)
-        first = await read_made(live.head)
+        await follow_node(steps, live.head, id)
+        first = await read_record(live.head)
         others = live.nodes[1:]
 
         async def as_the_head(node: Node) -> None:
-            await see_made(
+            await follow_node(
                 steps,
                 node,
                 await start_python(steps, node, source, lock=first.lock, python=first.python),
@@ -193,7 +193,7 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
         ended = await asyncio.gather(*map(as_the_head, others), return_exceptions=True)
         for error in filter(None, ended):
             raise error
-        made = [first, *await asyncio.gather(*(read_made(node) for node in others))]
+        made = [first, *await asyncio.gather(*(read_record(node) for node in others))]
         check_same(made)
     except NbprovError:
         ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 1)
@@ -202,7 +202,7 @@ async def see_python(steps: Steps, source: PythonSource, id: str) -> None:
     steps.report(same_words(made))
 
 
-def check_same(made: Sequence[Made]) -> None:
+def check_same(made: Sequence[EnvironmentRecord]) -> None:
     """Compare what the nodes say they have.
 
     Raises
@@ -233,12 +233,12 @@ def _differences(head: dict[str, str], other: dict[str, str]) -> str:
     return ", ".join(told) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
 
 
-def same_words(made: Sequence[Made]) -> str:
+def same_words(made: Sequence[EnvironmentRecord]) -> str:
     """What the nodes have, in a line.
 
     Examples
     --------
-    >>> same_words([Made(0, "", "3.12.4", "cpython", "", (("six", "1"),))])
+    >>> same_words([EnvironmentRecord(0, "", "3.12.4", "cpython", "", (("six", "1"),))])
     'python: 3.12.4 with 1 package'
     """
     count = len(made[0].packages)
@@ -246,7 +246,7 @@ def same_words(made: Sequence[Made]) -> str:
     return f"python: {made[0].python} with {count} package{'' if count == 1 else 's'}{nodes}"
 
 
-async def read_made(node: Node) -> Made:
+async def read_record(node: Node) -> EnvironmentRecord:
     """What a node has now.
 
     Raises
@@ -254,13 +254,13 @@ async def read_made(node: Node) -> Made:
     PythonDiffers
         If it does not say.
     """
-    return Made.of(
+    return EnvironmentRecord.of(
         node.instance.node,
-        (await read_far(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"),
+        (await read_remote_file(node, RECORD, MOST_RECORD) or b"").decode("utf-8", "replace"),
     )
 
 
-async def read_asked(node: Node) -> PythonSource:
+async def read_request(node: Node) -> PythonSource:
     """What a node's environment was made from.
 
     Raises
@@ -269,7 +269,7 @@ async def read_asked(node: Node) -> PythonSource:
         If it does not say.
     """
     try:
-        said = json.loads(await read_far(node, REQUEST, MOST_RECORD) or b"")
+        said = json.loads(await read_remote_file(node, REQUEST, MOST_RECORD) or b"")
         files = {str(name): text for name, text in said["files"].items() if isinstance(text, str)}
         found = PythonSource(str(said["kind"]), str(said["version"]), files)
         is_whole = said["key"] == found.key

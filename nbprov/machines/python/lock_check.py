@@ -21,7 +21,7 @@ Bounds = dict[str, set[frozenset[str]] | None]
 """Name -> its bounds, one set for each place that names it; None where they cannot be compared."""
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """One of the two texts is not what it should be."""
 
 
@@ -30,7 +30,7 @@ def why_stale(lock: str, project: str) -> str:
 
     Raises
     ------
-    Unreadable
+    UnreadableFile
         Naming the file that is no TOML.
 
     Examples
@@ -87,7 +87,7 @@ def _toml(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"{name} cannot be read: {str(error)[:200]}") from None
+        raise UnreadableFile(f"{name} cannot be read: {str(error)[:200]}") from None
 
 
 def _table(value: object) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ _LOCAL = re.compile(
 )
 
 
-class PythonFiles(NbprovError):
+class PythonFilesError(NbprovError):
     """A file that `python` names is not there, or cannot be used on a machine."""
 
     code = "python.files"
@@ -113,7 +113,7 @@ def read_source(
 
     Raises
     ------
-    PythonFiles
+    PythonFilesError
         If a file is not there, or names something of this computer that no machine has, or if a lock is not of its project any more.
     """
     if python is None:
@@ -168,22 +168,22 @@ def check_lock(files: Mapping[str, str], place: str, renew: str = "uv lock renew
 
     Raises
     ------
-    PythonFiles
+    PythonFilesError
         Naming what the lock does not know.
     """
     # With it comes the reader of TOML: every session has this module, and few cells name a lock.
-    from .lock_check import Unreadable, why_stale
+    from .lock_check import UnreadableFile, why_stale
 
     try:
         why = why_stale(files[LOCK], files["pyproject.toml"])
-    except Unreadable as error:
-        raise PythonFiles(
+    except UnreadableFile as error:
+        raise PythonFilesError(
             f"{place}: {shown(str(error), MOST_WORDS)}",
             hint="uv lock says more",
             code="python.lock",
         ) from None
     if why:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"{place} is not of its pyproject.toml any more: {shown(why, MOST_WORDS)}",
             hint=renew,
             code="python.stale-lock",
@@ -194,7 +194,7 @@ def _in_clone(lock: str) -> str:
     """The folder of a lock below a clone, in POSIX form."""
     path = PurePosixPath(lock.replace("\\", "/"))
     if ".." in path.parts:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"python: {lock} is outside of the git repository that workdir names",
             hint="name a lock of the repository, or one of this computer by its whole path",
             code="python.outside",
@@ -208,14 +208,14 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
     if place in files:
         return files[place][0]
     if len(files) >= MOST_FILES:
-        raise PythonFiles(
+        raise PythonFilesError(
             f"{path}: more than {MOST_FILES} files include each other",
             hint="name the packages in fewer files",
         )
     root = next(iter(files), place).parent
     if not place.is_relative_to(root) and place.suffix not in INCLUDED:
         # What is read here goes to a machine: `-r ../../.aws/credentials` in somebody's repository must not take it there.
-        raise PythonFiles(
+        raise PythonFilesError(
             f"{path} is outside of {root} and no {' or '.join(INCLUDED)} file; it is not sent to a machine",
             hint="copy what it says into the file that names it",
             code="python.outside",
@@ -228,7 +228,7 @@ def _include(path: Path, files: dict[Path, tuple[str, str]]) -> str:
         if match is not None and "://" not in match["path"]:
             line = f"{match['option']} {_include(path.parent / match['path'], files)}"
         elif match is None and _LOCAL.match(line):
-            raise PythonFiles(
+            raise PythonFilesError(
                 f"{path}, line {number}: {line.strip()[:60]!r} is of this computer, and no machine has it",
                 hint="copy it with workdir or file_mounts and install it in setup: pip install -e ~/sky_workdir",
                 code="python.local-path",
@@ -243,19 +243,19 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise PythonFiles(
+            raise PythonFilesError(
                 f"{path} is larger than {MOST_BYTES / 1e6:g} MB", hint="is it the file you mean?"
             )
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise PythonFiles(f"{path} is not a text in UTF-8", hint="save it as UTF-8") from None
+        raise PythonFilesError(f"{path} is not a text in UTF-8", hint="save it as UTF-8") from None
     except OSError as error:
         hint = (
             "uv lock makes it"
             if path.name == "uv.lock"
             else "python: reads files here, relative to the notebook's folder"
         )
-        raise PythonFiles(
+        raise PythonFilesError(
             f"python: {path} cannot be read: {error.strerror or error}",
             hint=hint,
             code="python.missing",

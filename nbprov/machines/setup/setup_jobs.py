@@ -57,7 +57,7 @@ def free_id(kind: str, jobs: Sequence[TaskInfo]) -> str:
 
 
 @dataclass(slots=True)
-class Steps:
+class SetupSteps:
     """What all steps of one bring-up share."""
 
     live: LiveCluster

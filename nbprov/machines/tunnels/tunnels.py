@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nbprov.machines.node_selection import one_node
@@ -17,10 +16,10 @@ from nbprov.remote.ssh.connection import Connection, is_here
 from nbprov.remote.ssh.port_forward import Far, Forward, PortRefused
 
 from .loopback_ports import LAST_PORT, LOOPBACK, listen_near, listen_on
+from .tunnel import PersistentTunnel, PrivateService, TunnelView
 
 if TYPE_CHECKING:
     from nbprov.provisioning.engine import Engine
-    from nbprov.provisioning.ledger import ClusterRow
 
 log = logging.getLogger("nbprov.machines")
 
@@ -45,92 +44,6 @@ class TunnelClosed(NotFound):
     code = "tunnel.closed"
 
 
-@dataclass(frozen=True, slots=True)
-class TunnelView:
-    """A tunnel as it is now.
-
-    Attributes
-    ----------
-    cluster, node, port
-        Where it leads: a port of that node's own 127.0.0.1.
-    local
-        The port of 127.0.0.1 here.
-    open_now, carried
-        Connections that are open, and that came in so far.
-    sent, received
-        Bytes to the machine, and from it.
-    paused
-        Why nobody listens here now (`dev is stopped`); empty while somebody does.
-    trouble
-        Why the last connection was not carried; empty where it was.
-    what
-        What listens there, where nbprov started it: `the Dask dashboard`.
-    scheme
-        Of the address; `http` unless it is known to be something else.
-    """
-
-    cluster: str
-    cluster_id: str
-    node: int
-    port: int
-    local: int
-    open_now: int = 0
-    carried: int = 0
-    sent: int = 0
-    received: int = 0
-    paused: str = ""
-    trouble: str = ""
-    what: str = ""
-    scheme: str = "http"
-
-    @property
-    def url(self) -> str:
-        """For a browser on this computer, or for the program that it is meant for."""
-        return f"{self.scheme}://127.0.0.1:{self.local}"
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What an engine has at the private address of a machine, and nowhere else: see `TunnelView`."""
-
-    what: str
-    scheme: str = "http"
-
-
-class Kept:
-    """One tunnel, from its opening to its end; it outlives connections, and stops of its cluster."""
-
-    def __init__(
-        self, row: ClusterRow, node: int, port: int, service: Service | None = None
-    ) -> None:
-        self.row, self.node, self.port, self.service = row, node, port, service
-        self.at = LOOPBACK
-        self.local = 0
-        self.forward: Forward | None = None
-        self.paused = ""
-        self.is_closed = False
-        self.resuming: asyncio.Task[None] | None = None
-
-    def view(self) -> TunnelView:
-        """A snapshot. Any thread."""
-        view = TunnelView(
-            self.row.name, self.row.cluster_id, self.node, self.port, self.local, paused=self.paused
-        )
-        if self.service is not None:
-            view = replace(view, what=self.service.what, scheme=self.service.scheme)
-        seen = self.forward
-        if seen is None:
-            return view
-        return replace(
-            view,
-            open_now=seen.open_now,
-            carried=seen.carried,
-            sent=seen.sent,
-            received=seen.received,
-            trouble=seen.trouble,
-        )
-
-
 class Tunnels:
     """The tunnels of one engine. Coroutines and methods run on its thread, but for those that say otherwise.
 
@@ -140,7 +53,7 @@ class Tunnels:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._kept: list[Kept] = []
+        self._kept: list[PersistentTunnel] = []
         self._lines: dict[tuple[str, int], asyncio.Task[Connection]] = {}
         self._ignore: Callable[[], None] = lambda: None
         self._watcher: asyncio.Task[None] | None = None
@@ -149,7 +62,7 @@ class Tunnels:
 
     # ------------------------------------------------------------ verbs
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[PersistentTunnel]:
         """All, in the order of their opening. Any thread."""
         return list(self._kept)
 
@@ -163,8 +76,8 @@ class Tunnels:
         port: int,
         local: int | None = None,
         node: int = 0,
-        service: Service | None = None,
-    ) -> tuple[Kept, bool]:
+        service: PrivateService | None = None,
+    ) -> tuple[PersistentTunnel, bool]:
         """Open a tunnel to a port of a node; one that leads there already (from the local port that is asked for) is returned as it is.
 
         Parameters
@@ -198,7 +111,7 @@ class Tunnels:
                     kept.service,
                 ) == wanted and local in (None, kept.local):
                     return kept, False
-            kept = Kept(row, node, port, service)
+            kept = PersistentTunnel(row, node, port, service)
             # No wait for a machine is in this, so it holds nobody up.
             await self._listen(kept, live.nodes[node], local)
             self._kept.append(kept)
@@ -206,7 +119,7 @@ class Tunnels:
         self._engine.changed()
         return kept, True
 
-    def close(self, kept: Kept) -> None:
+    def close(self, kept: PersistentTunnel) -> None:
         """Close a tunnel; what it carries breaks. A second time does nothing."""
         if kept.is_closed:
             return
@@ -229,7 +142,7 @@ class Tunnels:
 
     # ------------------------------------------------------------ carrying
 
-    async def _listen(self, kept: Kept, node: Node, local: int | None) -> None:
+    async def _listen(self, kept: PersistentTunnel, node: Node, local: int | None) -> None:
         # What listens on a machine of this very computer, listens here: a tunnel on the same number would lead to itself.
         kept.at = (node.instance.private_host or LOOPBACK) if kept.service is not None else LOOPBACK
         avoid = {kept.port} if is_here(node.instance.host) and kept.at == LOOPBACK else set()
@@ -251,7 +164,7 @@ class Tunnels:
         else:
             kept.forward, kept.local, kept.paused = forward, number, ""
 
-    async def _reach(self, kept: Kept, session: Callable[[], Far]) -> None:
+    async def _reach(self, kept: PersistentTunnel, session: Callable[[], Far]) -> None:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + WAIT_SECONDS, FIRST_PAUSE
         while True:
@@ -275,7 +188,7 @@ class Tunnels:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE)
 
-    async def _line(self, kept: Kept) -> Connection:
+    async def _line(self, kept: PersistentTunnel) -> Connection:
         """The connection of now to a node, made anew where it is gone: once for all who wait for it."""
         live = self._engine.live.get(kept.row.run_id)
         if live is not None:
@@ -296,7 +209,7 @@ class Tunnels:
                 ) from None
             raise
 
-    async def _line_anew(self, kept: Kept) -> Connection:
+    async def _line_anew(self, kept: PersistentTunnel) -> Connection:
         row = self._engine.ledger.cluster_by_id(kept.row.cluster_id)
         if row is None or row.state not in _UP:
             raise TunnelClosed(f"{kept.row.name} is {'gone' if row is None else row.state.value}")
@@ -305,7 +218,7 @@ class Tunnels:
         await agent.status()
         return agent.connection
 
-    def _refuse_loops(self, kept: Kept, connection: Connection) -> None:
+    def _refuse_loops(self, kept: PersistentTunnel, connection: Connection) -> None:
         if (
             is_here(connection.host)
             and kept.at == LOOPBACK
@@ -368,7 +281,7 @@ class Tunnels:
             elif kept.forward is None and (kept.resuming is None or kept.resuming.done()):
                 kept.resuming = asyncio.create_task(self._resume(kept))
 
-    async def _resume(self, kept: Kept) -> None:
+    async def _resume(self, kept: PersistentTunnel) -> None:
         name, before = kept.row.name, kept.local
         try:
             live = await self._engine.attach(name)
@@ -393,7 +306,7 @@ class Tunnels:
             self._engine.changed()
 
 
-def _silence(kept: Kept) -> None:
+def _silence(kept: PersistentTunnel) -> None:
     if kept.forward is not None:
         kept.forward.close()
     kept.forward = None
@@ -406,18 +319,3 @@ def _check(live: LiveCluster, port: int, local: int | None, node: int) -> None:
                 f"{number} is not a port", hint=f"ports are numbers from 1 to {LAST_PORT}"
             )
     one_node(live, node)
-
-
-def in_words(views: Sequence[TunnelView]) -> list[str]:
-    """A line a tunnel: `http://127.0.0.1:8081 is port 8080 of dev`.
-
-    Examples
-    --------
-    >>> in_words([TunnelView("dev", "c1", 0, 8080, 8081)])
-    ['http://127.0.0.1:8081 is port 8080 of dev']
-    """
-    return [
-        f"{v.url} is {v.what or f'port {v.port}'} of {v.cluster}{f' node {v.node}' if v.node else ''}"
-        + (f" ({v.paused})" if v.paused else "")
-        for v in views
-    ]

@@ -19,7 +19,7 @@ from typing import Any
 
 from nbprov.machines.cells.cells import own_cell
 from nbprov.machines.cells.notices import LOOK_SECONDS
-from nbprov.machines.cells.output import Budget, OnOutput
+from nbprov.machines.cells.output import OnOutput, OutputBudget
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
 from nbprov.machines.packing_there import MARK
@@ -85,7 +85,7 @@ class Copying:
         self.doing, self.done, self.total = doing, 0, total
 
 
-class Torn(NbprovError):
+class TransferInterrupted(NbprovError):
     """What came is not what was sent."""
 
     code = "variable.torn"
@@ -159,9 +159,9 @@ def _sizes(told: Told, count: int, most: int) -> list[int]:
     return sizes
 
 
-def unreadable(told: object) -> Torn:
+def unreadable(told: object) -> TransferInterrupted:
     """The error for an answer that is none."""
-    return Torn(
+    return TransferInterrupted(
         f"the machine's answer cannot be read: {str(told)[:100]!r}", hint="run the cell again"
     )
 
@@ -185,7 +185,7 @@ async def _line_told(
     live: LiveCluster, agent: AgentClient, on_output: OnOutput
 ) -> AsyncIterator[None]:
     """Say that the line is down, and when it is back, where that takes longer than somebody would notice."""
-    budget = Budget(on_output, "")
+    budget = OutputBudget(on_output, "")
 
     async def look() -> None:
         is_down = False
@@ -254,7 +254,7 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
             raise unreadable(there)
         turns += there < at + len(part)
         if turns > MOST_TURNS:
-            raise Torn(
+            raise TransferInterrupted(
                 "the machine loses what is sent to it",
                 hint="its agent is ended again and again; %nbprov logs, or another machine",
             )
@@ -268,7 +268,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
     while got < size:
         data, piece = await _timed(agent.get(box, begun + got, min(piece, size - got)), piece)
         if not data:
-            raise Torn(
+            raise TransferInterrupted(
                 "what came back from the machine is less than it said", hint="run the cell again"
             )
         pieces.append(data)

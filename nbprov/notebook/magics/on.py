@@ -38,7 +38,7 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         If the code raised or the script ended with a code other than 0.
     CloudTrouble
         If the machine cannot be reached.
@@ -69,11 +69,11 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
 
 
 def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, Any]) -> None:
-    from nbprov.machines.cells.cells import Underway, bash_cell, python_cell
+    from nbprov.machines.cells.cells import RunningCell, bash_cell, python_cell
     from nbprov.notebook.commands.cells import remember
 
     run, name = (bash_cell if arguments.bash else python_cell), arguments.name
-    underway = Underway("bash" if arguments.bash else "cell")
+    underway = RunningCell("bash" if arguments.bash else "cell")
     remember(underway.id, text)
     outputs: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     started = time.monotonic()

@@ -152,7 +152,8 @@ def fetch(
 
 def _unpacked(name: str, part: bytes, where: str, progress: Progress, *, is_trusted: bool) -> Any:
     """A variable built from plain data; a machine that is trusted may say what is run instead."""
-    from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
+    from nbprov.machines.variables.restricted_unpickler import plain_value
+    from nbprov.machines.variables.value_builders import NotPlain
 
     steps = _Steps()
     try:

@@ -13,7 +13,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(1, str(Path(__file__).parents[1] / "notebook"))
 
-from tunnel_world import Served, TunnelWorld
+from outputs_world import Up
+from tunnel_world import SPEC, WAIT_SECONDS, Served, TunnelWorld
+
+from nbprov import api
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +40,25 @@ def world(nbprov_home: Path) -> Iterator[TunnelWorld]:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """The notebook's folder."""
+    made = tmp_path / "notebook"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def up(world: TunnelWorld, notebook: Path) -> Up:
+    """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
+
+    def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
+        run = world.session.provision(
+            SPEC % "" + f"\noutputs: {outputs}{rest}", name, folder=str(notebook)
+        )
+        assert isinstance(run, api.Run)
+        return run.launch().wait(WAIT_SECONDS)
+
+    return begin

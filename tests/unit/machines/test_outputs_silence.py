@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_cluster_life import FULL, market
-from test_outputs import listed, make, said, state
+from life_world import FULL, market
+from outputs_world import listed, make, said, state
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api

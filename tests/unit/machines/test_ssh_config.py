@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tunnel_world import Served, TunnelWorld, until
 
 from nbprov.machines.ssh_config import (
-    CannotSay,
     SshConfig,
+    SshConfigError,
     alias,
     command_line,
     options_for,
@@ -191,7 +191,7 @@ def test_an_address_that_would_mean_something_else_is_refused(
     tmp_path: Path, changes: dict[str, object]
 ) -> None:
     keys = ClusterKeys.create(tmp_path / "keys")
-    with pytest.raises(CannotSay):
+    with pytest.raises(SshConfigError):
         options_for(_instance(**changes), keys)
 
 
@@ -212,7 +212,7 @@ def test_folders_with_odd_names_are_quoted(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ['quo"te', "a*b", "a\nb", "${HOME}", "a[b]"])
 def test_folders_that_no_config_can_name_are_refused(tmp_path: Path, name: str) -> None:
     keys = ClusterKeys.create(tmp_path / name / "keys")
-    with pytest.raises(CannotSay, match="cannot stand in an ssh config"):
+    with pytest.raises(SshConfigError, match="cannot stand in an ssh config"):
         options_for(_instance(), keys)
 
 

@@ -22,7 +22,7 @@ from tunnel_world import SPEC, TunnelWorld, engine_processes, until
 
 from nbprov import api
 from nbprov.clouds.local.client import Client
-from nbprov.machines.engines import installation, startup
+from nbprov.machines.engines import installation, processes
 from nbprov.machines.engines.engine_state import EngineFailed, NoEngine
 from nbprov.provisioning.live_cluster import agent_of
 
@@ -374,8 +374,8 @@ def test_an_engine_that_does_not_come_up_in_time_is_named(
     gang: tuple[TunnelWorld, api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = gang[1]
-    monkeypatch.setattr(startup, "START_SECONDS", 2.0)
-    monkeypatch.setattr(startup, "MORE_SECONDS", 1.0)
+    monkeypatch.setattr(processes, "START_SECONDS", 2.0)
+    monkeypatch.setattr(processes, "MORE_SECONDS", 1.0)
     # Whoever reads it waits until somebody writes it.
     cluster.bash(
         "mkdir -p ~/.config/dask && rm -f ~/.config/dask/a.yaml && mkfifo ~/.config/dask/a.yaml"

@@ -21,12 +21,12 @@ from nbprov.machines.engines.engine_state import (
     EngineFailed,
     EngineMissing,
     EngineVersions,
-    Facts,
-    Running,
+    Interpreter,
+    RunningEngine,
     ports_of,
     state_of,
 )
-from nbprov.machines.engines.startup import printable
+from nbprov.machines.engines.processes import printable
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 from nbprov.model.spec import Engine
@@ -128,8 +128,8 @@ def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
         cluster(2),
         {"ray": "2.60.0", **dict.fromkeys(installation.RAYS_DASHBOARD, "1.0")},
     )
-    whole = Facts("/usr/bin/python3", "3.11.7", packages)
-    lacking = Facts(
+    whole = Interpreter("/usr/bin/python3", "3.11.7", packages)
+    lacking = Interpreter(
         whole.program,
         whole.python,
         {
@@ -207,8 +207,8 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
     )
 
 
-def running(kind: str, python: str = platform.python_version(), **packages: str) -> Running:
-    return Running(kind, {}, Facts("/usr/bin/python3", python, packages), 1)
+def running(kind: str, python: str = platform.python_version(), **packages: str) -> RunningEngine:
+    return RunningEngine(kind, {}, Interpreter("/usr/bin/python3", python, packages), 1)
 
 
 def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     [("2.60.0", True), ("2.52.0", True), ("3.0.0rc1", True), ("2.51.9", False), ("1.13.0", False)],
 )
 def test_a_ray_that_knows_no_token_is_not_started(version: str, is_good: bool) -> None:
-    facts = Facts("/usr/bin/python3", "3.11.7", {"ray": version})
+    facts = Interpreter("/usr/bin/python3", "3.11.7", {"ray": version})
     if is_good:
         ray.check_protected("dev", facts)
         return
@@ -293,7 +293,7 @@ def test_a_machine_that_says_nonsense_is_not_believed(change: dict[str, Any]) ->
         state_of(json.dumps(GOOD | change), ["scheduler"])
     assert error.value.code == "engine.foul"
     if "ports" in change:
-        with pytest.raises(EngineFailed, match=r"sensible|ports that are none"):
+        with pytest.raises(EngineFailed, match=r"is malformed|invalid ports"):
             ports_of(json.dumps(change["ports"]), ["scheduler"])
 
 
@@ -307,5 +307,5 @@ def test_no_text_of_a_machine_ends_in_another_error(text: str) -> None:
 
 
 def test_a_version_that_is_none_is_left_out() -> None:
-    facts = Facts.of(GOOD | {"packages": {"dask": "1.0", "evil": "\x1b]0;x\x07", "ray": 3}})
+    facts = Interpreter.of(GOOD | {"packages": {"dask": "1.0", "evil": "\x1b]0;x\x07", "ray": 3}})
     assert facts.packages == {"dask": "1.0"}

@@ -20,7 +20,7 @@ from git_double import GitDouble
 from tunnel_world import WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
-from nbprov.machines.files.git_checkout import PROGRAM, RepositoryError, Working
+from nbprov.machines.files.git_checkout import PROGRAM, RepositoryCheckout, RepositoryError
 from nbprov.model.spec import Repository
 from nbprov.remote import git_side
 from nbprov.remote.git_side import Git, trouble_of_git
@@ -43,7 +43,9 @@ def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> lis
 
     async def carry_out() -> None:
         live = await world.session.engine.attach(name)
-        async with Working(live, Repository(url, ref), said.append, said.append) as working:
+        async with RepositoryCheckout(
+            live, Repository(url, ref), said.append, said.append
+        ) as working:
             await asyncio.gather(*(working.bring(number) for number in range(len(live.nodes))))
 
     world.session.engine.thread.call(carry_out()).result(WAIT_SECONDS)
@@ -267,7 +269,7 @@ def test_nothing_of_a_clone_that_was_stopped_stays(world: TunnelWorld, server: G
 
     async def carry_out() -> None:
         live = await world.session.engine.attach("dev")
-        async with Working(live, Repository(url), print, print) as working:
+        async with RepositoryCheckout(live, Repository(url), print, print) as working:
             await working.bring(0)
 
     running = world.session.engine.thread.call(carry_out())

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbprov.machines.jobs import archive, logs
-from nbprov.machines.jobs.archive import KeptJobs
+from nbprov.machines.jobs.archive import JobArchive
 from nbprov.machines.jobs.format import exit_words, gpu_words, state_words
 from nbprov.machines.jobs.jobs import (
     LIVE,
@@ -109,7 +109,7 @@ def test_whatever_a_machine_says_of_a_task_becomes_a_job_or_nothing(told: dict[s
 def test_ids_that_could_name_a_file_elsewhere_are_no_jobs(id: str, tmp_path: Path) -> None:
     assert Job.of(TaskInfo(id=id, kind="job", name="n", state="running")) is None
     with pytest.raises(ValueError, match="run"):
-        KeptJobs(tmp_path).path("run", id if len(id) < 65 else id * 2)
+        JobArchive(tmp_path).path("run", id if len(id) < 65 else id * 2)
 
 
 def test_words_of_exit_codes() -> None:
@@ -122,7 +122,7 @@ def test_words_of_exit_codes() -> None:
 
 
 def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) -> None:
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     ran = Job(
         "train-1", "train", "ok", 0, 10.0, 11.0, 12.0, 0.5, (1,), 2, None, (("ok", 0), ("ok", 0))
     )
@@ -159,7 +159,7 @@ def test_what_is_kept_is_read_back_and_pruned_by_age_and_size(tmp_path: Path) ->
 
 
 def test_a_run_that_floods_keeps_its_newest_logs_and_pushes_out_no_others(tmp_path: Path) -> None:
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     store.keep("other", "b", Job("train-1", "train", "ok"), {0: "mine"})
     for number in range(1, 6):
         store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x" * 1000})
@@ -181,7 +181,7 @@ def test_so_many_small_files_of_a_run_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archive, "RUN_FILES", 4)
-    store = KeptJobs(tmp_path)
+    store = JobArchive(tmp_path)
     for number in range(5):
         store.keep("flood", "a", Job(f"j-{number}", "j", "ok"), {0: "x"})
     store.prune()

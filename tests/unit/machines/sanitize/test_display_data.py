@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.cells.output import LEAST, MESSAGE, RICH_TOTAL, TEXT_LIMIT, Budget, Gathered
+from nbprov.machines.cells.output import (
+    LEAST,
+    MESSAGE,
+    RICH_TOTAL,
+    TEXT_LIMIT,
+    OutputBudget,
+    OutputCollation,
+)
 from nbprov.machines.sanitize.display_data import RICH_LIMIT, foreign_id, safe_content, safe_data
 from nbprov.machines.sanitize.html import READ_LIMIT, inert_html, safe_html
 from nbprov.machines.sanitize.text import STRING_LIMIT, TextFilter, clean_text, is_clean
@@ -307,8 +314,8 @@ def test_halves_of_characters_reach_no_message() -> None:
 
 def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
     seen: list[str] = []
-    budget = Budget(lambda message: seen.append(message["msg_type"]), "")
-    gathered = Gathered(budget, "x")
+    budget = OutputBudget(lambda message: seen.append(message["msg_type"]), "")
+    gathered = OutputCollation(budget, "x")
     for number in range(1, TEXT_LIMIT // LEAST + 10):
         gathered.take(Output(number, 0.0, "stdout", "x"))
     at_first = len(seen)
@@ -323,7 +330,7 @@ def test_a_flood_of_small_messages_ends_like_one_of_large_ones() -> None:
 
 def test_of_several_nodes_neither_an_endless_line_nor_displays_without_end_wait_here() -> None:
     seen: list[Any] = []
-    gathered = Gathered(Budget(seen.append, ""), "x", "[1] ")
+    gathered = OutputCollation(OutputBudget(seen.append, ""), "x", "[1] ")
     for number in range(1, 30):
         gathered.take(Output(number, 0.0, "stdout", "x" * 10_000))
     assert len(seen) == 2

@@ -12,7 +12,7 @@ import pytest
 from nbprov.machines.engines.engine_state import EngineFailed, state_of
 from nbprov.machines.packing_there import MARK
 from nbprov.machines.variables import transfer
-from nbprov.machines.variables.transfer import Torn
+from nbprov.machines.variables.transfer import TransferInterrupted
 from nbprov.model.errors import NbprovError
 from nbprov.remote.errors import SshCode, SshError
 
@@ -81,7 +81,7 @@ def test_an_answer_of_a_copy_that_is_none_is_told_as_such(
 
     monkeypatch.setattr(transfer, "own_cell", cell)
     monkeypatch.setattr(transfer, "_fill", filled)
-    with pytest.raises(Torn, match="cannot be read"):
+    with pytest.raises(TransferInterrupted, match="cannot be read"):
         asyncio.run(transfer._asked(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from testing_shell import TestingShell
 from tunnel_world import Served, TunnelWorld, get, listens, quiet_port
 
 from nbprov import api
-from nbprov.machines.tunnels.tunnels import TunnelView
+from nbprov.machines.tunnels.tunnel import TunnelView
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.notebook.commands.tunnel import _COLUMNS, TunnelSheet, _rows
 from nbprov.notebook.extension import load, unload

@@ -23,7 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbprov.machines.packing_there as there
-from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
+from nbprov.machines.variables.restricted_unpickler import plain_value
+from nbprov.machines.variables.value_builders import NotPlain
 
 
 def packed(value: Any) -> bytes:

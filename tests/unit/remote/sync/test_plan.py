@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.files.folder_sync import ended, place_there, summary
+from nbprov.machines.files.folder_sync import ended, remote_folder, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
 from nbprov.remote.sync.client import PROGRAM
@@ -293,14 +293,14 @@ def test_paths_and_their_defaults() -> None:
     for text in (":x", "x:", ":"):
         with pytest.raises(UsageError):
             split_path(text)
-    assert [place_there(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
+    assert [remote_folder(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
         "~/b",
         "~/b",
         "~/a",
         "~/sky_workdir",
     ] + ["~/sky_workdir"] * 2
     with pytest.raises(UsageError):
-        place_there("..", "")
+        remote_folder("..", "")
 
 
 def test_what_runs_on_the_machine_needs_python_3_8_and_its_own_library_alone() -> None:

@@ -1,0 +1,44 @@
+"""What the tests of outputs share: the folder of a notebook, and clusters with results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tunnel_world import WAIT_SECONDS, TunnelWorld
+
+from nbprov import api
+from nbprov.api.services import outputs as output_service
+from nbprov.model.clusters import ClusterState
+
+Up = Callable[..., api.Cluster]
+
+
+def listed(folder: Path) -> list[str]:
+    """Files below a folder."""
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_symlink()
+    )
+
+
+def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
+    """What the ledger says."""
+    row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
+    assert row is not None
+    return row.state
+
+
+def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
+    """What the history says of its outputs."""
+    return [
+        text
+        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
+        if kind == output_service.OUTPUTS
+    ]
+
+
+def make(cluster: api.Cluster, script: str) -> None:
+    """Run a script on the head."""
+    cluster.bash(script, timeout=WAIT_SECONDS)
