@@ -1,4 +1,4 @@
-"""What the guards on a cluster's head see and will do."""
+"""The state of the guards on a cluster's head, and what they will do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbprov.remote.agent.messages import AgentStatus
 
 
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
-    """Ask the head's agent, and keep what it says in the ledger for when it cannot be asked."""
+    """Ask the head's agent, and store its answer in the ledger for times when it is silent."""
     status = await agent_of(live.head).status()
     known = ledger.guard(live.run_id)
     report = {
@@ -22,7 +22,7 @@ async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
 
 
 def guard_lines(status: AgentStatus) -> list[str]:
-    """The status in a few plain lines."""
+    """Return the status in a few plain lines."""
     lines = [
         f"idle for {short_duration(status.idle)}"
         if not status.active

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nbprov.api.session import Session
     from nbprov.machines.engines.engine_state import RunningEngine
     from nbprov.machines.engines.processes import Values
-    from nbprov.machines.engines.ray import Connection
+    from nbprov.machines.engines.ray import RayConnection
     from nbprov.machines.tunnels.tunnel import PersistentTunnel
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
@@ -44,7 +44,7 @@ class Engined(Reaching):
     def __init__(self, home: Any, *, demo: bool) -> None:
         self._engine_words: dict[str, tuple[str, ...]] = {}
         self._clients: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, RayConnection] = {}
         self._plain: set[str] = set()  # clusters whose cells need no word of an engine
         self._connecting = threading.Lock()
         super().__init__(home, demo=demo)

@@ -1,4 +1,4 @@
-"""The words of this package: where an engine listens, and what can go wrong with it."""
+"""Where a compute engine runs and listens, as its machines describe it, and its errors."""
 
 from __future__ import annotations
 
@@ -11,45 +11,48 @@ from typing import Any
 from nbprov.model.errors import NbprovError
 
 FOLDER = "~/.nbprov/engine"
-"""Of a machine: certificates, states, and the environment of our making."""
+"""On a machine: certificates, state files, and the environment that nbprov made."""
 
 UP_MARK = "nbprov-engine: "
-"""The keeper's word for that the process is up; the same text stands in `keeper.py`, which cannot be imported here."""
+"""Starts the line by which the supervisor says that the process is up.
+
+`keeper.py` has the same text, since it runs on the machine and cannot import this module.
+"""
 
 PORTS_MARK = "nbprov-engine-ports: "
-"""The keeper's word for which ports it chose, said before anything listens on them."""
+"""Starts the line with the ports that the supervisor chose, printed before any is listened on."""
 
 _VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+!_-]{0,63}")
 _PATH = re.compile(r"/[^\0\n\r]{1,1000}")
 
 
 class NoEngine(NbprovError):
-    """The cluster's spec asks for no such engine."""
+    """The cluster's spec does not ask for this engine."""
 
     code = "engine.none"
 
 
 class EngineMissing(NbprovError):
-    """A package that the engine needs is not installed: here, or on a machine where it could not be installed."""
+    """A package of the engine is not installed here, or could not be installed on a machine."""
 
     code = "engine.missing"
 
 
 class EngineVersions(NbprovError):
-    """The engine, or Python, is of one version here and of another on the machines."""
+    """The engine or Python has one version here and another on the machines."""
 
     code = "engine.versions"
 
 
 class EngineFailed(NbprovError):
-    """The engine did not start, or has ended; the message has its last words."""
+    """The engine did not start, or has ended; the message holds its last lines."""
 
     code = "engine.failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What the machines' interpreter is: the program, its Python, and versions of packages by name."""
+    """A Python interpreter of a machine: program, version, and package versions by name."""
 
     program: str
     python: str
@@ -57,12 +60,12 @@ class Interpreter:
 
     @classmethod
     def of(cls, said: Any) -> Interpreter:
-        """Read what a machine says; nothing of it is believed but text that looks like a path, and like versions.
+        """Read what a machine says; only text that looks like a path or a version is accepted.
 
         Raises
         ------
         EngineFailed
-            If it is something else.
+            If it is malformed.
         """
         packages = said.get("packages") if isinstance(said, dict) else None
         if (
@@ -83,20 +86,20 @@ def _is_version(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
-    """An engine that runs.
+    """A compute engine that runs.
 
     Attributes
     ----------
     kind
         `dask` or `ray`.
     ports
-        Of the head's private address, by name: `scheduler`, `client`, `dashboard`.
-    facts
+        Ports at the head's private address, by name: `scheduler`, `client`, `dashboard`.
+    interpreter
         The head's interpreter.
     workers
-        Worker processes (Dask) or nodes (Ray) there should be.
+        The expected number of worker processes (Dask) or nodes (Ray).
     remarks
-        What a person should know of it, a line each.
+        Lines that a person should read.
     """
 
     kind: str
@@ -107,17 +110,18 @@ class RunningEngine:
 
 
 def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Interpreter]:
-    """Read the state that a keeper wrote.
+    """Read the state that a supervisor wrote.
 
     Raises
     ------
     EngineFailed
-        If it is none.
+        If it is malformed.
 
     Examples
     --------
-    >>> state_of('{"ports": {"scheduler": 8786}, "program": "/usr/bin/python3", "python": "3.11.7", "packages": {}}', ["scheduler"])[0]
-    {'scheduler': 8786}
+    >>> text = '{"ports": {"gcs": 1}, "program": "/bin/python3", "python": "3.11.7", "packages": {}}'
+    >>> state_of(text, ["gcs"])[0]
+    {'gcs': 1}
     """
     try:
         said = json.loads(text)
@@ -130,12 +134,12 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Interpret
 
 
 def ports_of(text: str, names: Sequence[str]) -> dict[str, int]:
-    """Read the ports that a keeper chose.
+    """Read the ports that a supervisor chose.
 
     Raises
     ------
     EngineFailed
-        If there are none.
+        If they are malformed.
 
     Examples
     --------

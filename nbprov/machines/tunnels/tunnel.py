@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TunnelView:
-    """A tunnel as it is now.
+    """A snapshot of a tunnel.
 
     Attributes
     ----------
     cluster, node, port
-        Where it leads: a port of that node's own 127.0.0.1.
+        The port of that node's own 127.0.0.1 that the tunnel leads to.
     local
-        The port of 127.0.0.1 here.
+        The port of 127.0.0.1 on this computer.
     open_now, carried
-        Connections that are open, and that came in so far.
+        The connections that are open now, and all so far.
     sent, received
-        Bytes to the machine, and from it.
+        Bytes to the machine and from it.
     paused
-        Why nobody listens here now (`dev is stopped`); empty while somebody does.
+        Why the tunnel does not listen now (`dev is stopped`); empty while it does.
     trouble
-        Why the last connection was not carried; empty where it was.
+        Why the last connection failed; empty if it did not.
     what
-        What listens there, where nbprov started it: `the Dask dashboard`.
+        The service at the port, if nbprov started it: `the Dask dashboard`.
     scheme
-        Of the address; `http` unless it is known to be something else.
+        The scheme of the URL; `http` unless it is known to be another.
     """
 
     cluster: str
@@ -55,20 +55,23 @@ class TunnelView:
 
     @property
     def url(self) -> str:
-        """For a browser on this computer, or for the program that it is meant for."""
+        """The address for a browser, or for the service's own client, on this computer."""
         return f"{self.scheme}://127.0.0.1:{self.local}"
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateService:
-    """What an engine has at the private address of a machine, and nowhere else: see `TunnelView`."""
+    """A service of an engine, which listens only at a machine's private address."""
 
     what: str
     scheme: str = "http"
 
 
 class PersistentTunnel:
-    """One tunnel, from its opening to its end; it outlives connections, and stops of its cluster."""
+    """One tunnel from its opening to its end.
+
+    It outlives ssh connections, and the times when its cluster is stopped.
+    """
 
     def __init__(
         self, row: ClusterRow, node: int, port: int, service: PrivateService | None = None
@@ -82,7 +85,7 @@ class PersistentTunnel:
         self.resuming: asyncio.Task[None] | None = None
 
     def view(self) -> TunnelView:
-        """A snapshot. Any thread."""
+        """Return a snapshot. Any thread."""
         view = TunnelView(
             self.row.name, self.row.cluster_id, self.node, self.port, self.local, paused=self.paused
         )
@@ -102,7 +105,7 @@ class PersistentTunnel:
 
 
 def in_words(views: Sequence[TunnelView]) -> list[str]:
-    """A line a tunnel: `http://127.0.0.1:8081 is port 8080 of dev`.
+    """Return a line for each tunnel: `http://127.0.0.1:8081 is port 8080 of dev`.
 
     Examples
     --------
@@ -110,7 +113,8 @@ def in_words(views: Sequence[TunnelView]) -> list[str]:
     ['http://127.0.0.1:8081 is port 8080 of dev']
     """
     return [
-        f"{v.url} is {v.what or f'port {v.port}'} of {v.cluster}{f' node {v.node}' if v.node else ''}"
+        f"{v.url} is {v.what or f'port {v.port}'} of {v.cluster}"
+        + (f" node {v.node}" if v.node else "")
         + (f" ({v.paused})" if v.paused else "")
         for v in views
     ]

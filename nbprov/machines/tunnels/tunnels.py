@@ -1,4 +1,4 @@
-"""Tunnels: ports of machines on this computer's loopback, over the ssh connections that are open anyway."""
+"""Tunnels from this computer's loopback to ports of machines, over the open ssh connections."""
 
 from __future__ import annotations
 
@@ -24,15 +24,21 @@ if TYPE_CHECKING:
 log = logging.getLogger("nbprov.machines")
 
 WAIT_SECONDS: Seconds = 60.0
-"""How long a connection waits for a line that is down. A line that looks open and carries nothing is found out within 40 s (two of the agent's signs of
-life); much longer no browser waits."""
+"""How long a client waits while its tunnel's ssh connection is down.
+
+A connection that looks open but carries nothing is detected within 40 s, and browsers wait
+little longer than a minute.
+"""
 FIRST_PAUSE: Seconds = 0.1
 LAST_PAUSE: Seconds = 5.0
-"""Between two tries to have the line back, growing."""
+"""First and last pause between attempts to reconnect; each is twice the one before."""
 LOOK_EVERY: Seconds = 5.0
-"""Between two looks at the ledger while there are tunnels: what another kernel does to a cluster is told by nothing else."""
+"""Interval of the ledger checks while there are tunnels.
+
+Nothing else tells what another kernel does to a cluster.
+"""
 LEAST_PAUSE: Seconds = 0.2
-"""Between two looks on account of changes, which come in bursts while something is set up."""
+"""Least pause between checks caused by changes, which come in bursts during a setup."""
 
 _OVER = (ClusterState.ENDING, ClusterState.ENDED)
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
@@ -45,10 +51,11 @@ class TunnelClosed(NotFound):
 
 
 class Tunnels:
-    """The tunnels of one engine. Coroutines and methods run on its thread, but for those that say otherwise.
+    """The tunnels of one engine, on the engine's thread unless a method says otherwise.
 
-    A tunnel ends with its cluster, pauses while that is stopped, and is there again once it was started. Each connection is carried by the
-    ssh connection of now; where that is down, it waits `WAIT_SECONDS` at most for a new one.
+    A tunnel ends with its cluster, pauses while the cluster is stopped, and reopens once it was
+    started. Each client's connection goes through the present ssh connection; while that is
+    down, it waits up to `WAIT_SECONDS` for a new one.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -60,14 +67,12 @@ class Tunnels:
         self._news = asyncio.Event()
         self._opening = asyncio.Lock()
 
-    # ------------------------------------------------------------ verbs
-
     def all(self) -> list[PersistentTunnel]:
-        """All, in the order of their opening. Any thread."""
+        """Return all tunnels in the order of their opening. Any thread."""
         return list(self._kept)
 
     def views(self) -> list[TunnelView]:
-        """All as they are now, in the order of their opening. Any thread."""
+        """Return snapshots of all tunnels in the order of their opening. Any thread."""
         return [kept.view() for kept in list(self._kept)]
 
     async def open(
@@ -78,14 +83,15 @@ class Tunnels:
         node: int = 0,
         service: PrivateService | None = None,
     ) -> tuple[PersistentTunnel, bool]:
-        """Open a tunnel to a port of a node; one that leads there already (from the local port that is asked for) is returned as it is.
+        """Open a tunnel to a port of a node, or return the one that leads there already.
 
         Parameters
         ----------
         local
-            The port here; by default the same number where that is free, else the next free one.
+            The port on this computer; by default the same number, or the next free one.
         service
-            It leads to the node's private address, where this listens; by default to its loopback.
+            The service at the node's private address to lead to; by default the tunnel leads to
+            the node's loopback. An existing tunnel must match `local` and `service`.
 
         Returns
         -------
@@ -112,7 +118,7 @@ class Tunnels:
                 ) == wanted and local in (None, kept.local):
                     return kept, False
             kept = PersistentTunnel(row, node, port, service)
-            # No wait for a machine is in this, so it holds nobody up.
+            # This does not wait for a machine, so the lock delays nobody.
             await self._listen(kept, live.nodes[node], local)
             self._kept.append(kept)
         self._begin_to_look()
@@ -120,7 +126,7 @@ class Tunnels:
         return kept, True
 
     def close(self, kept: PersistentTunnel) -> None:
-        """Close a tunnel; what it carries breaks. A second time does nothing."""
+        """Close a tunnel and its connections; closing it again does nothing."""
         if kept.is_closed:
             return
         kept.is_closed = True
@@ -134,21 +140,21 @@ class Tunnels:
         self._engine.changed()
 
     def close_all(self) -> None:
-        """Close all of them."""
+        """Close all tunnels."""
         for kept in list(self._kept):
             self.close(kept)
         for line in self._lines.values():
             line.cancel()
 
-    # ------------------------------------------------------------ carrying
-
     async def _listen(self, kept: PersistentTunnel, node: Node, local: int | None) -> None:
-        # What listens on a machine of this very computer, listens here: a tunnel on the same number would lead to itself.
+        # A port of a machine on this very computer is also a port here: a tunnel on the same
+        # number would lead to itself.
         kept.at = (node.instance.private_host or LOOPBACK) if kept.service is not None else LOOPBACK
         avoid = {kept.port} if is_here(node.instance.host) and kept.at == LOOPBACK else set()
         if local is not None and local in avoid:
             raise UsageError(
-                f"port {local} of {kept.row.name} is port {local} of this computer: its machine runs here",
+                f"port {local} of {kept.row.name} is port {local} of this computer:"
+                " its machine runs here",
                 hint="leave --local out",
             )
         listener = listen_near(kept.port, avoid=avoid) if local is None else listen_on(local)
@@ -179,7 +185,7 @@ class Tunnels:
             except PortRefused:
                 raise
             except Exception as error:
-                # A line that is down shows in many ways; what nobody can mend ends with the time.
+                # A broken connection shows in many ways; those that do not heal run out of time.
                 if not getattr(error, "may_pass", True) or loop.time() + pause >= end:
                     raise PortRefused(
                         f"{kept.row.name} could not be reached: {error or 'no answer in time'}"
@@ -189,7 +195,7 @@ class Tunnels:
             pause = min(pause * 2, LAST_PAUSE)
 
     async def _line(self, kept: PersistentTunnel) -> Connection:
-        """The connection of now to a node, made anew where it is gone: once for all who wait for it."""
+        """Return the present connection to a node; all who wait share one reconnection."""
         live = self._engine.live.get(kept.row.run_id)
         if live is not None:
             agent = live.nodes[kept.node].agent
@@ -214,7 +220,7 @@ class Tunnels:
         if row is None or row.state not in _UP:
             raise TunnelClosed(f"{kept.row.name} is {'gone' if row is None else row.state.value}")
         agent = agent_of((await self._engine.attach(row.name)).nodes[kept.node])
-        # Any question makes the agent's client have a line again, as it does for cells and jobs.
+        # Any request makes the agent's client reconnect, as it does for cells and jobs.
         await agent.status()
         return agent.connection
 
@@ -225,8 +231,6 @@ class Tunnels:
             and any(other.forward is not None and other.local == kept.port for other in self._kept)
         ):
             raise PortRefused(f"port {kept.port} of this computer is a tunnel itself")
-
-    # ------------------------------------------------------------ what becomes of the clusters
 
     def _begin_to_look(self) -> None:
         if self._watcher is None or self._watcher.done():
@@ -245,7 +249,7 @@ class Tunnels:
             try:
                 self._look()
             except Exception:
-                log.exception("tunnels could not be looked after; tried again")
+                log.exception("checking the tunnels failed; tried again")
             await asyncio.sleep(LEAST_PAUSE)
             try:
                 async with asyncio.timeout(LOOK_EVERY):
@@ -254,7 +258,7 @@ class Tunnels:
                 continue
 
     async def settle(self, cluster_id: str) -> None:
-        """Bring the tunnels of a cluster up to date with the ledger now; back when they are."""
+        """Apply the ledger's state to a cluster's tunnels now, and wait until it is done."""
         self._look()
         resuming = [
             k.resuming
@@ -272,7 +276,7 @@ class Tunnels:
         for kept in list(self._kept):
             row = rows[kept.row.run_id]
             if row is not None:
-                kept.row = row  # with the name that it has now
+                kept.row = row  # the cluster may have been renamed
             if row is None or row.state in _OVER:
                 self.close(kept)
             elif row.state not in _UP:
@@ -297,7 +301,7 @@ class Tunnels:
         except Exception as error:
             kept.paused = f"{name} cannot be reached"
             log.warning(
-                "the tunnel to port %d of %s is not open again: %s; tried again",
+                "the tunnel to port %d of %s could not be reopened: %s; tried again",
                 kept.port,
                 name,
                 error,

@@ -222,7 +222,7 @@ def test_other_versions_are_named_on_both_sides(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(ray, "versions_here", lambda kind: {"ray": "2.60.0"})
     ray.check_versions("dev", running("ray", ray="2.60.0"))
     patch = platform.python_version() + "9"
-    with pytest.raises(EngineVersions, match="to the last figure"):
+    with pytest.raises(EngineVersions, match="exactly the same version"):
         ray.check_versions("dev", running("ray", patch, ray="2.60.0"))
     dask.check_versions("dev", running("dask", patch, **HERE))
 

@@ -79,7 +79,7 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
 def test_the_local_port_may_be_named(shared: Served, shell: TestingShell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         local = taken.getsockname()[1]
-        with pytest.raises(Exception, match="cannot be had"):
+        with pytest.raises(Exception, match="cannot be used"):
             shell.run_cell(f"%nbprov tunnel dev {shared.port} --local {local}")
     opened = _value(shell, f"%nbprov tunnel dev {shared.port} --local {local}")
     assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {shared.port} of dev"

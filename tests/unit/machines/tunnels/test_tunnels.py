@@ -248,7 +248,7 @@ def test_a_port_that_is_taken_is_passed_over_and_one_that_is_named_is_an_error(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        with pytest.raises(PortTaken, match=f"port {number} of this computer cannot be had"):
+        with pytest.raises(PortTaken, match=f"port {number} of this computer cannot be used"):
             shared.cluster.tunnel(shared.port, local=number)
     named = shared.cluster.tunnel(shared.port, local=number)
     assert (named.local, get(number)) == (number, "page of dev")

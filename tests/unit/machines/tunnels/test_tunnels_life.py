@@ -94,7 +94,7 @@ def test_the_ports_of_a_spec_are_open_when_it_is_ready_and_the_panel_says_where(
     said = run_text(run.view())
     assert f"http://127.0.0.1:{opened[port].local} is port {port} of dev" in said
     assert (
-        "ports 30000-30016 are too many to open by themselves: %nbprov tunnel dev PORT opens one"
+        "ports 30000-30016 are too many to open automatically: %nbprov tunnel dev PORT opens one"
         in said
     )
     # The same cell again, as in a kernel that has not opened them: it opens them and says so.
