@@ -1,4 +1,4 @@
-"""What is fetched from a bucket or the web: looked at from here, so that it is known before a machine fetches any of it."""
+"""List what a bucket or the web holds at a source, before a machine downloads any of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .source_listing import SourceListing
 
 
 def list_source(uri: str) -> SourceListing:
-    """Look at a source. Blocking.
+    """List a source. Blocking.
 
     Raises
     ------
     FetchError
-        If there is none, or it may not be read.
+        If it does not exist, or may not be read.
     """
     kind = source_kind(uri)
     if kind is SourceKind.S3:
@@ -32,7 +32,7 @@ def list_source(uri: str) -> SourceListing:
 
 
 class _PlainLink:
-    """A link that anybody may use."""
+    """A link that needs no key."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -42,7 +42,10 @@ class _PlainLink:
 
 
 def list_web(uri: str) -> SourceListing:
-    """A file on the web. Nothing is asked of its server from here, which may be one that only the machine can reach."""
+    """Return a file on the web.
+
+    Its server is not asked from here, since perhaps only the machine can reach it.
+    """
     address, fragment = urldefrag(uri)
     name = PurePosixPath(urlsplit(address).path).name or "file"
     item = Item(name, shown_source(address), sha256=fragment.removeprefix("sha256=").lower())

@@ -13,23 +13,26 @@ from nbprov.remote.sync.errors import shown
 from nbprov.remote.sync_side import why_not_name
 
 MOST_OBJECTS = 100_000
-"""Of one source: more are minutes of listing and hours of small files, and are better packed into archives."""
+"""Limit for one source.
+
+More objects take minutes to list and hours to download; they are better packed into archives.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceListing:
-    """What lies at a source.
+    """The files at a source.
 
     Attributes
     ----------
     source
-        As it may be shown.
+        The source in a form that may be shown.
     is_tree
-        Whether it is a folder; else it is one file, whose item has the name it has there.
+        Whether it is a folder. If not, it is one file, whose item has its name at the source.
     skipped
-        `(name, why)` of objects that are not fetched.
+        The objects that are not downloaded: `(name, why)`.
     cloud, region
-        Whose bucket it is and where, as the clouds here are called; empty where it is not known.
+        The bucket's cloud, by its name in nbprov, and region; empty where not known.
     """
 
     source: str
@@ -42,29 +45,32 @@ class SourceListing:
 
     @property
     def bytes(self) -> int:
-        """Of all files whose size is known."""
+        """The size of all files whose size is known."""
         return sum(max(0, item.size) for item in self.items)
 
 
 class Bucket(Protocol):
-    """The objects of a bucket, as one who may see them."""
+    """A bucket as one reader sees it."""
 
     def one(self, key: str) -> Item | None:
-        """The object of exactly this key."""
+        """Return the object with exactly this key."""
 
     def items(self, prefix: str) -> Iterator[Item]:
-        """All objects whose key begins so, named by their keys."""
+        """Return all objects whose key starts with a prefix, named by their keys."""
 
 
 def listed(
     objects: Bucket, path: str, uri: str
 ) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...], bool]:
-    """What a path in a bucket means: the object of this key, else all below it. What becomes files, what does not and why, and whether it is a folder.
+    """Return what a path in a bucket means: the object with this key, else all below it.
+
+    The result is the files, the skipped objects with the reason, and whether it is a folder.
 
     Raises
     ------
     FetchError
-        There is nothing, or too much, or its name can be none of a file; and what the bucket raises.
+        If there is nothing or too much, or if the only object's name cannot be a file name. What
+        the bucket raises passes through.
     """
     if path and not path.endswith("/"):
         one = objects.one(path)
@@ -72,7 +78,7 @@ def listed(
             items = chosen([one], path.rpartition("/")[0] + "/" if "/" in path else "")[0]
             if not items:
                 raise FetchError(
-                    f"{shown(uri)}: its name can be none of a file",
+                    f"{shown(uri)}: its name cannot be a file name",
                     hint="copy it to another key first",
                     code="fetch.missing",
                 )
@@ -92,19 +98,20 @@ def listed(
 def chosen(
     rows: Iterable[Item], prefix: str
 ) -> tuple[tuple[Item, ...], tuple[tuple[str, str], ...]]:
-    """The objects that become files below a target, and those that do not, with the reason.
+    """Return the objects that become files below a target, and the others with the reason.
 
     Parameters
     ----------
     rows
-        Bucket whose `name` is still their key.
+        Objects whose `name` is still their key.
     prefix
-        What is taken off the keys.
+        The part of the keys to remove.
 
     Examples
     --------
-    >>> chosen([Item("x/a", "x/a"), Item("x/../../etc", "x/../../etc"), Item("x/", "x/")], "x/")
-    ((Item(name='a', key='x/a', size=-1, etag='', md5='', sha256=''),), (('x/../../etc', 'a name that leads out of the folder'),))
+    >>> files, skipped = chosen([Item("x/a", "x/a"), Item("x/../b", "x/../b")], "x/")
+    >>> [file.name for file in files], skipped
+    (['a'], (('x/../b', 'a name that leads out of the folder'),))
     """
     taken: dict[str, Item] = {}
     skipped: list[tuple[str, str]] = []
@@ -114,7 +121,7 @@ def chosen(
         if not name or name.endswith("/"):
             if row.size > 0:
                 skipped.append((row.key, "it has the name of a folder"))
-            continue  # an empty object that stands for a folder
+            continue  # an empty object that marks a folder
         why = why_not_name(name)
         if not why and "\ufffd" in name:
             why = "a name that is no text"
@@ -131,16 +138,16 @@ def chosen(
 
 
 def nothing(source: str) -> FetchError:
-    """There is nothing at a source."""
+    """Return the error for a source that does not exist."""
     return FetchError(
         f"{shown(source)}: there is no object of this name, and none below it",
-        hint="see that the path is right, upper and lower case too",
+        hint="check the path; upper and lower case matter",
         code="fetch.missing",
     )
 
 
 def too_many(source: str) -> FetchError:
-    """There is more at a source than is fetched one by one."""
+    """Return the error for a source with too many objects."""
     words = f"{shown(source)} holds more than {MOST_OBJECTS:,} objects"
     return FetchError(
         words, hint="name a path below it, or pack them into archives", code="fetch.many"
@@ -148,7 +155,7 @@ def too_many(source: str) -> FetchError:
 
 
 def denied(source: str, why: str, hint: str) -> FetchError:
-    """A source may not be read."""
+    """Return the error for a source that may not be read."""
     return FetchError(
         f"{shown(source)} may not be read: {shown(why, 200)}", hint=hint, code="fetch.denied"
     )

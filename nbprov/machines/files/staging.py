@@ -1,4 +1,7 @@
-"""The files of a spec, on every node before setup: local ones pushed from here, those of elsewhere fetched by the nodes themselves."""
+"""Bring the files of a spec to every node before setup.
+
+Local files are sent from here; the nodes download those of buckets and the web themselves.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from .source_listing import SourceListing
 Report = Callable[[str], None]
 
 TOLD_EVERY: Seconds = 0.5
-"""Between two words of how far it is: a person reads no faster."""
+"""Interval of progress lines; a person reads no faster."""
 
 
 async def place_files(
@@ -39,23 +42,23 @@ async def place_files(
     *,
     only: int | None = None,
 ) -> None:
-    """Bring `workdir` and `file_mounts` to every node, all nodes at once, each source in the order of the spec.
+    """Bring `workdir` and `file_mounts` to all nodes at once, in the order of the spec.
 
     Parameters
     ----------
     only
-        The one node that they are brought to.
+        The number of the only node to bring them to.
     folder
-        What relative paths are relative to.
+        The folder that relative paths start at.
     home
-        Our folder, where it is remembered what was found the same.
+        Our folder, where the state of synced files is remembered.
     report, note
-        Told in lines what goes on, and what is worth keeping.
+        Receive lines: what happens now, and what is worth keeping.
 
     Raises
     ------
     FetchError, SyncError, CopyError, RepositoryError
-        The first thing that did not work. What has arrived stays, and the next run goes on from there.
+        For the first failure. What has arrived stays, and the next run continues from there.
     """
     found: dict[str, SourceListing] = {}
     numbers = range(len(live.nodes)) if only is None else (only,)
@@ -77,13 +80,14 @@ async def place_files(
 
 
 def facts(found: SourceListing, target: str, live: LiveCluster) -> list[str]:
-    """What will be fetched, in lines, before anything is."""
+    """Return the lines that say what will be downloaded, before anything is."""
     count = len(found.items)
     size = (
         size_words(found.bytes) if all(item.size >= 0 for item in found.items) else "size unknown"
     )
     lines = [
-        f"{shown(found.source)} to {shown(target)}: {count:,} file{'' if count == 1 else 's'}, {size}"
+        f"{shown(found.source)} to {shown(target)}:"
+        f" {count:,} file{'' if count == 1 else 's'}, {size}"
     ]
     if found.skipped:
         name, why = found.skipped[0]
@@ -104,7 +108,7 @@ def facts(found: SourceListing, target: str, live: LiveCluster) -> list[str]:
 
 
 class _NodeStaging:
-    """What goes to one node."""
+    """The staging of one node."""
 
     def __init__(
         self,
@@ -122,7 +126,7 @@ class _NodeStaging:
         self._where = live.name + (f" node {number}" if len(live.nodes) > 1 else "")
 
     async def carry_out(self) -> None:
-        """One source after another: a later one may lie inside an earlier one."""
+        """Bring one source after another, since a later one may lie inside an earlier one."""
         workdir = self._spec.workdir
         if isinstance(workdir, str) and workdir:
             await self._local(Mount(f"~/{WORKDIR}", workdir))
@@ -184,7 +188,7 @@ def _here(folder: Path, source: str) -> Path:
 
 
 def _below_home(target: str) -> str:
-    # ~/x and x are both below the home; /x stays what it is.
+    # ~/x and x are both below the home; /x is absolute.
     return target[2:] if target.startswith("~/") else str(PurePosixPath(target))
 
 

@@ -44,7 +44,7 @@ _ATTRIBUTES = _names(
     min open optimum rowspan scope span start title valign value width
     """
 )
-_LOST_QUIETLY = frozenset("class halign id name rel role scoped tabindex target".split())
+_LOST_QUIETLY = _names("class halign id name rel role scoped tabindex target")
 """Attributes that are removed without a frame: they mean something only to a page's programs."""
 _PROPERTIES = _names(
     """

@@ -217,7 +217,7 @@ def test_a_private_repository_is_cloned_here(
         monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
     for ref, commit in [("main", second), ("v1", first), (second[:10], second), (first, first)]:
         said = bring(world, url, ref)
-        assert "cloned here since it takes a log-in" in said[0], ref
+        assert "since cloning it takes a log-in" in said[0], ref
         assert there(cluster, NOW) == [commit, "1", url], ref
         assert len(bring(world, url, ref)) == 2, "nothing is sent a second time"
     third = code.commit(a="3")
