@@ -1,4 +1,4 @@
-"""Cells that run on a cluster: Python in a kernel that lives there, and shell scripts."""
+"""Run cells on a cluster: Python in a kernel that lives there, and shell scripts."""
 
 from __future__ import annotations
 
@@ -34,30 +34,34 @@ __all__ = [
 ]
 
 INTERRUPT_SECONDS: Seconds = 3.0
-"""How long a remote interrupt may take to be delivered before the local wait ends; where the line is down it is tried on behind it."""
+"""How long delivering a remote interrupt may delay the end of the local wait.
+
+If the connection is down, delivery is tried further in the background.
+"""
 
 LAST_WORDS_SECONDS: Seconds = 1.0
-"""How long an interrupted cell is listened to for what it still says, and whether it ends."""
+"""How long an interrupted cell is followed for its last output, and to see whether it ends."""
 
 OWN_PREFIX = "own-"
-"""Of the ids of small pieces of nbprov's, which nobody wants to see listed."""
+"""Starts the ids of nbprov's own small cells, which are not listed."""
 
 
 class RunningCell:
-    """One cell as it goes on; tells the thread that waits for it what became of an interrupt.
+    """One cell while it runs; also tells the waiting thread what became of an interrupt.
 
     Attributes
     ----------
     id
-        Of the cell on every node it runs on.
+        The cell's id on every node that it runs on.
     has_begun
-        A machine has taken it.
+        Whether a machine has accepted it.
     is_left
-        Set before the wait is cancelled, where the cell is to go on.
+        Set before the wait is cancelled if the cell is to continue.
     settled
-        Set when an interrupt has been dealt with.
+        Set once an interrupt has been handled.
     undelivered, still_running
-        Nodes that could not be reached with the interrupt (it is tried on), and that had not ended a moment after it.
+        Nodes that the interrupt did not reach (delivery is tried further), and nodes whose cell
+        had not ended a moment after it.
     """
 
     def __init__(self, kind: str = "cell") -> None:
@@ -78,14 +82,14 @@ async def python_cell(
     env: Environment | None = None,
     underway: RunningCell | None = None,
 ) -> CellResult:
-    """Run Python on the chosen nodes; each has a kernel whose variables live on.
+    """Run Python on the chosen nodes, each in a kernel whose variables persist.
 
-    Cancelling this interrupts the remote cells.
+    Cancelling this call interrupts the remote cells.
 
     Parameters
     ----------
     env
-        Set in the kernel before the code runs; it stays set.
+        Variables that are set in the kernel's environment before the code runs; they persist.
 
     Raises
     ------
@@ -114,7 +118,7 @@ async def bash_cell(
     Raises
     ------
     RemoteCellError
-        If it ends with a code other than 0 on any.
+        If it ends with a nonzero code on any node.
     """
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
@@ -127,7 +131,10 @@ async def bash_cell(
 
 
 async def own_cell(live: LiveCluster, code: str, *, on_output: OnOutput = None) -> CellResult:
-    """Run a small piece of nbprov's own in the head's kernel; nothing of it is shown, listed, or in that kernel's history."""
+    """Run a small cell of nbprov's own in the head's kernel.
+
+    It is not shown, not listed, and not in that kernel's history.
+    """
 
     async def start(agent: AgentClient, node: Node, id: str) -> Following:
         variables = node_environment(live, node)
@@ -177,7 +184,10 @@ async def _several(
     budget: OutputBudget,
     underway: RunningCell,
 ) -> CellResult:
-    """All nodes to their ends, whatever one of them does; then their displays in the order of the nodes, and one error that names them."""
+    """Run a cell on all nodes to its end on each, whatever happens on the others.
+
+    Their displays follow in the order of the nodes, and one error names all failed nodes.
+    """
 
     async def one(node: Node, mine: OutputCollation) -> None:
         await _one(live, node, start, mine, budget, underway)
@@ -190,7 +200,7 @@ async def _several(
     try:
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     except asyncio.CancelledError:
-        await asyncio.gather(*tasks, return_exceptions=True)  # each of them passes the interrupt on
+        await asyncio.gather(*tasks, return_exceptions=True)  # each delivers the interrupt
         raise
     finally:
         for mine in gathered:
@@ -271,7 +281,7 @@ async def _one(
 
 
 def _where_the_rest_is(live: LiveCluster, node: Node, underway: RunningCell, is_taken: bool) -> str:
-    """What to do about a cell whose machine was not found again."""
+    """Return the hint about a cell whose machine could not be reached again."""
     which = f" --node {node.instance.node}" if node.instance.node else ""
     look = f"%nbprov cells {live.name} {underway.id}{which} -f"
     goes_on = (
@@ -279,7 +289,10 @@ def _where_the_rest_is(live: LiveCluster, node: Node, underway: RunningCell, is_
         if is_taken
         else "the cell may have begun there"
     )
-    return f"{goes_on}: {look} reads the rest once the machine can be reached; %clusters shows whether it still runs"
+    return (
+        f"{goes_on}: {look} reads the rest once the machine can be reached;"
+        " %clusters shows whether it still runs"
+    )
 
 
 async def _interrupt(
@@ -289,7 +302,7 @@ async def _interrupt(
     gathered: OutputCollation,
     underway: RunningCell,
 ) -> None:
-    """Deliver an interrupt, and listen a moment for what it makes of the cell."""
+    """Deliver an interrupt, then follow the cell for a moment."""
     number = node.instance.node
     asking = asyncio.create_task(_deliver(agent, underway.id))
     _delivering.add(asking)
@@ -314,7 +327,7 @@ _delivering: set[asyncio.Task[bool]] = set()
 
 
 async def _deliver(agent: AgentClient, id: str) -> bool:
-    """Interrupt a cell, over a new line if the old one is down; False where it does not run there."""
+    """Interrupt a cell, reconnecting if needed; return False if it does not run there."""
     with suppress(NbprovError):
         return not (await agent.cancel_job(id, deadline=RECONNECT_SECONDS)).is_over
     return False

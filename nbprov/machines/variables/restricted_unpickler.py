@@ -1,7 +1,8 @@
-"""Values that a machine packed, built anew here: numbers, texts, containers, times, arrays and tables, and nothing that runs.
+"""Read values that a machine packed, without running anything.
 
-`pickle.loads` does whatever its bytes say. Here only the part of the format that makes plain containers, numbers and texts is understood; all else is a
-tagged tuple that `packing_there.py` wrote and one of the functions below turns into a value.
+`pickle.loads` does whatever its bytes say. This reader understands only the part of the format
+that makes plain containers, numbers and texts; everything else is a tagged tuple of the packing
+program on the machine, which `value_builders.py` turns into a value.
 """
 
 from __future__ import annotations
@@ -14,15 +15,21 @@ from typing import Any
 from .value_builders import NotPlain, build
 
 DEEPEST = 200
-"""Levels of tuples, and of arrays of objects, within each other: hashing and freeing them takes a level of the C stack each, unguarded."""
+"""Levels of nested tuples and arrays of objects.
+
+Hashing and freeing them takes a level of the C stack for each, which nothing guards.
+"""
 MOST_HASHED = 50_000_000
-"""Parts of one tuple, those that it holds many times counted as often: its hash walks through all of them, and no interrupt ends that."""
+"""Parts of one tuple, counting shared parts each time.
+
+The tuple's hash visits all of them, and no interrupt stops it.
+"""
 
 _TUPLES = (pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3)
 
 
 class _ReportingBytes(io.BytesIO):
-    """Says how far it was read."""
+    """Reports how far it was read."""
 
     def __init__(self, data: bytes, told: Callable[[int], None]) -> None:
         super().__init__(data)
@@ -34,17 +41,17 @@ class _ReportingBytes(io.BytesIO):
 
 
 def plain_value(data: bytes, told: Callable[[int], None] | None = None) -> Any:
-    """The value that the bytes of a machine stand for.
+    """Return the value that a machine's bytes stand for.
 
     Parameters
     ----------
     told
-        Called now and then with how many of the bytes were read: a long list takes a while.
+        Called repeatedly with the number of bytes read so far, since a long list takes a while.
 
     Raises
     ------
     NotPlain
-        If anything but plain data is in them, or they are broken.
+        If they hold anything but plain data, or are broken.
     """
     try:
         return _RestrictedUnpickler(
@@ -54,7 +61,7 @@ def plain_value(data: bytes, told: Callable[[int], None] | None = None) -> Any:
         raise
     except (MemoryError, RecursionError):
         raise NotPlain("it is made to take more room than it should") from None
-    except Exception as error:  # whatever a hostile sender can bring about while its bytes are read
+    except Exception as error:  # a hostile sender can cause any of them
         raise NotPlain(f"what came back is broken ({type(error).__name__}: {error})") from None
 
 
@@ -67,7 +74,7 @@ def _then_measured(act: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 class _RestrictedUnpickler(pickle._Unpickler):
-    """The reader in Python, not the one in C: it can be cut down to the few operations that plain data need."""
+    """The pickle reader written in Python, cut down to the operations that plain data needs."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
@@ -81,7 +88,10 @@ class _RestrictedUnpickler(pickle._Unpickler):
         return value
 
     def _measures(self, parts: Any, *, of_lists: bool = False) -> tuple[int, int]:
-        """Levels and parts of what these are the parts of; kept with the object, so that no other can get its number."""
+        """Return the nesting depth and the number of parts of a container.
+
+        Both are stored with the object itself, so that its id cannot be reused by another.
+        """
         depth, size = 0, 1
         for part in parts if isinstance(parts, tuple | list) else ():
             more = (
@@ -101,7 +111,7 @@ class _RestrictedUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         raise NotPlain(f"it holds {module}.{name}")
 
-    # What a class is named by stays known, so that the error can name it; what would call or fill anything is not there at all.
+    # Class names are still read, so that the error can tell them; calls are not possible at all.
     dispatch = {  # noqa: RUF012 - as the base has it
         code: act
         for code, act in pickle._Unpickler.dispatch.items()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 LONGEST_NUMBER = 5_000
-"""Digits of a decimal or characters of a moment: their reading takes more than linear time."""
+"""Digits of a decimal, or characters of a date; longer ones take more than linear time to read."""
 
 _ZONE = re.compile(
     r"(?!dateutil)[A-Za-z0-9][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,3}\Z|[+-]\d\d:\d\d\Z"
@@ -32,7 +32,7 @@ _FACTORIES: dict[str, Callable[[], Any] | None] = {
 
 
 class NotPlain(Exception):
-    """The bytes hold something else than plain data."""
+    """The bytes hold something other than plain data."""
 
 
 def build(pid: Any) -> Any:
@@ -51,14 +51,17 @@ def build(pid: Any) -> Any:
         raise NotPlain(f"it needs {error.name}, which is not installed here") from None
     except (MemoryError, RecursionError):
         raise
-    except Exception as error:  # a constructor refused what it was given
+    except Exception as error:  # a constructor refused its arguments
         raise NotPlain(
             f"what came back is broken ({pid[0]}: {type(error).__name__}: {str(error)[:200]})"
         ) from None
 
 
 def _number(value: Any) -> int:
-    """A whole number that is one already: to make one of a decimal of a few characters may take for ever."""
+    """Return a whole number that is an int already.
+
+    Converting a decimal of a few characters may take for ever.
+    """
     if type(value) is not int or value.bit_length() > 4 * LONGEST_NUMBER:
         raise NotPlain("what came back is broken (a number)")
     return value
@@ -68,9 +71,6 @@ def _text(value: Any, most: int = LONGEST_NUMBER) -> str:
     if not isinstance(value, str) or len(value) > most:
         raise NotPlain("what came back is broken (a text is too long)")
     return value
-
-
-# ---------------------------------------------------------------- numpy
 
 
 def _dtype(descr: Any) -> Any:
@@ -120,7 +120,7 @@ def _array(descr: Any, shape: Any, order: Any, data: Any) -> Any:
     dtype = _dtype(descr)
     if not _is_shape(shape) or order not in ("C", "F") or not isinstance(data, bytes):
         raise NotPlain("what came back is broken (an array)")
-    # reshape checks that the shape has as many items as there are bytes for: nothing is set aside for a shape that lies.
+    # reshape compares the shape with the bytes that are there, so a false shape allocates nothing.
     return np.frombuffer(data, dtype).reshape(shape, order=order).copy(order=order)
 
 
@@ -151,11 +151,8 @@ def _nested_array(value: Any) -> Any:
     return _BUILDERS[value[0]](*value[1:])
 
 
-# ---------------------------------------------------------------- pandas
-
-
 def _column(packed: Any) -> Any:
-    """The values of a column or an index."""
+    """Return the values of a column or an index."""
     import pandas as pd
 
     kind, *rest = packed
@@ -173,11 +170,12 @@ def _column(packed: Any) -> Any:
             .array
         )
     if kind == "period":
-        # Not `PeriodIndex.from_ordinals`, which pandas has since 2.2; the stubs do not know how the array is made of numbers.
+        # `PeriodIndex.from_ordinals` exists only since pandas 2.2; the stubs do not know how to
+        # make the array of numbers.
         make: Any = pd.arrays.PeriodArray
         return make(_nested_array(rest[0]), dtype=pd.PeriodDtype(_frequency(rest[1])))
     if kind == "typed" and _TYPED.match(_text(rest[0])) and type(rest[1]) is list:
-        # Before pandas 3 there was no `str`, and texts were objects.
+        # Before pandas 3 there was no `str` type, and texts were objects.
         is_object = rest[0] == "str" and int(pd.__version__.partition(".")[0]) < 3
         return _objects((len(rest[1]),), rest[1]) if is_object else pd.array(rest[1], dtype=rest[0])
     raise NotPlain("what came back is broken (a column)")
@@ -223,7 +221,10 @@ def _zone(text: Any) -> Any:
 
 
 def _zone_of_pandas(text: Any) -> Any:
-    """The zone as pandas has it: before pandas 3 its own kind of a zone's name is another than ours, and columns of the two are unlike."""
+    """Return the zone as pandas has it.
+
+    Before pandas 3 it has its own kind for a zone's name, and columns of the two kinds differ.
+    """
     zone = _zone(text)
     return text if isinstance(zone, zoneinfo.ZoneInfo) else zone
 
@@ -249,7 +250,7 @@ def _made_series(values: Any, index: Any, name: Any = None) -> Any:
 
     return pd.Series(
         values, index=index, name=name, dtype=values.dtype
-    )  # with its type, or texts would be guessed at
+    )  # with its type, since pandas would guess that of texts
 
 
 def _categorical(packed: Any) -> Any:
@@ -280,9 +281,6 @@ def _nothing(name: str) -> Callable[[], Any]:
     return made
 
 
-# ---------------------------------------------------------------- the standard library
-
-
 def _moment(kind: Any) -> Callable[..., Any]:
     def made(text: Any, zone: Any, fold: Any) -> Any:
         value = kind.fromisoformat(_text(text, 60))
@@ -292,7 +290,10 @@ def _moment(kind: Any) -> Callable[..., Any]:
 
 
 def _list(value: Any) -> list[Any]:
-    """A list that is one already: a range says in some bytes that it has more parts than there is memory for."""
+    """Return a list that is one already.
+
+    A range of a few bytes can claim more parts than fit into memory.
+    """
     if type(value) is not list:
         raise NotPlain("what came back is broken (a list)")
     return value

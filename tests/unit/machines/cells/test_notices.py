@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from nbprov.machines.cells import notices
-from nbprov.machines.cells.notices import Watch
+from nbprov.machines.cells.notices import CellWatch
 from nbprov.model.money import usd
 from nbprov.provisioning.live_cluster import Node
 from nbprov.remote.agent.messages import GuardConfig, GuardState
@@ -45,7 +45,7 @@ async def watched(
     agent, notes = Agent(*guards), list[str]()
     live = SimpleNamespace(name="dev", nodes=[None], run_id="r")
     node = Node(cast("Any", SimpleNamespace(node=0)), told=config)
-    watch = Watch(
+    watch = CellWatch(
         cast("Any", live),
         node,
         cast("Any", agent),
