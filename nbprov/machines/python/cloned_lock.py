@@ -1,4 +1,4 @@
-"""The lock of a project that a machine has cloned: read there, and checked here before anything is made from it."""
+"""Read the lock of a project that a machine has cloned, and check it before it is used."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .requirement_files import (
 
 
 async def read_there(live: LiveCluster, source: PythonSource, clone: str) -> PythonSource:
-    """The same source with the files that the head's clone has.
+    """Return the source with the files of the head's clone.
 
     Parameters
     ----------
     clone
-        Where it is below the home.
+        The clone's folder below the home.
 
     Raises
     ------
     PythonFilesError
-        If they are not there, too large, no text, or if the lock is not of its project any more.
+        If they are missing, too large or not text, or if the lock does not match its project.
     """
     files = {}
     for name in (*PROJECT, CHOSEN):
@@ -42,12 +42,13 @@ async def read_there(live: LiveCluster, source: PythonSource, clone: str) -> Pyt
         elif name in PROJECT:
             raise PythonFilesError(
                 f"python: ~/{place} is not in the clone, or larger than {MOST_BYTES / 1e6:g} MB",
-                hint=f"commit {LOCK} beside its pyproject.toml; a lock of this computer is named by its whole path",
+                hint=f"commit {LOCK} beside its pyproject.toml;"
+                " a lock of this computer is named by its whole path",
                 code="python.missing",
             )
     place = f"~/{clone}/{source.there}/{LOCK}".replace("/./", "/")
     renew = f"uv lock renews it: commit and push it, then %nbprov setup {live.name}"
-    # In a thread: a lock has megabytes.
+    # In a thread, since a lock may have megabytes.
     await asyncio.to_thread(check_lock, files, place, renew)
     return replace(source, files=files)
 

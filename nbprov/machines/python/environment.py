@@ -1,4 +1,7 @@
-"""The Python environment of a spec, made alike on every node: the head finds the exact list, the others install that list."""
+"""Make the Python environment of a spec alike on every node.
+
+The head resolves the exact list of packages; the other nodes install that list.
+"""
 
 from __future__ import annotations
 
@@ -22,38 +25,41 @@ from nbprov.remote.uv_side import STEP_SECONDS, TOO_LONG
 from .requirement_files import PythonSource
 
 PYTHON = "python"
-"""The name of the step, and of its jobs."""
+"""The name of the step and of its jobs."""
 
 PROGRAM = ("uv_side", "python_side")
 """The modules that run on the machine, in the order of their imports."""
 RECORD = '"$HOME"/.nbprov/python/nbprov.json'
 REQUEST = '"$HOME"/.nbprov/python/request.json'
 MOST_RECORD = 32_000_000
-"""Bytes of a record: a list with hashes has some hundred kB; what says more is not one of ours."""
+"""Bytes of a record; an honest one with hashes has some hundred kB."""
 MAKING_SECONDS: Seconds = 2 * STEP_SECONDS
-"""How long one node may take: two of its steps at their longest, gigabytes over a slow line and a package that is compiled."""
+"""How long one node may take: two of its steps at their longest.
+
+That is gigabytes over a slow line and a package that is compiled.
+"""
 NAMED = 5
-"""Packages that an error names."""
+"""Packages that an error lists."""
 
 _WORD = re.compile(r"[\w.+!-]{1,200}", re.ASCII)
 _END = "NBPROV_END_OF_PROGRAM"
 
 
 class PythonTimeout(NbprovError):
-    """The making of an environment did not come to an end in time. The cluster is kept, as after any step that failed."""
+    """An environment was not made in time. The cluster is kept, as after any failed step."""
 
     code = "python.timeout"
 
 
 class PythonDiffers(NbprovError):
-    """The nodes of a cluster do not have the same Python, or packages."""
+    """The nodes of a cluster do not have the same Python or packages."""
 
     code = "python.differs"
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentRecord:
-    """The environment that a node has, by its own word."""
+    """The environment of a node, as the node describes it."""
 
     node: int
     key: str
@@ -69,7 +75,7 @@ class EnvironmentRecord:
         Raises
         ------
         PythonDiffers
-            If it is none.
+            If it is malformed.
         """
         try:
             record = json.loads(text)
@@ -77,7 +83,7 @@ class EnvironmentRecord:
             packages = tuple(sorted(record["packages"].items()))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             words, packages = [None], ()
-        # What it says is shown: a word is a word.
+        # These are shown, so each must look like a name or a version.
         shown = [*words[1:3], *(word for package in packages for word in package)]
         if not all(isinstance(word, str) for word in words) or not all(
             isinstance(w, str) and _WORD.fullmatch(w) for w in shown
@@ -91,7 +97,10 @@ class EnvironmentRecord:
 
 
 def job_script(request: dict[str, object]) -> str:
-    """The job that makes an environment: the whole program and what is asked of it, in one text that is in no file and on no command line."""
+    """Return the script of the job that makes an environment.
+
+    It holds the whole program and its request, so that neither is in a file or a command line.
+    """
     start = f"import json\nsys.exit(module.main(json.loads({json.dumps(request)!r})))\n"
     return f"exec python3 -u - <<'{_END}'\n{loading(PROGRAM)}{start}{_END}\n"
 
@@ -99,7 +108,10 @@ def job_script(request: dict[str, object]) -> str:
 async def start_python(
     steps: SetupSteps, node: Node, source: PythonSource, *, lock: str = "", python: str = ""
 ) -> str:
-    """Start the step on a node; the id of its job. One that goes on there already is followed: it is of an earlier kernel."""
+    """Start the step on a node and return its job's id.
+
+    If it runs there already, started by an earlier kernel, that job is followed.
+    """
 
     def goes_on(job: TaskInfo) -> bool:
         return not job.is_over and known is not None and source.is_source_of(str(known["command"]))
@@ -111,7 +123,7 @@ async def start_python(
 
 
 async def follow_node(steps: SetupSteps, node: Node, id: str) -> None:
-    """See the step on one node to its end; one that takes too long is ended.
+    """Follow the step on one node to its end; cancel it if it takes too long.
 
     Raises
     ------
@@ -128,7 +140,10 @@ async def follow_node(steps: SetupSteps, node: Node, id: str) -> None:
         with contextlib.suppress(NbprovError, TimeoutError):
             await agent_of(node).cancel_job(id)
         raise _too_long(
-            steps, node, tail, f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended"
+            steps,
+            node,
+            tail,
+            f"is not made after {MAKING_SECONDS / 60:.0f} min, and was ended",
         ) from None
     if code == TOO_LONG:
         raise _too_long(steps, node, tail, "took too long")
@@ -142,20 +157,23 @@ def _too_long(steps: SetupSteps, node: Node, tail: Iterable[str], said: str) -> 
     return PythonTimeout(
         f"{name}: python{where} {said}; its last words:"
         + "".join(f"\n    {line.rstrip()}" for line in tail),
-        hint=f"what was downloaded is kept: run the cell again. If it stands still: does the machine reach its index (%%on {name} --bash)? Is"
-        " a package compiled there, of which another version has a wheel?",
+        hint="what was downloaded is kept: run the cell again. If it stands still: does the"
+        f" machine reach its index (%%on {name} --bash)? Is a package compiled there, of which"
+        " another version has a wheel?",
     )
 
 
 async def copy_head_environment(steps: SetupSteps, node: Node) -> None:
-    """Make on one node, later than on the others, the very environment of the head: from what the head has written down, whatever lies here by now.
+    """Make the head's environment on one node that joins later.
+
+    It is made from the head's own record, whatever the local files say by now.
 
     Raises
     ------
     SetupFailed, PythonTimeout
         With its last lines.
     PythonDiffers
-        If the head does not say what it has, or if the node has something else after all.
+        If the head's record is malformed, or the node has something else in the end.
     """
     head, source = await read_record(steps.live.head), await read_request(steps.live.head)
     await follow_node(
@@ -165,16 +183,16 @@ async def copy_head_environment(steps: SetupSteps, node: Node) -> None:
 
 
 async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -> None:
-    """Follow the head's step, do the same on the other nodes, and check that all have the same.
+    """Follow the head's step, repeat it on the other nodes, and check that all have the same.
 
     Raises
     ------
     SetupFailed
         With the last lines of the node where it failed.
     PythonTimeout
-        If a node does not come to an end in time.
+        If a node does not finish in time.
     PythonDiffers
-        If the nodes differ after all; the message names how.
+        If the nodes differ in the end; the message names how.
     """
     live, ledger = steps.live, steps.ledger
     ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
@@ -203,24 +221,29 @@ async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -
 
 
 def check_same(made: Sequence[EnvironmentRecord]) -> None:
-    """Compare what the nodes say they have.
+    """Compare the nodes' records.
 
     Raises
     ------
     PythonDiffers
-        Naming the first node that differs from the head, and in what.
+        Naming the first node that differs from the head, and how.
     """
     head = made[0]
     for other in made[1:]:
         if (other.python, other.implementation) != (head.python, head.implementation):
-            said = f"node {other.node} has {other.implementation} {other.python}, the head {head.implementation} {head.python}"
+            said = (
+                f"node {other.node} has {other.implementation} {other.python},"
+                f" the head {head.implementation} {head.python}"
+            )
         elif other.packages != head.packages:
-            said = f"node {other.node} has other packages than the head: {_differences(dict(head.packages), dict(other.packages))}"
+            differences = _differences(dict(head.packages), dict(other.packages))
+            said = f"node {other.node} has other packages than the head: {differences}"
         else:
             continue
         raise PythonDiffers(
             said,
-            hint="give the exact version of Python (3.12.4), and a lock or exact requirements, and run the cell again",
+            hint="give the exact version of Python (3.12.4), and a lock or exact requirements,"
+            " and run the cell again",
         )
 
 
@@ -234,7 +257,7 @@ def _differences(head: dict[str, str], other: dict[str, str]) -> str:
 
 
 def same_words(made: Sequence[EnvironmentRecord]) -> str:
-    """What the nodes have, in a line.
+    """Return what the nodes have, in a line.
 
     Examples
     --------
@@ -247,12 +270,12 @@ def same_words(made: Sequence[EnvironmentRecord]) -> str:
 
 
 async def read_record(node: Node) -> EnvironmentRecord:
-    """What a node has now.
+    """Return a node's present environment.
 
     Raises
     ------
     PythonDiffers
-        If it does not say.
+        If its record is missing or malformed.
     """
     return EnvironmentRecord.of(
         node.instance.node,
@@ -261,12 +284,12 @@ async def read_record(node: Node) -> EnvironmentRecord:
 
 
 async def read_request(node: Node) -> PythonSource:
-    """What a node's environment was made from.
+    """Return what a node's environment was made from.
 
     Raises
     ------
     PythonDiffers
-        If it does not say.
+        If its record is missing or malformed.
     """
     try:
         said = json.loads(await read_remote_file(node, REQUEST, MOST_RECORD) or b"")

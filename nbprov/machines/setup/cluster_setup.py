@@ -1,4 +1,4 @@
-"""From machines that answer to a cluster that is set up: files, Python, setup, run."""
+"""Set up a cluster whose machines answer: files, Python environment, setup, engine, run."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def _make_python(
 
 
 class _SetupScript:
-    """The step `setup` on every node."""
+    """The `setup` script on every node."""
 
     def __init__(self, steps: SetupSteps, spec: Spec, *, again: bool) -> None:
         self._steps, self._script, self._again = steps, spec.setup, again
@@ -130,7 +130,10 @@ class _SetupScript:
         self.ids: list[str] = []
 
     async def start(self, after: list[str]) -> None:
-        """Start it, unless that was done. One that an earlier kernel started and that did not fail is that one's, and ours."""
+        """Start it unless that was done.
+
+        A script that an earlier kernel started, and that did not fail, is followed instead.
+        """
         if self.ids or not self._script:
             return
         known = self._steps.known(SETUP)
@@ -144,7 +147,7 @@ class _SetupScript:
             return same and (not job.is_over or (job.status == "ok" and not self._again))
 
         def started(node: Node) -> Coroutine[Any, Any, str]:
-            # What must come first was on the head alone; on the others it is done by now.
+            # Earlier jobs ran on the head alone; on the other nodes nothing is left to wait for.
             first = after if node is self._steps.live.head else []
             return self._steps.start(
                 node, SETUP, self._script, cwd=self._cwd, after=first, reuse=goes_on
@@ -177,12 +180,15 @@ class _SetupScript:
 
 
 async def _start_run(steps: SetupSteps, spec: Spec, after: Sequence[str]) -> None:
-    """Put `run` in the queue, where it takes all GPUs, unless it was started once: only one that was skipped, since setup failed, is again."""
+    """Queue `run`, which takes all GPUs, unless it was started before.
+
+    A `run` that was skipped because setup failed is queued again.
+    """
     live = steps.live
     jobs = await agent_of(live.head).jobs()
     latest = next((job for job in reversed(jobs) if job.name == RUN), None)
     if latest is None and steps.known(RUN) is not None:
-        return  # the machine's journal of it is gone; it was started all the same
+        return  # it was started, although the machine's journal of it is gone
     id = latest.id if latest is not None and latest.status != "skipped" else free_id(RUN, jobs)
     # With several nodes, setup is over on all of them by now.
     first = tuple(after) if len(live.nodes) == 1 else ()

@@ -1,4 +1,4 @@
-"""Setting up one machine that takes the place of a lost one: files, Python, setup and engine, as on the others; these are left alone."""
+"""Set up one machine that takes the place of a lost one; the other nodes are left alone."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ async def set_up_node(
     *,
     home: Path,
 ) -> None:
-    """Do on one node what a bring-up does on all; `run` is not started, for it began once. Parameters are as of `bring_up`.
+    """Do on one node what `bring_up` does on all, with the same parameters.
+
+    `run` is not started, since it runs already.
 
     Raises
     ------
     SetupFailed, PythonDiffers, EngineFailed, FetchError, SyncError, CopyError, RepositoryError
-        The first thing that did not work.
+        For the first failure.
     """
 
     def told(text: str, line: str = "", /) -> None:
@@ -57,7 +59,7 @@ async def set_up_node(
 
 async def _setup(steps: SetupSteps, node: Node, spec: Spec) -> None:
     cwd = WORKDIR if spec.workdir else None
-    # One that an earlier kernel started there is followed.
+    # A script that an earlier kernel started there is followed.
     id = await steps.start(
         node, SETUP, spec.setup, cwd=cwd, reuse=lambda job: not job.is_over or job.status == "ok"
     )
