@@ -119,7 +119,7 @@ def state_of(text: str, names: Sequence[str]) -> tuple[dict[str, int], Interpret
 
     Examples
     --------
-    >>> text = '{"ports": {"gcs": 1}, "program": "/bin/python3", "python": "3.11.7", "packages": {}}'
+    >>> text = '{"ports": {"gcs": 1}, "program": "/bin/py", "python": "3.11.7", "packages": {}}'
     >>> state_of(text, ["gcs"])[0]
     {'gcs': 1}
     """

@@ -1,4 +1,4 @@
-"""A spec's `outputs`: brought here from every node of a cluster, with the names of what could not be."""
+"""Pull a spec's `outputs` from every node of a cluster, and name what could not be pulled."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
 log = logging.getLogger("nbprov.machines")
 
 STALL_SECONDS: Seconds = 720.0
-"""A pull in which so long less than `LEAST_BYTES` came is given up: the longest single step, to list a folder or digest a file, has 600 s."""
+"""A pull with fewer than `LEAST_BYTES` in this time is given up; one step may take 600 s."""
 LEAST_BYTES = 1_000_000
-"""Of a line that is up: 1.4 kB a second would take a week for a gigabyte, and the machine is on the bill."""
+"""At 1.4 kB a second a gigabyte would take a week, and the machine costs money meanwhile."""
 LOOK_SECONDS: Seconds = 1.0
 MOST_CUTS = 20
-"""So often a line may break under one output that comes; what is whole by then need not come again."""
+"""How often the connection may break during one output; complete files need not come again."""
 NAMED = 3
 HARMLESS = (
     "neither a file",
@@ -49,33 +49,33 @@ HARMLESS = (
 
 
 class OutputsNotPulled(NbprovError):
-    """Outputs of a cluster are still on its machines only."""
+    """Outputs of a cluster are still only on its machines."""
 
     code = "outputs.not-pulled"
 
 
 @dataclass(slots=True)
 class Taking:
-    """A pull of outputs that goes on, or has ended. Written on the engine's thread, read on any.
+    """A pull of outputs; written on the engine's thread, read on any.
 
     Attributes
     ----------
     lines
-        What can be said of it so far, a line each.
+        Lines that describe it so far.
     total, sent
-        Bytes that are known to come, and that came.
+        Bytes that are known to come, and bytes that came.
     files, bytes
-        What came.
+        What has arrived.
     same
-        Files that were here already.
+        Files that were here before.
     left
-        `(output, why)`: what did not come.
+        `(output, why)` for what did not come.
     silent
-        Nodes that fell silent meanwhile: what else they have cannot be had.
+        Nodes that fell silent during the pull; the rest of their outputs cannot be pulled.
     steps
-        Counts what was done, however small.
+        A count of everything that was done.
     is_over
-        Whether it has ended.
+        Whether the pull has ended.
     """
 
     name: str
@@ -92,11 +92,11 @@ class Taking:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing that is wanted is on the machine alone."""
+        """Whether everything that is wanted is here."""
         return not self.left and not self.silent
 
     def words(self) -> str:
-        """What came, in a few words.
+        """Return in a few words what came.
 
         Examples
         --------
@@ -112,14 +112,14 @@ class Taking:
         return count + were
 
     def left_words(self) -> str:
-        """What did not come, in a line."""
+        """Return in a line what did not come."""
         if not self.left:
             return f"it fell silent{self.silent_words()}"
         first = "; ".join(f"{shown(what)}: {shown(why, 200)}" for what, why in self.left[:NAMED])
         return first + (f"; and {len(self.left) - NAMED:,} more" if len(self.left) > NAMED else "")
 
     def silent_words(self) -> str:
-        """Which nodes fell silent, to be put behind a sentence; nothing where it is the head alone."""
+        """Return which nodes fell silent, to be appended; empty if it is the head alone."""
         return (
             f" (node {', '.join(map(str, sorted(self.silent)))})"
             if self.silent not in ([], [0])
@@ -134,16 +134,17 @@ def wishes(
     node: int,
     memory: Callable[[str], Path | None] = lambda key: None,
 ) -> list[Wish]:
-    """What a spec wants brought from a node.
+    """Return what a spec wants pulled from a node.
 
-    A source that is not absolute is relative to where `setup` and `run` begin: `~/sky_workdir` with a `workdir`, else the home. What comes from
-    another node than the head lands in a folder `node1` and so on, beside what comes from the head. Without a target a relative source keeps
-    its whole path.
+    A relative source starts where `setup` and `run` do: in `~/sky_workdir` if there is a
+    `workdir`, else in the home. What comes from another node than the head is put into a folder
+    `node1` and so on. A relative source without a target keeps its whole path.
 
     Examples
     --------
     >>> spec = Spec(outputs=(Mount(".", "one/*.pt"), Mount("./out", "/data/x")))
-    >>> [(w.source, str(w.target), w.own_name, w.below) for w in wishes(spec, Path("/nb"), "dev", 1)]
+    >>> found = wishes(spec, Path("/nb"), "dev", 1)
+    >>> [(wish.source, str(wish.target), wish.own_name, wish.below) for wish in found]
     [('~/one/*.pt', '/nb', True, 'node1/one'), ('/data/x', '/nb/out', False, 'node1')]
     """
     found = []
@@ -162,7 +163,10 @@ def wishes(
 
 
 def _folders_kept(mount: Mount) -> list[str]:
-    """The folders above a relative source without a target, kept here: `one/out` and `two/out` must not become one."""
+    """Return the folders above a relative source without a target.
+
+    They are kept, since `one/out` and `two/out` must not become one.
+    """
     if os.path.normpath(mount.target) != "." or mount.source.startswith(("/", "~")):
         return []
     parts = [part for part in mount.source.split("/") if part not in ("", ".")]
@@ -184,7 +188,8 @@ def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
         or bool(MAGIC.search(mount.source))
     )
     if own_name and MAGIC.search(mount.source) and Folder(str(target)).is_home_or_above():
-        # A pattern lets the machine choose the names, and a home has some that are run: a folder of its own there.
+        # With a pattern the machine chooses the names, and a home has files that programs run
+        # by name: the outputs get a folder of their own there.
         target = target / f"{name}-outputs"
     return target, own_name
 
@@ -198,18 +203,18 @@ async def pull_outputs(
     tell: Callable[[], object],
     answers: Answers,
 ) -> Taking:
-    """Bring the outputs of every node here. What fails is in `taking.left`; the rest comes all the same.
+    """Pull the outputs of every node; what fails is in `taking.left`, and the rest still comes.
 
     Parameters
     ----------
     folder
-        What relative targets are relative to.
+        The folder that relative targets start at.
     home
-        Our folder, where it is remembered what was brought.
+        Our folder, where the state of pulled files is remembered.
     tell
         Called when there is something new to show.
     answers
-        When a node counts as silent; it is in `taking.silent` then, and the others go on.
+        When a node counts as silent; it is then in `taking.silent`, and the others continue.
     """
 
     def memory(key: str) -> Path:
@@ -294,10 +299,14 @@ async def _from_node(
 async def _over_cuts(
     node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]
 ) -> Pulled:
-    """One output. Where its line broke it goes on once the node answers again, which whoever listens to the node bounds."""
+    """Pull one output.
+
+    If its connection breaks, it continues once the node answers again; the caller bounds that.
+    """
     for cuts in range(MOST_CUTS):
         try:
-            # A line that breaks on and on must not look like one that brings something: only the first listing counts as a step.
+            # Only the first listing counts as progress, or a connection that keeps breaking would
+            # look like one that brings something.
             return await _once(node, wish, taking, tell, came, is_step=not cuts)
         except (RemoteError, SshError, OSError) as error:
             is_ours = isinstance(error, OSError) and not isinstance(
@@ -305,7 +314,7 @@ async def _over_cuts(
             )
             if is_ours:
                 raise
-            # Whatever it is called: a machine that is silent now did not refuse anything.
+            # Whatever the error is called, a machine that is silent now did not refuse anything.
             await until_answered(node)
             if not is_line(error):
                 raise
@@ -353,7 +362,7 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
     taking.sent = max(taking.sent, taking.bytes)
     lost = [(name, why) for name, why in done.skipped if not why.startswith(HARMLESS)]
     if done.found and done.found == len(done.skipped):
-        lost = list(done.skipped)  # it was wanted by its name, and nothing of it can come
+        lost = list(done.skipped)  # it was named in the spec, and nothing of it can come
     taking.left += [
         (f"{where}{wish.source} {name}".strip(), why) for name, why in (*done.failed, *lost)
     ]
@@ -374,7 +383,8 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
         )
         patterns = " ".join(dict.fromkeys(shown(why) for _, why in done.apart[:NAMED]))
         taking.lines.append(
-            f"  renamed, as Python or a tool would take it from this folder by itself: {named}; as they are they come by the pattern {patterns}"
+            f"  renamed, as Python or a tool would take it from this folder by itself: {named};"
+            f" as they are they come by the pattern {patterns}"
         )
     for what, pairs in (
         ("could not be brought", (*done.failed, *lost)),

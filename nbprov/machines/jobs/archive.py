@@ -1,4 +1,4 @@
-"""Keep the logs of jobs beyond their machines, in files of nbprov's home that only the owner reads."""
+"""Keep the logs of jobs beyond their machines, in files of nbprov's home that are private."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 LOG_BYTES = 32 * 1024 * 1024
 """Bytes that an agent keeps of one job; of a machine that sends more, only the last are taken."""
 SHOWN_LINES = 1000
-"""Bytes of a log that are shown by default: as much as a browser draws without a pause."""
+"""Lines of a log that are shown by default: as many as a person scrolls through."""
 SHOWN_BYTES = 1024 * 1024
-"""Lines that are shown by default, however short they are."""
+"""Bytes that are shown by default, however long the lines are, so that a browser draws them."""
 PIECE = 4096
-"""Smaller pieces are joined up to this length, since single characters take fifty times the room."""
+"""Smaller pieces are joined up to this length; single characters would take fifty times more."""
 STALL_SECONDS: Seconds = 60.0
 """How long to wait for expected output; a broken connection is renewed in less."""
 MORE = 8
