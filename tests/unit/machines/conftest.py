@@ -1,4 +1,4 @@
-"""A cluster for the tests of a module, and worlds of a test's own."""
+"""Clusters shared by the tests of a module, and sessions of single tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nbprov import api
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Served]:
-    """For tests that leave it as they found it."""
+    """One cluster for tests that leave it as they found it."""
     root = Path(tempfile.mkdtemp(prefix="nbp-", dir="/tmp" if sys.platform != "win32" else None))
     made = TunnelWorld(root / "h")
     try:
@@ -34,7 +34,7 @@ def shared() -> Iterator[Served]:
 
 @pytest.fixture
 def world(nbprov_home: Path) -> Iterator[TunnelWorld]:
-    """A session on a cloud of the test's own."""
+    """A session on a `local` cloud of the test's own."""
     made = TunnelWorld(nbprov_home)
     try:
         yield made
@@ -52,7 +52,7 @@ def notebook(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def up(world: TunnelWorld, notebook: Path) -> Up:
-    """Brings a cluster up from a spec with outputs; its relative paths are the notebook's."""
+    """Starts a cluster from a spec with outputs, whose relative paths start at the notebook."""
 
     def begin(outputs: str, rest: str = "", name: str = "dev") -> api.Cluster:
         run = world.session.provision(

@@ -1,4 +1,4 @@
-"""What the tests of outputs share: the folder of a notebook, and clusters with results."""
+"""What the tests of outputs share: the state of clusters, and the files of a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Up = Callable[..., api.Cluster]
 
 
 def listed(folder: Path) -> list[str]:
-    """Files below a folder."""
+    """List the files below a folder."""
     return sorted(
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*")
@@ -24,14 +24,14 @@ def listed(folder: Path) -> list[str]:
 
 
 def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
-    """What the ledger says."""
+    """Return the cluster's state in the ledger."""
     row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
     assert row is not None
     return row.state
 
 
 def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
-    """What the history says of its outputs."""
+    """Return what the history says about the cluster's outputs."""
     return [
         text
         for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)

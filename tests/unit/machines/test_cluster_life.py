@@ -1,4 +1,4 @@
-"""Stop and start with everything restored, rooms that are full, other names, and a new cluster in the place of an old one."""
+"""Clusters stop and start with everything restored, wait for capacity, and are renamed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def test_a_start_restores_what_can_be_and_says_what_cannot(world: TunnelWorld) -
     assert dev.bash("cat note", timeout=WAIT_SECONDS).text == "kept\n"
     told = outputs(dev, "print('x' in globals())")
     assert told == (
-        "nbprov: the kernel had ended (the machine was stopped and started since); this is a new one, its variables are gone\nFalse\n"
+        "nbprov: the kernel had ended (the machine was stopped and started since);"
+        " this is a new one, its variables are gone\nFalse\n"
     )
     assert outputs(dev, "print('again')") == "again\n", "said once"
 
@@ -78,7 +79,7 @@ def test_what_an_agent_that_ends_in_order_cuts_off_is_lost_not_cancelled(
         lambda live: agent_of(live.head).run_job("sleep 600", name="train", id="train-1"),
         WAIT_SECONDS,
     )
-    # As a machine does that is shut down: SIGTERM to all, and time to end.
+    # A machine that shuts down does the same: SIGTERM to all processes, and time to end.
     dev.bash(
         f"cat > end.py <<'X'\n{END_AGENT}X\nnohup setsid python3 end.py > /dev/null 2>&1 &",
         timeout=WAIT_SECONDS,
@@ -195,7 +196,7 @@ def test_a_renamed_cluster_is_followed_by_all_that_knows_it(world: TunnelWorld) 
     world.cut()
     assert get(tunnel.local) == "page of dev", "over a line that was made anew"
     assert [v.name for v in world.session.clusters()] == ["train"]
-    # The old name is free, and its owner is another cluster.
+    # The old name is free, and another cluster takes it.
     fresh = world.up()
     assert fresh.cluster_id != dev.cluster_id
     dev.stop().wait(WAIT_SECONDS)

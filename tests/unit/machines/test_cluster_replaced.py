@@ -147,12 +147,9 @@ def test_one_that_was_replaced_is_ended_by_whoever_sees_it(world: TunnelWorld) -
     made = world.session.provision(LATER, "dev-next")
     assert isinstance(made, api.Run)
     new = made.launch().wait(WAIT_SECONDS)
-    # The one change of the ledger, and then the kernel is gone.
+    # Only the ledger is changed, as if the kernel died right afterwards.
     world.session.engine.ledger.take_place(
         new.cluster_id, dev.cluster_id, "dev-old", "replaced: by a kernel that died"
     )
     until(lambda: alive(world) == ["running"], "the end by the watcher")
     assert world.session.engine.cluster("dev").cluster_id == new.cluster_id
-
-
-# ---------------------------------------------------------------- other notebooks

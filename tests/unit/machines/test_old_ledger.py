@@ -1,4 +1,4 @@
-"""A ledger that the first release wrote: its clusters are listed, used and ended by this one."""
+"""A ledger of the first release: its clusters are listed, used and ended by this one."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from nbprov.remote.ssh.keys import ClusterKeys
 
 OLD = Path(__file__).with_name("old_ledger.sql")
 WRITTEN = 1795402035.0
-"""When it was written."""
+"""The time when it was written."""
 
 
 def old_ledger(home: Path) -> Path:
-    """The file as it was, as if it had been written just now."""
+    """Return the file as if it had been written just now."""
     path = home / LEDGER_FILE
     home.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path)
@@ -40,7 +40,7 @@ def old_ledger(home: Path) -> Path:
 
 
 def as_it_was_sent(ledger: Ledger, name: str, home: Path) -> Launch:
-    """The create of the first release, with keys of now."""
+    """Create a machine as the first release did, with new keys."""
     row = ledger.cluster(name)
     assert row is not None
     (launch,) = ledger.launches(row.run_id)
@@ -54,7 +54,7 @@ def as_it_was_sent(ledger: Ledger, name: str, home: Path) -> Launch:
 @pytest.mark.machine
 def test_clusters_of_the_first_release_are_listed_used_started_and_ended(nbprov_home: Path) -> None:
     path = old_ledger(nbprov_home)
-    assert has_live_rows(path)  # asked before anything is migrated
+    assert has_live_rows(path)  # asked before any migration
     world = TunnelWorld(nbprov_home)
     try:
         session = world.session

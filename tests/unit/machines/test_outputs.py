@@ -1,4 +1,4 @@
-"""A spec's outputs on real machines: what is pulled, under which names, and what an end does about it."""
+"""Outputs on real machines: what is pulled, under which names, and how an end treats them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def test_down_pulls_first(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up('[results, "*.ckpt", "runs/**/best.pt", model.bin, nothing]')
     make(
         cluster,
-        "mkdir -p results/deep runs/a/b .hid; echo 1 >results/one; echo 2 >results/deep/two; echo 3 >last.ckpt; echo no >.secret.ckpt\n"
-        "echo 4 >runs/a/b/best.pt; echo 5 >runs/best.pt; echo 6 >runs/a/worst.pt; head -c 3000000 /dev/urandom >model.bin; ln -s one results/link",
+        "mkdir -p results/deep runs/a/b .hid; echo 1 >results/one; echo 2 >results/deep/two\n"
+        "echo 3 >last.ckpt; echo no >.secret.ckpt; echo 4 >runs/a/b/best.pt\n"
+        "echo 5 >runs/best.pt; echo 6 >runs/a/worst.pt; ln -s one results/link\n"
+        "head -c 3000000 /dev/urandom >model.bin",
     )
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
@@ -97,11 +99,12 @@ def test_an_ignore_file_takes_no_result_away_and_a_pattern_brings_nothing_that_r
     cluster = up('[results, "*.ckpt", "*", "src*/*.py"]')
     make(
         cluster,
-        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv; echo mine >same.py; echo 1 >numpy.py\n"
+        "mkdir results requests srcs; touch results/a x.ckpt results/own.py Makefile data.csv\n"
+        "echo mine >same.py; echo 1 >numpy.py\n"
         "echo 1 >requests/__init__.py; echo 1 >srcs/taken.py; ln -s results/a ssl",
     )
     done = cluster.outputs()
-    # What the pattern `*` let the machine choose is nothing that Python or a tool here would take by itself.
+    # The machine chose these names through `*`, so Python and tools must not load any by itself.
     here = [
         ".gitignore",
         "Makefile.from-dev",
@@ -163,7 +166,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
         note.startswith("outputs: not all pulled: ~/results bad") for note in cluster.view().notes
     )
     assert cluster.view().reason == "it was to be ended, and is kept"
-    # A spec of another release may name outputs, and its machines wait for them: they are not ended unasked.
+    # The machines of another release's spec wait for its outputs, and are not ended unasked.
     row = world.session.engine.ledger.cluster("dev")
     assert row is not None
     world.session.engine.ledger.store._connection.execute(
@@ -198,7 +201,7 @@ def test_stop_pulls_what_it_can_and_stops(world: TunnelWorld, notebook: Path, up
     make(cluster, "mkdir results; touch results/ok; touch $'results/bad\\x01name'")
     cluster.stop().wait(WAIT_SECONDS)
     assert (state(world, cluster), listed(notebook)) == (ClusterState.STOPPED, ["results/ok"])
-    # What is stopped cannot be asked, and was.
+    # A stopped machine cannot be asked; its outputs were pulled before.
     cluster.down().wait(WAIT_SECONDS)
     assert state(world, cluster) is ClusterState.ENDED
 

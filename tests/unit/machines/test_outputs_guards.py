@@ -1,4 +1,4 @@
-"""Guards of machines with outputs: a kernel that runs takes them; what hangs or is not there puts no end off."""
+"""Guards of machines with outputs: a running kernel pulls them; a hanging pull delays no end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
-    """Brings a cluster up that has results."""
+    """Starts a cluster that has results."""
 
     def begin(rest: str = "") -> api.Cluster:
         run = world.session.provision(
@@ -48,7 +48,7 @@ def up(world: TunnelWorld, tmp_path: Path) -> Callable[..., api.Cluster]:
 
 
 def trip(world: TunnelWorld, **changes: Any) -> None:
-    """Give the agent and the ledger guards that come due at once."""
+    """Give the agent and the ledger guards that are due at once."""
     engine = world.session.engine
     row = engine.cluster("dev")
     known = engine.ledger.guard(row.run_id)
@@ -60,7 +60,7 @@ def trip(world: TunnelWorld, **changes: Any) -> None:
 
 
 def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No pull ends any more."""
+    """Make every pull hang."""
     import nbprov.machines.files.outputs as outputs
 
     async def hangs(*given: Any, **more: Any) -> Any:

@@ -134,7 +134,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
 def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up: Up) -> None:
     cluster = up("[results]")
     ledger = world.session.engine.ledger
-    # As a kernel leaves it that dies while it pulls; here nobody goes on with it yet.
+    # As if the kernel died during the pull; nobody continues it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
     assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))

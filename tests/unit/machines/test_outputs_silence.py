@@ -1,4 +1,7 @@
-"""Machines that fall silent with outputs on them, and stopped ones that are ended after a while: nothing bills on, nothing is lost in silence."""
+"""Machines that fall silent with outputs on them, and stopped ones that are ended after a while.
+
+Nothing goes on costing money, and nothing is lost without a word.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ in_proc = pytest.mark.skipif(
 def up(
     world: TunnelWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., api.Cluster]:
-    """Brings a cluster up that has results."""
+    """Starts a cluster that has results."""
     monkeypatch.setattr(cloud_watcher, "LEAST_WATCH", 0.1)
 
     def begin(name: str = "dev", rest: str = "") -> api.Cluster:
@@ -48,7 +51,7 @@ def up(
 
 
 def _family(folder: str) -> list[int]:
-    """The processes of all machines of a `local` cloud."""
+    """Return the processes of all machines of a `local` cloud."""
     parents, found = {}, set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -65,7 +68,7 @@ def _family(folder: str) -> list[int]:
 
 @contextlib.contextmanager
 def frozen(world: TunnelWorld) -> Iterator[None]:
-    """All machines are as if they hung: their connections stay, and nothing answers."""
+    """Make all machines hang: their connections stay open, and nothing answers."""
     pids = _family(str(world.home / "local" / "i"))
     assert pids
     for pid in pids:
@@ -80,7 +83,7 @@ def frozen(world: TunnelWorld) -> Iterator[None]:
 
 
 @in_proc
-def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose_end_is_gone_on_with(
+def test_a_machine_that_falls_silent_under_the_pull_is_ended_also_where_an_end_is_resumed(
     world: TunnelWorld, up: Callable[..., api.Cluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import nbprov.machines.files.outputs as outputs
@@ -101,7 +104,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
         assert state(world, dev) is ClusterState.ENDED
         assert "fell silent under the pull of its outputs" in said(dev, world)[-1]
         assert said(dev, world)[-1].endswith("its end goes on without them")
-        # As a kernel leaves it that dies while it pulls.
+        # As if the kernel died during the pull.
         row = engine.ledger.cluster("other")
         assert row is not None
         assert engine.ledger.set_cluster(
@@ -112,7 +115,7 @@ def test_a_machine_that_falls_silent_under_the_pull_is_ended_and_so_is_one_whose
 
 
 @in_proc
-def test_a_line_that_breaks_under_the_pull_loses_nothing_and_a_silence_while_this_computer_is_offline_ends_nothing(
+def test_a_line_that_breaks_under_the_pull_loses_nothing_and_an_offline_computer_ends_nothing(
     world: TunnelWorld,
     tmp_path: Path,
     up: Callable[..., api.Cluster],
@@ -160,7 +163,7 @@ def events(world: TunnelWorld, cluster: api.Cluster) -> list[str]:
 
 
 def due_now(world: TunnelWorld, cluster: api.Cluster, seconds: float = 0.1) -> None:
-    """The second clock of a stopped cluster comes due."""
+    """Make the end of a stopped cluster due."""
     ledger = world.session.engine.ledger
     known = ledger.guard(cluster.cluster_id)
     assert known is not None

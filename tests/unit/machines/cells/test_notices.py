@@ -1,4 +1,4 @@
-"""A cell that runs where a guard comes near says so: what ends the machine ends the cell."""
+"""A running cell gives notice when a guard is about to end its machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOKS = 3
 
 
 class Agent:
-    """A machine's agent as far as a cell's watch asks it; it loses its line at the first question."""
+    """A machine's agent as a cell's watch sees it; its connection breaks at the first question."""
 
     is_linked = True
 
@@ -39,7 +39,10 @@ class Agent:
 async def watched(
     config: GuardConfig | None, *guards: GuardState, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """What a watch says of these guards in several looks; it asks only where one of them ends a machine that is at work."""
+    """Return the notices about these guards over several checks.
+
+    Only guards that end a machine at work are asked about.
+    """
     monkeypatch.setattr(notices, "LOOK_SECONDS", 0.001)
     monkeypatch.setattr(notices, "GUARDS_SECONDS", 0.001)
     agent, notes = Agent(*guards), list[str]()

@@ -1,4 +1,4 @@
-"""What engines run on which machine, what is believed of what they say, and whose versions must be the same."""
+"""Which engine processes run where, what is accepted of machines, and which versions must match."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HERE = {"distributed": "2026.8.0", "dask": "2026.8.0"}
 
 
 class Offered:
-    """As much of a candidate as engines look at."""
+    """The part of a candidate that engines look at."""
 
     def __init__(self, gpus: float, vcpus: float | None) -> None:
         self.offer = self
@@ -119,7 +119,7 @@ def test_ray_names_the_nodes_by_private_addresses_and_wants_a_token() -> None:
     assert [role.node.instance.node for role in others] == [1, 2]
     assert all("--address=10.0.0.1:6380" in role.command for role in others)
     assert all(role.env["RAY_AUTH_MODE"] == "token" for role in (head, *others))
-    # Without this its client server's children die of SIGSEGV now and then.
+    # Without this, children of Ray's client server sometimes die of SIGSEGV.
     assert all(role.env["GRPC_ENABLE_FORK_SUPPORT"] == "0" for role in (head, *others))
 
 
@@ -142,7 +142,7 @@ def test_ray_shows_a_dashboard_where_all_that_it_stands_on_is_there() -> None:
         ray.head(live, Engine("ray"), whole).command
     )
     assert "--include-dashboard=false" in ray.head(live, Engine("ray"), lacking).command
-    # What an earlier kernel started is read by the same names, whether it has one or not.
+    # An engine of an earlier kernel is read by the same names, with or without a dashboard.
     assert list(ray.head(live, Engine("ray")).ports) == list(
         ray.head(live, Engine("ray"), whole).ports
     )
@@ -185,7 +185,8 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
     shutil.copy(Path(ray.__file__).with_name("late_grammar.py"), late / "rfc3987_syntax.py")
     (place / "__init__.py").write_text("from .helpers import *\n")
     (place / "helpers.py").write_text(
-        "count = 1\ndef parse():\n    return count\ndef is_valid_syntax(term, value):\n    return term, value, count\n"
+        "count = 1\ndef parse():\n    return count\n"
+        "def is_valid_syntax(term, value):\n    return term, value, count\n"
     )
 
     def said(code: str, *folders: Path) -> str:
@@ -200,7 +201,7 @@ def test_a_module_that_comes_late_is_the_packages_own_once_it_is_used(tmp_path: 
         ).stderr
 
     assert said(LATE, late, place.parent) == ""
-    # Where the package is not installed, it is as ever that it is not.
+    # Where the package is not installed, importing it still fails.
     assert (
         said("import rfc3987_syntax", late).splitlines()[-1]
         == "ModuleNotFoundError: No module named 'rfc3987_syntax'"

@@ -1,4 +1,4 @@
-"""Google Cloud Storage by its JSON API: what is public needs no key, what is not gets a token cut down to one path."""
+"""Google Cloud Storage: public objects need no key, others get a token for one path only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nbprov.remote.download.errors import FetchError
 
 
 class Storage:
-    """Objects, Google's token service, and its exchange that cuts tokens down."""
+    """A double of the objects, Google's token service, and its exchange for downscoped tokens."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -176,7 +176,7 @@ def test_a_token_for_a_machine_opens_one_path_only(storage: Storage) -> None:
     assert rule["availablePermissions"] == ["inRole:roles/storage.objectViewer"]
     assert rule["availableResource"] == "//storage.googleapis.com/projects/_/buckets/shelf"
     said = rule["availabilityCondition"]["expression"]
-    # With its slash: what only begins with the same letters is somebody else's.
+    # The prefix ends in a slash: names that only begin with the same letters are excluded.
     here = "projects/_/buckets/shelf/objects/d\\'x"
     assert said.startswith(
         f"resource.name == '{here}' || resource.name.startsWith('{here}/') || api.getAttribute("

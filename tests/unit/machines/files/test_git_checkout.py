@@ -1,4 +1,4 @@
-"""A git repository becomes `~/sky_workdir` of machines of the `local` cloud: fresh, again, with work of their own in it, and behind a log-in."""
+"""A git repository becomes `~/sky_workdir` of machines: new, updated, changed there, or private."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from nbprov.remote.git_side import Git, trouble_of_git
 from nbprov.remote.git_there import Placing
 from nbprov.remote.sync_side import Trouble
 
-NOW = "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD && git log --oneline | wc -l && git remote get-url origin"
+NOW = (
+    "cd ~/sky_workdir && git status --porcelain && git rev-parse HEAD"
+    " && git log --oneline | wc -l && git remote get-url origin"
+)
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def server(tmp_path: Path) -> Iterator[GitDouble]:
 
 
 def bring(world: TunnelWorld, url: str, ref: str = "", name: str = "dev") -> list[str]:
-    """Bring a repository to every node; what was said."""
+    """Check a repository out on every node; return what was said."""
     said: list[str] = []
 
     async def carry_out() -> None:
@@ -113,7 +116,8 @@ def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(
     bring(world, url, "main")
     there(
         cluster,
-        "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log; echo '*.log' > ~/sky_workdir/.git/info/exclude",
+        "echo mine > ~/sky_workdir/result; echo x > ~/sky_workdir/kept.log;"
+        " echo '*.log' > ~/sky_workdir/.git/info/exclude",
     )
     commit = code.commit(a="2")
     assert bring(world, url, "main") == [f"code: o/code at {commit[:7]} (main)"]
@@ -137,7 +141,8 @@ def test_a_branch_that_moves_is_followed_and_what_runs_left_there_stays(
             "commits were made there",
         ),
         (
-            "git checkout -q -b own; git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
+            "git checkout -q -b own;"
+            " git -c user.name=a -c user.email=b commit -q --allow-empty -m mine",
             "commits were made there",
         ),
     ],
@@ -235,7 +240,8 @@ def test_submodules_come_by_https_alone(world: TunnelWorld, server: GitDouble) -
     part, code, cluster = server.add("o/part"), server.add("o/code"), world.up()
     part.commit(p="1")
     code.git("submodule", "add", "-q", "--name", "good", f"{server.url}/o/part.git", "good")
-    own = "git init -q ~/own && cd ~/own && git -c user.name=a -c user.email=b commit -q --allow-empty -m x"
+    own = "git init -q ~/own && cd ~/own"
+    own += " && git -c user.name=a -c user.email=b commit -q --allow-empty -m x"
     place, commit = there(cluster, f"{own} && pwd && git rev-parse HEAD")
     code.git("config", "--file", ".gitmodules", "submodule.bad.path", "bad")
     code.git("config", "--file", ".gitmodules", "submodule.bad.url", f"file://{place}")
@@ -351,7 +357,8 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
             "login",
         ),
         (
-            "git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.",
+            "git@github.com: Permission denied (publickey).\n"
+            "fatal: Could not read from remote repository.",
             "login",
         ),
         ("fatal: unable to access 'https://h/o/r.git/': Could not resolve host: h", "road"),

@@ -1,4 +1,4 @@
-"""Files of a spec reach a cluster of the `local` cloud: from here, from S3 (moto), and from a web server."""
+"""Files of a spec reach a cluster: from here, from S3 (moto), and from a web server."""
 
 from __future__ import annotations
 
@@ -64,8 +64,10 @@ def test_files_of_all_kinds_arrive_before_setup(
     (tmp_path / "src/big.bin").write_text("x")
     monkeypatch.chdir(tmp_path)
     try:
-        spec = "\nworkdir: ./src\nfile_mounts:\n  ~/data: s3://shelf/data\n  ~/one: {source: s3://shelf/single, mode: COPY}\n"
-        rest = f"  ~/m/model.bin: {web.url}/m.bin\nsetup: find ~/data ~/one ~/m ~/sky_workdir -type f | sort > ~/seen\n"
+        spec = "\nworkdir: ./src\nfile_mounts:\n  ~/data: s3://shelf/data\n"
+        spec += "  ~/one: {source: s3://shelf/single, mode: COPY}\n"
+        rest = f"  ~/m/model.bin: {web.url}/m.bin\n"
+        rest += "setup: find ~/data ~/one ~/m ~/sky_workdir -type f | sort > ~/seen\n"
         cluster = world.up(rest=spec + rest)
     finally:
         web.close()

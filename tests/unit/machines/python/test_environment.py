@@ -1,4 +1,4 @@
-"""What nodes say of their Python: read with care, compared, and a difference named."""
+"""What nodes say about their Python is read with care and compared; differences are named."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_job_is_one_text_that_holds_the_request_as_data() -> None:
 
 
 class Agent:
-    """An agent whose job says a line and then no more, or ends."""
+    """An agent whose job prints one line, then hangs or ends."""
 
     def __init__(self, exit_code: int | None) -> None:
         self.exit_code, self.cancelled = exit_code, list[str]()
@@ -128,7 +128,8 @@ class Agent:
         (
             None,
             PythonTimeout,
-            "python on node 1 is not made after 0 min, and was ended; its last words:\n    uv pip sync",
+            "python on node 1 is not made after 0 min, and was ended; its last words:\n"
+            "    uv pip sync",
         ),
         (
             TOO_LONG,
@@ -145,9 +146,7 @@ def test_what_takes_too_long_is_ended_and_says_what_it_was_doing(
     error: type[NbprovError],
     words: str,
 ) -> None:
-    if (
-        exit_code is None
-    ):  # what it says comes at once, without a wait in which the time could run out
+    if exit_code is None:  # its answers come at once, so that the time cannot run out during one
         monkeypatch.setattr(environment, "MAKING_SECONDS", 0.3)
     agent, node = Agent(exit_code), shell_node(tmp_path, 1)
     node.agent = agent  # type: ignore[assignment]

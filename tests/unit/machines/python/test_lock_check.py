@@ -1,4 +1,4 @@
-"""A lock that is not of its project any more is told of, here and in a clone on a machine; one that is, in whatever words, is not."""
+"""A lock that does not match its project is reported, here and in a clone; others are not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ from nbprov.provisioning.live_cluster import LiveCluster
 PROJECT = """
 [project]
 name = "My_App"
-dependencies = ["six (>=1.0)", "tabular[fast]>=1.0, <2.0; python_version > '3.8'", "Tabular~=1.0", "near @ https://host/near.whl"]
+dependencies = [
+    "six (>=1.0)",
+    "tabular[fast]>=1.0, <2.0; python_version > '3.8'",
+    "Tabular~=1.0",
+    "near @ https://host/near.whl",
+]
 [project.optional-dependencies]
 a = ["six==1.16.*"]
 all = ["my-app[a]", "tabular"]
@@ -54,7 +59,7 @@ requires-dist = [
     { name = "six", marker = "extra == 'a'", specifier = "==1.16.*" },
     { name = "tabular", specifier = "~=1.0" },
     { name = "tabular", marker = "extra == 'all'" },
-    { name = "tabular", extras = ["fast"], marker = "python_full_version >= '3.9'", specifier = ">=1.0,<2.0" },
+    { name = "tabular", extras = ["fast"], marker = "python_version > '3'", specifier = ">=1,<2" },
 ]
 provides-extras = ["a", "all"]
 
@@ -135,9 +140,6 @@ def test_any_two_texts_are_told_or_not_read(lock: str, project: str) -> None:
             assert why_stale(one, other).isprintable()
 
 
-# ---------------------------------------------------------------- here
-
-
 def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) -> None:
     (tmp_path / "uv.lock").write_text(LOCK)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
@@ -156,9 +158,6 @@ def test_a_stale_lock_is_an_error_before_anything_is_launched(tmp_path: Path) ->
     assert caught.value.code == "python.lock"
 
 
-# ---------------------------------------------------------------- in a clone
-
-
 def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
     source = read_source(
         PythonEnvironment("3.12", lock=lock),
@@ -170,7 +169,7 @@ def _asked(lock: str = "uv.lock", ref: str = "main") -> PythonSource:
 
 
 def _read(home: Path, source: PythonSource, files: dict[str, bytes]) -> PythonSource:
-    """Read a lock of a clone that holds these files."""
+    """Read the lock of a clone that holds these files."""
     for name, data in files.items():
         place = home / "sky_workdir" / name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +247,7 @@ def test_a_lock_outside_of_the_clone_is_refused_and_one_with_a_whole_path_is_of_
 
 
 class Jobs:
-    """A ledger that has one making of Python."""
+    """A ledger with one environment that was made."""
 
     def __init__(self, command: str) -> None:
         self.command = command

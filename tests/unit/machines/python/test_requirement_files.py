@@ -1,4 +1,4 @@
-"""Reading the files that `python` names: whole, or an error with the path before anything is launched."""
+"""The files that `python` names are read whole, or an error names the path before a launch."""
 
 from __future__ import annotations
 

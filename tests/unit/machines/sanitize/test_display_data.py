@@ -1,4 +1,4 @@
-"""What a machine sends is shown, and cannot act: texts, HTML, bundles; whatever is made up for them."""
+"""What a machine sends is shown and cannot act: texts, HTML, bundles, and made-up inputs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def test_sequences(sent: str, shown: str) -> None:
     "text",
     [
         "<b>bold</b> and <i>not</i>",
-        '<table border="1"><thead><tr style="text-align: right"><th></th><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>',
+        '<table border="1"><thead><tr style="text-align: right"><th></th><th>a</th></tr></thead>'
+        "<tbody><tr><td>1</td></tr></tbody></table>",
         '<p style="color: rgb(1, 2, 3); font-weight: bold">x</p>',
         '<img src="data:image/png;base64,iVBORw0KGgo=">',
     ],
@@ -158,7 +159,7 @@ def test_active_html_is_kept_in_a_frame_without_an_origin(text: str) -> None:
 
 
 class Seen(HTMLParser):
-    """What a reader of HTML makes of it."""
+    """Records what an HTML parser finds."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

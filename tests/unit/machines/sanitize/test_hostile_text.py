@@ -1,4 +1,4 @@
-"""What machines say within errors is shown in many places, and moves nobody's cursor in any."""
+"""Errors that quote machines are shown in many places, and move nobody's cursor."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_state_that_is_too_deep_is_no_state() -> None:
 
 
 class Gone:
-    """An agent's client whose machine is another one by now."""
+    """An agent's client whose machine has been replaced."""
 
     def __init__(self) -> None:
         self.touched = asyncio.Event()

@@ -46,7 +46,7 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
     port = shared.port
     opened = _value(shell, f"%nbprov tunnel dev {port}")
     local = opened.data[0].local
-    # The machine of the local cloud is this computer, so its own number is taken here.
+    # The machine of the local cloud is this computer, so its own port is taken here.
     assert (
         opened.text().splitlines()[0]
         == f"http://127.0.0.1:{local} is port {port} of dev ({port} is taken here)"
