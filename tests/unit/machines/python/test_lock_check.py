@@ -24,12 +24,8 @@ from nbprov.provisioning.live_cluster import LiveCluster
 PROJECT = """
 [project]
 name = "My_App"
-dependencies = [
-    "six (>=1.0)",
-    "tabular[fast]>=1.0, <2.0; python_version > '3.8'",
-    "Tabular~=1.0",
-    "near @ https://host/near.whl",
-]
+dependencies = ["six (>=1.0)", "tabular[fast]>=1.0, <2.0; python_version > '3.8'", \
+"Tabular~=1.0", "near @ https://host/near.whl"]
 [project.optional-dependencies]
 a = ["six==1.16.*"]
 all = ["my-app[a]", "tabular"]
@@ -59,7 +55,8 @@ requires-dist = [
     { name = "six", marker = "extra == 'a'", specifier = "==1.16.*" },
     { name = "tabular", specifier = "~=1.0" },
     { name = "tabular", marker = "extra == 'all'" },
-    { name = "tabular", extras = ["fast"], marker = "python_version > '3'", specifier = ">=1,<2" },
+    { name = "tabular", extras = ["fast"], marker = "python_full_version >= '3.9'", \
+specifier = ">=1.0,<2.0" },
 ]
 provides-extras = ["a", "all"]
 
