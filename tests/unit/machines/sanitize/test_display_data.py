@@ -142,6 +142,20 @@ ACTIVE = [
     "$\\def\\a{b}$",
     "<template><b>x</b></template>",
     "<textarea></textarea>",
+    # What browsers read in another way once it was written anew by a sanitizer.
+    '<svg></p><style><a id="</style><img src=1 onerror=alert(1)>">',
+    "<form><math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+    '<math><mtext><table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=1&gt;">',
+    "<xmp><p title='</xmp><img src=x onerror=alert(1)>'></xmp>",
+    '<a href="java&#115;cript:alert(1)">x</a>',
+    '<a href="data:text/html,<script>alert(1)</script>">x</a>',
+    '<img src="data:image/svg+xml;base64,AAAA">',
+    "<img srcset=https://tracker.example/x.png>",
+    "<table background=https://tracker.example/x.png></table>",
+    "<button data-commandlinker-command=x>q</button>",
+    '<div style="width: calc(100% + 500px)">x</div>',
+    '<div style="background: u\\72l(//evil)">x</div>',
+    '<div style="position:/**/fixed">x</div>',
 ]
 
 
@@ -353,6 +367,13 @@ def test_a_flood_of_escapes_takes_no_time() -> None:
 def test_html_that_is_torn_all_over_is_framed_unread(bit: str) -> None:
     begun = time.process_time()
     assert inert_html(bit * (READ_LIMIT // len(bit) - 1)) is None
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("tag", ["div", "b", "table", "p", "ul"])
+def test_html_that_is_nested_without_end_is_framed_at_once(tag: str) -> None:
+    begun = time.process_time()
+    assert inert_html(f"<{tag}>" * (READ_LIMIT // (len(tag) + 2) - 1)) is None
     assert time.process_time() - begun < 5
 
 
