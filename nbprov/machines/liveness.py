@@ -40,14 +40,14 @@ class NodeSilent(NbprovError):
     code = "outputs.silent"
 
 
-def is_line(error: BaseException) -> bool:
+def is_connection_error(error: BaseException) -> bool:
     """Return whether an error comes from the connection alone, without a word of the machine.
 
     Examples
     --------
-    >>> is_line(NbprovError("the connection broke", code="sync.lost"))
+    >>> is_connection_error(NbprovError("the connection broke", code="sync.lost"))
     True
-    >>> is_line(NbprovError("no such folder", code="sync.missing"))
+    >>> is_connection_error(NbprovError("no such folder", code="sync.missing"))
     False
     """
     broke = isinstance(error, ConnectionError | TimeoutError) or (
@@ -61,7 +61,7 @@ async def _always() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class LivenessPolicy:
     """The rule by which a node counts as silent.
 
     Attributes
@@ -76,9 +76,7 @@ class Answers:
     seconds: Seconds
     is_theirs: Callable[[], Awaitable[bool]] = _always
 
-    async def heard(
-        self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]
-    ) -> T:
+    async def run(self, node: Node, work: Coroutine[Any, Any, T], moved: Callable[[], object]) -> T:
         """Run an operation on a node for as long as the node answers.
 
         Parameters
@@ -119,10 +117,10 @@ async def answered(node: Node, seconds: Seconds) -> bool:
     return True
 
 
-async def until_answered(node: Node) -> None:
+async def wait_until_answered(node: Node) -> None:
     """Wait until a node answers.
 
-    The caller bounds the wait: this runs inside `Answers.heard`.
+    The caller bounds the wait: this runs inside `LivenessPolicy.run`.
     """
     while True:
         if await answered(node, ASK_SECONDS):

@@ -112,24 +112,24 @@ class RepositoryCheckout:
                 asyncio.timeout(git_side.LONGEST_SECONDS),
                 talk(connection, modules=PROGRAM) as far,
             ):
-                answer = await self._asked_and_sent(far, connection)
+                answer = await self._check_out(far, connection)
         except TimeoutError:
             raise self._error(Trouble("stalled", "it does not finish"), where) from None
         except Trouble as trouble:
             raise self._error(trouble, where) from None
-        self._tell(answer, where)
+        self._note_commit(answer, where)
 
-    async def _asked_and_sent(self, far: Far, connection: Connection) -> Mapping[str, Any]:
-        if _goes_by_ssh(self._repository.url):
-            return await self._by_way_of_here(far, connection)
+    async def _check_out(self, far: Far, connection: Connection) -> Mapping[str, Any]:
+        if _uses_ssh(self._repository.url):
+            return await self._clone_here_and_send(far, connection)
         answer = await self._ask(far)
         if answer.get("failed") in ("login", "road"):
-            return await self._by_way_of_here(far, connection)
-        return _good(answer)
+            return await self._clone_here_and_send(far, connection)
+        return _raise_failure(answer)
 
-    async def _by_way_of_here(self, far: Far, connection: Connection) -> Mapping[str, Any]:
+    async def _clone_here_and_send(self, far: Far, connection: Connection) -> Mapping[str, Any]:
         wanted = await self._here.wanted()
-        answer = _good(await self._ask(far, wanted=wanted))
+        answer = _raise_failure(await self._ask(far, wanted=wanted))
         if "need" not in answer:
             return answer
         wanted, bundle, roots = await self._here.bundle()
@@ -139,7 +139,7 @@ class RepositoryCheckout:
             " since cloning it takes a log-in"
         )
         await connection.copy_in(bundle, f"~/{BUNDLE}", progress=self._sent(size))
-        return _good(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
+        return _raise_failure(await self._ask(far, wanted=wanted, bundle=BUNDLE, roots=roots))
 
     def _sent(self, size: int) -> Callable[[int], None]:
         told = 0.0
@@ -165,7 +165,7 @@ class RepositoryCheckout:
             self._report(f"code: {shown(str(answer['said']))}")
         return answer
 
-    def _tell(self, answer: Mapping[str, Any], where: str) -> None:
+    def _note_commit(self, answer: Mapping[str, Any], where: str) -> None:
         try:
             commit, name, left = (
                 str(answer["commit"]),
@@ -192,7 +192,7 @@ class RepositoryCheckout:
 
     def _error(self, trouble: Trouble, where: str) -> RepositoryError:
         url, name = shown(self._repository.url), self._live.name
-        kind, hint = _SAID.get(
+        kind, hint = _CODES.get(
             trouble.code, ("failed", "run the cell again; the folder there is unchanged")
         )
         why = shown(trouble.why, MOST_WORDS)
@@ -207,7 +207,7 @@ class RepositoryCheckout:
         )
 
 
-_SAID: Mapping[str, tuple[str, str]] = {
+_CODES: Mapping[str, tuple[str, str]] = {
     "git": (
         "missing",
         "install git in the machine's image;"
@@ -237,11 +237,11 @@ _SAID: Mapping[str, tuple[str, str]] = {
 }
 
 
-def _goes_by_ssh(url: str) -> bool:
+def _uses_ssh(url: str) -> bool:
     return "://" not in url or url.lower().startswith("ssh://")
 
 
-def _good(answer: dict[str, Any]) -> dict[str, Any]:
+def _raise_failure(answer: dict[str, Any]) -> dict[str, Any]:
     if "failed" in answer:
         raise Trouble(str(answer["failed"])[:20], str(answer.get("why")))
     return answer

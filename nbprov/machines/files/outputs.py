@@ -5,26 +5,27 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from nbprov.machines.liveness import Answers, NodeSilent, is_line, until_answered
+from nbprov.machines.liveness import (
+    LivenessPolicy,
+    NodeSilent,
+    is_connection_error,
+    wait_until_answered,
+)
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
-from nbprov.model.paths import WORKDIR
-from nbprov.model.spec import Mount, Spec
+from nbprov.model.spec import Spec
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
-from nbprov.remote.pull.autoload_names import is_worked_in
-from nbprov.remote.pull.patterns import MAGIC
 from nbprov.remote.pull.pull import Pulled, Wish, pull
 from nbprov.remote.sync.errors import SyncError, shown
-from nbprov.remote.sync_side import Folder
 
 from .folder_sync import MEMORY_FOLDER, awake, open_connection, size_words
+from .output_targets import wishes
 
 log = logging.getLogger("nbprov.machines")
 
@@ -55,7 +56,7 @@ class OutputsNotPulled(NbprovError):
 
 
 @dataclass(slots=True)
-class Taking:
+class OutputPull:
     """A pull of outputs; written on the engine's thread, read on any.
 
     Attributes
@@ -100,7 +101,7 @@ class Taking:
 
         Examples
         --------
-        >>> Taking("dev", files=1, bytes=2_000_000, same=3).words()
+        >>> OutputPull("dev", files=1, bytes=2_000_000, same=3).words()
         '1 file, 2.0 MB (3 were here already)'
         """
         count = f"{self.files:,} file{'' if self.files == 1 else 's'}, {size_words(self.bytes)}"
@@ -127,82 +128,15 @@ class Taking:
         )
 
 
-def wishes(
-    spec: Spec,
-    folder: Path,
-    name: str,
-    node: int,
-    memory: Callable[[str], Path | None] = lambda key: None,
-) -> list[Wish]:
-    """Return what a spec wants pulled from a node.
-
-    A relative source starts where `setup` and `run` do: in `~/sky_workdir` if there is a
-    `workdir`, else in the home. What comes from another node than the head is put into a folder
-    `node1` and so on. A relative source without a target keeps its whole path.
-
-    Examples
-    --------
-    >>> spec = Spec(outputs=(Mount(".", "one/*.pt"), Mount("./out", "/data/x")))
-    >>> found = wishes(spec, Path("/nb"), "dev", 1)
-    >>> [(wish.source, str(wish.target), wish.own_name, wish.below) for wish in found]
-    [('~/one/*.pt', '/nb', True, 'node1/one'), ('/data/x', '/nb/out', False, 'node1')]
-    """
-    found = []
-    for mount in spec.outputs:
-        source = _there(mount.source, has_workdir=bool(spec.workdir))
-        target, own_name = _here(mount, folder, name)
-        key = f"outputs\0{node}\0{source}\0{target}"
-        below = [*([f"node{node}"] if node else []), *_folders_kept(mount)]
-        at_work = bool(MAGIC.search(source)) and is_worked_in(
-            str(target.joinpath(*below)), str(folder)
-        )
-        found.append(
-            Wish(source, target, own_name, "/".join(below), f"from-{name}", memory(key), at_work)
-        )
-    return found
-
-
-def _folders_kept(mount: Mount) -> list[str]:
-    """Return the folders above a relative source without a target.
-
-    They are kept, since `one/out` and `two/out` must not become one.
-    """
-    if os.path.normpath(mount.target) != "." or mount.source.startswith(("/", "~")):
-        return []
-    parts = [part for part in mount.source.split("/") if part not in ("", ".")]
-    return parts[: next((n for n, part in enumerate(parts) if MAGIC.search(part)), len(parts) - 1)]
-
-
-def _there(source: str, *, has_workdir: bool) -> str:
-    if source.startswith(("/", "~")):
-        return source.rstrip("/") or "/"
-    parts = [part for part in source.split("/") if part not in ("", ".")]
-    return "/".join(["~", *([WORKDIR] if has_workdir else []), *parts])
-
-
-def _here(mount: Mount, folder: Path, name: str) -> tuple[Path, bool]:
-    target = folder / Path(mount.target).expanduser()
-    own_name = (
-        os.path.normpath(mount.target) == "."
-        or mount.target.endswith(("/", os.sep))
-        or bool(MAGIC.search(mount.source))
-    )
-    if own_name and MAGIC.search(mount.source) and Folder(str(target)).is_home_or_above():
-        # With a pattern the machine chooses the names, and a home has files that programs run
-        # by name: the outputs get a folder of their own there.
-        target = target / f"{name}-outputs"
-    return target, own_name
-
-
 async def pull_outputs(
     live: LiveCluster,
     spec: Spec,
     folder: Path,
     home: Path,
-    taking: Taking,
+    taking: OutputPull,
     tell: Callable[[], object],
-    answers: Answers,
-) -> Taking:
+    liveness: LivenessPolicy,
+) -> OutputPull:
     """Pull the outputs of every node; what fails is in `taking.left`, and the rest still comes.
 
     Parameters
@@ -213,7 +147,7 @@ async def pull_outputs(
         Our folder, where the state of pulled files is remembered.
     tell
         Called when there is something new to show.
-    answers
+    liveness
         When a node counts as silent; it is then in `taking.silent`, and the others continue.
     """
 
@@ -240,10 +174,10 @@ async def pull_outputs(
             for number, node in enumerate(live.nodes)
             if not node.missing
         ]
-        work = [_while_heard(node, its, taking, tell, answers) for node, its in wanted]
+        work = [_pull_while_alive(node, its, taking, tell, liveness) for node, its in wanted]
         tasks = [asyncio.ensure_future(one) for one in work]
         try:
-            await _while_it_moves(tasks, taking)
+            await _until_stalled(tasks, taking)
         finally:
             for task in tasks:
                 task.cancel()
@@ -251,7 +185,7 @@ async def pull_outputs(
     return taking
 
 
-async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -> None:
+async def _until_stalled(tasks: Sequence[asyncio.Task[None]], taking: OutputPull) -> None:
     since, seen = time.monotonic(), (0, 0)
     pending = set(tasks)
     while pending:
@@ -268,24 +202,28 @@ async def _while_it_moves(tasks: Sequence[asyncio.Task[None]], taking: Taking) -
         task.result()
 
 
-async def _while_heard(
-    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], answers: Answers
+async def _pull_while_alive(
+    node: Node,
+    wanted: list[Wish],
+    taking: OutputPull,
+    tell: Callable[[], object],
+    liveness: LivenessPolicy,
 ) -> None:
     came = [0]
     try:
-        await answers.heard(node, _from_node(node, wanted, taking, tell, came), lambda: came[0])
+        await liveness.run(node, _pull_from_node(node, wanted, taking, tell, came), lambda: came[0])
     except NodeSilent as error:
         taking.silent.append(node.instance.node)
         taking.lines.append(f"node {node.instance.node}: {error.message}")
 
 
-async def _from_node(
-    node: Node, wanted: list[Wish], taking: Taking, tell: Callable[[], object], came: list[int]
+async def _pull_from_node(
+    node: Node, wanted: list[Wish], taking: OutputPull, tell: Callable[[], object], came: list[int]
 ) -> None:
     where = f"node {node.instance.node} " if node.instance.node else ""
     for wish in wanted:
         try:
-            done = await _over_cuts(node, wish, taking, tell, came)
+            done = await _pull_resuming(node, wish, taking, tell, came)
         except (RemoteError, SshError, OSError) as error:
             words = error.message if isinstance(error, NbprovError) else str(error)
             taking.left.append((where + wish.source, words))
@@ -296,8 +234,8 @@ async def _from_node(
         tell()
 
 
-async def _over_cuts(
-    node: Node, wish: Wish, taking: Taking, tell: Callable[[], object], came: list[int]
+async def _pull_resuming(
+    node: Node, wish: Wish, taking: OutputPull, tell: Callable[[], object], came: list[int]
 ) -> Pulled:
     """Pull one output.
 
@@ -307,7 +245,7 @@ async def _over_cuts(
         try:
             # Only the first listing counts as progress, or a connection that keeps breaking would
             # look like one that brings something.
-            return await _once(node, wish, taking, tell, came, is_step=not cuts)
+            return await _pull_once(node, wish, taking, tell, came, is_step=not cuts)
         except (RemoteError, SshError, OSError) as error:
             is_ours = isinstance(error, OSError) and not isinstance(
                 error, ConnectionError | TimeoutError
@@ -315,17 +253,17 @@ async def _over_cuts(
             if is_ours:
                 raise
             # Whatever the error is called, a machine that is silent now did not refuse anything.
-            await until_answered(node)
-            if not is_line(error):
+            await wait_until_answered(node)
+            if not is_connection_error(error):
                 raise
             log.info("%s: %s; goes on", wish.source, error)
-    return await _once(node, wish, taking, tell, came, is_step=False)
+    return await _pull_once(node, wish, taking, tell, came, is_step=False)
 
 
-async def _once(
+async def _pull_once(
     node: Node,
     wish: Wish,
-    taking: Taking,
+    taking: OutputPull,
     tell: Callable[[], object],
     came: list[int],
     *,
@@ -355,7 +293,7 @@ async def _once(
         raise
 
 
-def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
+def _note(taking: OutputPull, where: str, wish: Wish, done: Pulled) -> None:
     taking.files += done.files
     taking.bytes += done.bytes
     taking.same += done.same
@@ -397,4 +335,4 @@ def _note(taking: Taking, where: str, wish: Wish, done: Pulled) -> None:
             )
 
 
-__all__ = ["OutputsNotPulled", "SyncError", "Taking", "pull_outputs", "wishes"]
+__all__ = ["OutputPull", "OutputsNotPulled", "SyncError", "pull_outputs"]

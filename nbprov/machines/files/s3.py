@@ -196,8 +196,8 @@ def list_s3(uri: str) -> SourceListing:
             code="fetch.library",
         ) from None
     bucket, path = split_bucket(uri)
-    with _in_words(uri, bucket, _HINT):
-        return _looked(boto3.session.Session(), uri, bucket, path)
+    with _translated_errors(uri, bucket, _HINT):
+        return _list(boto3.session.Session(), uri, bucket, path)
 
 
 def list_r2(uri: str) -> SourceListing:
@@ -227,7 +227,7 @@ def list_r2(uri: str) -> SourceListing:
         account = ""
     if not _ACCOUNT.fullmatch(account):
         raise denied(uri, "no R2 account is known here", _R2_HINT)
-    with _in_words(uri, bucket, _R2_HINT):
+    with _translated_errors(uri, bucket, _R2_HINT):
         core = botocore.session.Session(profile="r2")
         if (home / "r2.credentials").exists():
             core.set_config_variable("credentials_file", str(home / "r2.credentials"))
@@ -239,7 +239,7 @@ def list_r2(uri: str) -> SourceListing:
 
 
 @contextmanager
-def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
+def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
     """Turn boto's errors into ours."""
     from botocore import exceptions
 
@@ -268,7 +268,7 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
         ) from None
 
 
-def _looked(session: Any, uri: str, bucket: str, path: str) -> SourceListing:
+def _list(session: Any, uri: str, bucket: str, path: str) -> SourceListing:
     from botocore.exceptions import ClientError
 
     at = session.region_name or USUAL_REGION

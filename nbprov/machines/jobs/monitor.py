@@ -90,13 +90,13 @@ class JobMonitor:
 
     def begin(self) -> None:
         """Start to watch jobs."""
-        self._task = asyncio.create_task(self._go_on())
+        self._task = asyncio.create_task(self._run())
 
     def soon(self) -> None:
         """Check now, since a job has ended or was submitted."""
         self._wake.set()
 
-    async def _go_on(self) -> None:
+    async def _run(self) -> None:
         await self._in_worker(self.store.prune)
         while True:
             await asyncio.gather(*(self._try(live) for live in list(self.engine.live.values())))
@@ -163,7 +163,7 @@ class JobMonitor:
                 if job.is_over or unfinished:
                     await self._keep(live, job)
                 else:
-                    await self._end_broken(live, job)
+                    await self._end_broken_job(live, job)
 
     def _tell_ledger(self, run_id: str, jobs: Sequence[Job]) -> None:
         if any((run_id, job.id) not in self._told for job in jobs):
@@ -213,7 +213,7 @@ class JobMonitor:
         if job.is_over and (read == count or tries >= TRIES):
             self._kept.add(key)
 
-    async def _end_broken(self, live: LiveCluster, job: Job) -> None:
+    async def _end_broken_job(self, live: LiveCluster, job: Job) -> None:
         """End a job whose part failed on one node, since the other parts would wait for ever."""
         if not any(state not in ("queued", "running", "ok") for state, _ in job.parts):
             return

@@ -75,23 +75,23 @@ def public_words(cluster: ClusterView, expose: Expose) -> list[str]:
         return []
     numbers = (port for low, high in ranges for port in range(low, high + 1))
     outside = {port: (host, number) for port, host, number in head.mapped}
-    said = []
+    lines = []
     for port in islice(numbers, MOST_TOLD):
         # With mapped ports, the number outside may become known later.
         host, number = outside.get(port, ("", 0)) if outside else (head.host, port)
-        said.append(
+        lines.append(
             f"{_address(host, number, port)} is public port {port} of {cluster.name}"
             if host
             else f"port {port} has no address yet"
         )
-    more = sum(high - low + 1 for low, high in ranges) - len(said)
+    more = sum(high - low + 1 for low, high in ranges) - len(lines)
     if more > 0:
-        said.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
+        lines.append(f"and {more} more public port{'s' if more > 1 else ''} of {cluster.name}")
     if len(cluster.instances) > 1:
-        said.append(
+        lines.append(
             f"its public ports are open on all {len(cluster.instances)} nodes; these are the head's"
         )
-    return said
+    return lines
 
 
 def _address(host: str, number: int, port: int) -> str:

@@ -60,20 +60,20 @@ class Tunnels:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._kept: list[PersistentTunnel] = []
-        self._lines: dict[tuple[str, int], asyncio.Task[Connection]] = {}
-        self._ignore: Callable[[], None] = lambda: None
+        self._tunnels: list[PersistentTunnel] = []
+        self._connections: dict[tuple[str, int], asyncio.Task[Connection]] = {}
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._watcher: asyncio.Task[None] | None = None
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._opening = asyncio.Lock()
 
     def all(self) -> list[PersistentTunnel]:
         """Return all tunnels in the order of their opening. Any thread."""
-        return list(self._kept)
+        return list(self._tunnels)
 
     def views(self) -> list[TunnelView]:
         """Return snapshots of all tunnels in the order of their opening. Any thread."""
-        return [kept.view() for kept in list(self._kept)]
+        return [tunnel.view() for tunnel in list(self._tunnels)]
 
     async def open(
         self,
@@ -109,76 +109,78 @@ class Tunnels:
         row = self._engine.ledger.cluster_of_run(live.run_id) or self._engine.cluster(live.name)
         wanted = (row.cluster_id, node, port, service)
         async with self._opening:
-            for kept in self._kept:
+            for tunnel in self._tunnels:
                 if (
-                    kept.row.cluster_id,
-                    kept.node,
-                    kept.port,
-                    kept.service,
-                ) == wanted and local in (None, kept.local):
-                    return kept, False
-            kept = PersistentTunnel(row, node, port, service)
+                    tunnel.row.cluster_id,
+                    tunnel.node,
+                    tunnel.port,
+                    tunnel.service,
+                ) == wanted and local in (None, tunnel.local):
+                    return tunnel, False
+            tunnel = PersistentTunnel(row, node, port, service)
             # This does not wait for a machine, so the lock delays nobody.
-            await self._listen(kept, live.nodes[node], local)
-            self._kept.append(kept)
-        self._begin_to_look()
+            await self._listen(tunnel, live.nodes[node], local)
+            self._tunnels.append(tunnel)
+        self._start_watching()
         self._engine.changed()
-        return kept, True
+        return tunnel, True
 
-    def close(self, kept: PersistentTunnel) -> None:
+    def close(self, tunnel: PersistentTunnel) -> None:
         """Close a tunnel and its connections; closing it again does nothing."""
-        if kept.is_closed:
+        if tunnel.is_closed:
             return
-        kept.is_closed = True
-        _silence(kept)
-        if kept.resuming is not None:
-            kept.resuming.cancel()
-        if kept in self._kept:
-            self._kept.remove(kept)
-        if not self._kept:
-            self._stop_looking()
+        tunnel.is_closed = True
+        _stop_listening(tunnel)
+        if tunnel.resuming is not None:
+            tunnel.resuming.cancel()
+        if tunnel in self._tunnels:
+            self._tunnels.remove(tunnel)
+        if not self._tunnels:
+            self._stop_watching()
         self._engine.changed()
 
     def close_all(self) -> None:
         """Close all tunnels."""
-        for kept in list(self._kept):
-            self.close(kept)
-        for line in self._lines.values():
+        for tunnel in list(self._tunnels):
+            self.close(tunnel)
+        for line in self._connections.values():
             line.cancel()
 
-    async def _listen(self, kept: PersistentTunnel, node: Node, local: int | None) -> None:
+    async def _listen(self, tunnel: PersistentTunnel, node: Node, local: int | None) -> None:
         # A port of a machine on this very computer is also a port here: a tunnel on the same
         # number would lead to itself.
-        kept.at = (node.instance.private_host or LOOPBACK) if kept.service is not None else LOOPBACK
-        avoid = {kept.port} if is_here(node.instance.host) and kept.at == LOOPBACK else set()
+        tunnel.at = (
+            (node.instance.private_host or LOOPBACK) if tunnel.service is not None else LOOPBACK
+        )
+        avoid = {tunnel.port} if is_here(node.instance.host) and tunnel.at == LOOPBACK else set()
         if local is not None and local in avoid:
             raise UsageError(
-                f"port {local} of {kept.row.name} is port {local} of this computer:"
+                f"port {local} of {tunnel.row.name} is port {local} of this computer:"
                 " its machine runs here",
                 hint="leave --local out",
             )
-        listener = listen_near(kept.port, avoid=avoid) if local is None else listen_on(local)
+        listener = listen_near(tunnel.port, avoid=avoid) if local is None else listen_on(local)
         number = int(listener.getsockname()[1])
 
         async def reach(session: Callable[[], Far]) -> None:
-            await self._reach(kept, session)
+            await self._open_channel(tunnel, session)
 
         forward = Forward(listener, reach)
         await forward.open()
-        if kept.is_closed:
+        if tunnel.is_closed:
             forward.close()
         else:
-            kept.forward, kept.local, kept.paused = forward, number, ""
+            tunnel.forward, tunnel.local, tunnel.paused = forward, number, ""
 
-    async def _reach(self, kept: PersistentTunnel, session: Callable[[], Far]) -> None:
+    async def _open_channel(self, tunnel: PersistentTunnel, session: Callable[[], Far]) -> None:
         loop = asyncio.get_running_loop()
         end, pause = loop.time() + WAIT_SECONDS, FIRST_PAUSE
         while True:
             try:
                 async with asyncio.timeout_at(end):
-                    connection = await self._line(kept)
-                    self._refuse_loops(kept, connection)
-                    await connection.reach(kept.port, session, kept.at)
+                    connection = await self._connection(tunnel)
+                    self._check_no_loop(tunnel, connection)
+                    await connection.reach(tunnel.port, session, tunnel.at)
                 return
             except NotFound as error:
                 raise PortRefused(error.message) from error
@@ -188,121 +190,129 @@ class Tunnels:
                 # A broken connection shows in many ways; those that do not heal run out of time.
                 if not getattr(error, "may_pass", True) or loop.time() + pause >= end:
                     raise PortRefused(
-                        f"{kept.row.name} could not be reached: {error or 'no answer in time'}"
+                        f"{tunnel.row.name} could not be reached: {error or 'no answer in time'}"
                     ) from error
-                log.info("a connection to port %d of %s waits: %s", kept.port, kept.row.name, error)
+                log.info(
+                    "a connection to port %d of %s waits: %s", tunnel.port, tunnel.row.name, error
+                )
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE)
 
-    async def _line(self, kept: PersistentTunnel) -> Connection:
+    async def _connection(self, tunnel: PersistentTunnel) -> Connection:
         """Return the present connection to a node; all who wait share one reconnection."""
-        live = self._engine.live.get(kept.row.run_id)
+        live = self._engine.live.get(tunnel.row.run_id)
         if live is not None:
-            agent = live.nodes[kept.node].agent
+            agent = live.nodes[tunnel.node].agent
             if agent is not None and agent.connection.is_open:
                 return agent.connection
-        key = (kept.row.run_id, kept.node)
-        line = self._lines.get(key)
+        key = (tunnel.row.run_id, tunnel.node)
+        line = self._connections.get(key)
         if line is None or line.done():
-            line = self._lines[key] = asyncio.create_task(self._line_anew(kept))
+            line = self._connections[key] = asyncio.create_task(self._reconnect(tunnel))
             line.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             return await asyncio.shield(line)
         except asyncio.CancelledError:
             if line.cancelled():
                 raise TunnelClosed(
-                    f"the tunnel to port {kept.port} of {kept.row.name} is closed"
+                    f"the tunnel to port {tunnel.port} of {tunnel.row.name} is closed"
                 ) from None
             raise
 
-    async def _line_anew(self, kept: PersistentTunnel) -> Connection:
-        row = self._engine.ledger.cluster_by_id(kept.row.cluster_id)
+    async def _reconnect(self, tunnel: PersistentTunnel) -> Connection:
+        row = self._engine.ledger.cluster_by_id(tunnel.row.cluster_id)
         if row is None or row.state not in _UP:
-            raise TunnelClosed(f"{kept.row.name} is {'gone' if row is None else row.state.value}")
-        agent = agent_of((await self._engine.attach(row.name)).nodes[kept.node])
+            raise TunnelClosed(f"{tunnel.row.name} is {'gone' if row is None else row.state.value}")
+        agent = agent_of((await self._engine.attach(row.name)).nodes[tunnel.node])
         # Any request makes the agent's client reconnect, as it does for cells and jobs.
         await agent.status()
         return agent.connection
 
-    def _refuse_loops(self, kept: PersistentTunnel, connection: Connection) -> None:
+    def _check_no_loop(self, tunnel: PersistentTunnel, connection: Connection) -> None:
         if (
             is_here(connection.host)
-            and kept.at == LOOPBACK
-            and any(other.forward is not None and other.local == kept.port for other in self._kept)
+            and tunnel.at == LOOPBACK
+            and any(
+                other.forward is not None and other.local == tunnel.port for other in self._tunnels
+            )
         ):
-            raise PortRefused(f"port {kept.port} of this computer is a tunnel itself")
+            raise PortRefused(f"port {tunnel.port} of this computer is a tunnel itself")
 
-    def _begin_to_look(self) -> None:
+    def _start_watching(self) -> None:
         if self._watcher is None or self._watcher.done():
-            self._ignore = self._engine.subscribe(self._news.set)
+            self._unsubscribe = self._engine.subscribe(self._changed.set)
             self._watcher = asyncio.create_task(self._watch())
 
-    def _stop_looking(self) -> None:
-        self._ignore()
+    def _stop_watching(self) -> None:
+        self._unsubscribe()
         if self._watcher is not None and self._watcher is not asyncio.current_task():
             self._watcher.cancel()
         self._watcher = None
 
     async def _watch(self) -> None:
-        while self._kept and self._watcher is asyncio.current_task():
-            self._news.clear()
+        while self._tunnels and self._watcher is asyncio.current_task():
+            self._changed.clear()
             try:
-                self._look()
+                self._apply_ledger()
             except Exception:
                 log.exception("checking the tunnels failed; tried again")
             await asyncio.sleep(LEAST_PAUSE)
             try:
                 async with asyncio.timeout(LOOK_EVERY):
-                    await self._news.wait()
+                    await self._changed.wait()
             except TimeoutError:
                 continue
 
     async def settle(self, cluster_id: str) -> None:
         """Apply the ledger's state to a cluster's tunnels now, and wait until it is done."""
-        self._look()
+        self._apply_ledger()
         resuming = [
             k.resuming
-            for k in self._kept
+            for k in self._tunnels
             if k.row.cluster_id == cluster_id and k.resuming is not None
         ]
         if resuming:
             await asyncio.wait(resuming)
 
-    def _look(self) -> None:
+    def _apply_ledger(self) -> None:
         rows = {
             run_id: self._engine.ledger.cluster_of_run(run_id)
-            for run_id in {k.row.run_id for k in self._kept}
+            for run_id in {k.row.run_id for k in self._tunnels}
         }
-        for kept in list(self._kept):
-            row = rows[kept.row.run_id]
+        for tunnel in list(self._tunnels):
+            row = rows[tunnel.row.run_id]
             if row is not None:
-                kept.row = row  # the cluster may have been renamed
+                tunnel.row = row  # the cluster may have been renamed
             if row is None or row.state in _OVER:
-                self.close(kept)
+                self.close(tunnel)
             elif row.state not in _UP:
-                _silence(kept)
-                kept.paused = f"{row.name} is {row.state.value}"
-            elif kept.forward is None and (kept.resuming is None or kept.resuming.done()):
-                kept.resuming = asyncio.create_task(self._resume(kept))
+                _stop_listening(tunnel)
+                tunnel.paused = f"{row.name} is {row.state.value}"
+            elif tunnel.forward is None and (tunnel.resuming is None or tunnel.resuming.done()):
+                tunnel.resuming = asyncio.create_task(self._resume(tunnel))
 
-    async def _resume(self, kept: PersistentTunnel) -> None:
-        name, before = kept.row.name, kept.local
+    async def _resume(self, tunnel: PersistentTunnel) -> None:
+        name, before = tunnel.row.name, tunnel.local
         try:
             live = await self._engine.attach(name)
-            if live.run_id != kept.row.run_id:
+            if live.run_id != tunnel.row.run_id:
                 return
             try:
-                await self._listen(kept, live.nodes[kept.node], before)
+                await self._listen(tunnel, live.nodes[tunnel.node], before)
             except NbprovError:
-                await self._listen(kept, live.nodes[kept.node], None)
+                await self._listen(tunnel, live.nodes[tunnel.node], None)
                 log.info(
-                    "port %d of %s is %d here now: %d is taken", kept.port, name, kept.local, before
+                    "port %d of %s is %d here now: %d is taken",
+                    tunnel.port,
+                    name,
+                    tunnel.local,
+                    before,
                 )
         except Exception as error:
-            kept.paused = f"{name} cannot be reached"
+            tunnel.paused = f"{name} cannot be reached"
             log.warning(
                 "the tunnel to port %d of %s could not be reopened: %s; tried again",
-                kept.port,
+                tunnel.port,
                 name,
                 error,
             )
@@ -310,10 +320,10 @@ class Tunnels:
             self._engine.changed()
 
 
-def _silence(kept: PersistentTunnel) -> None:
-    if kept.forward is not None:
-        kept.forward.close()
-    kept.forward = None
+def _stop_listening(tunnel: PersistentTunnel) -> None:
+    if tunnel.forward is not None:
+        tunnel.forward.close()
+    tunnel.forward = None
 
 
 def _check(live: LiveCluster, port: int, local: int | None, node: int) -> None:

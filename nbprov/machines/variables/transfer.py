@@ -116,10 +116,10 @@ async def send(
     """
     async with _copy(live, copying) as agent, _box(agent) as box:
         copying.begin("sending {}", len(data))
-        async with _line_told(live, agent, on_output):
+        async with _report_connection(live, agent, on_output):
             path = await _fill(agent, box, data, copying)
         copying.begin("unpacking {} there")
-        told = await _asked(
+        told = await _run_program(
             live,
             agent,
             {"do": "take", "path": path, "names": list(names), "size": len(data)},
@@ -151,13 +151,13 @@ async def fetch(
             "most": most,
             "is_plain": is_plain,
         }
-        told = await _asked(live, agent, request, on_output)
+        told = await _run_program(live, agent, request, on_output)
         if "no" in told:
             return told, []
         sizes = _sizes(told, len(names), most)
         copying.begin("fetching {}", sum(sizes))
         found, begun = [], 0
-        async with _line_told(live, agent, on_output):
+        async with _report_connection(live, agent, on_output):
             for size in sizes:
                 found.append(await _read(agent, box, begun, size, copying))
                 begun += size
@@ -196,7 +196,7 @@ async def _copy(live: LiveCluster, copying: Copying) -> AsyncIterator[AgentClien
 
 
 @asynccontextmanager
-async def _line_told(
+async def _report_connection(
     live: LiveCluster, agent: AgentClient, on_output: OnOutput
 ) -> AsyncIterator[None]:
     """Report that the connection is down, and when it is back, once that takes noticeably long."""
@@ -227,12 +227,12 @@ async def _box(agent: AgentClient) -> AsyncIterator[str]:
     While the connection is down it is removed later, and at last by the agent for its age.
     """
     box = uuid.uuid4().hex
-    touching = asyncio.create_task(_touched(agent, box))
+    touching = asyncio.create_task(_renew_box(agent, box))
     try:
         yield box
     finally:
         touching.cancel()
-        late = asyncio.create_task(_dropped(agent, box))
+        late = asyncio.create_task(_remove_box(agent, box))
         _dropping.add(late)
         late.add_done_callback(_dropping.discard)
 
@@ -240,19 +240,19 @@ async def _box(agent: AgentClient) -> AsyncIterator[str]:
 _dropping: set[asyncio.Task[None]] = set()
 
 
-async def _dropped(agent: AgentClient, box: str) -> None:
+async def _remove_box(agent: AgentClient, box: str) -> None:
     with suppress(NbprovError, CloudError):
         await agent.drop(box)
 
 
-async def _touched(agent: AgentClient, box: str) -> None:
+async def _renew_box(agent: AgentClient, box: str) -> None:
     while True:
         await asyncio.sleep(TOUCH_SECONDS)
         with suppress(NbprovError, CloudError):
             await agent.get(box, 0, 0)
 
 
-async def _timed(piece: Awaitable[Any], size: int) -> tuple[Any, int]:
+async def _copy_piece(piece: Awaitable[Any], size: int) -> tuple[Any, int]:
     """Return a piece's result, and the size of the next piece."""
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -268,7 +268,7 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
     view = memoryview(data)
     while True:
         part = view[at : at + piece]
-        (there, path), piece = await _timed(agent.put(box, at, part), piece)
+        (there, path), piece = await _copy_piece(agent.put(box, at, part), piece)
         if not 0 <= there <= at + len(part):
             raise unreadable(there)
         turns += there < at + len(part)
@@ -285,7 +285,7 @@ async def _fill(agent: AgentClient, box: str, data: bytes | memoryview, copying:
 async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Copying) -> bytes:
     piece, pieces, got = FIRST_PIECE, [], 0
     while got < size:
-        data, piece = await _timed(agent.get(box, begun + got, min(piece, size - got)), piece)
+        data, piece = await _copy_piece(agent.get(box, begun + got, min(piece, size - got)), piece)
         if not data:
             raise TransferInterrupted(
                 "what came back from the machine is less than it said", hint="run the cell again"
@@ -303,7 +303,7 @@ def _program() -> str:
     )
 
 
-async def _asked(
+async def _run_program(
     live: LiveCluster, agent: AgentClient, request: dict[str, Any], on_output: OnOutput
 ) -> Told:
     """Run our program on a box in the kernel there.

@@ -15,7 +15,7 @@ from nbprov.notebook.panels.displays import Line, say
 from nbprov.notebook.panels.progress_line import PAUSE, SHOWN_FROM
 
 if TYPE_CHECKING:
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
 
 TICK = 0.05
 """Seconds between two looks for what is to be shown, or an interrupt."""
@@ -48,7 +48,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             showing.show()
             time.sleep(TICK)
         showing.finish()
-        taking: Taking = future.result()
+        taking: OutputPull = future.result()
     except KeyboardInterrupt:
         raise Interrupted(
             f"the pull of the outputs of {name} goes on in the background; %clusters shows how far it is"
@@ -67,7 +67,9 @@ class Showing:
         An earlier one, which is not shown again.
     """
 
-    def __init__(self, name: str, view: Callable[[], Taking | None], before: Taking | None) -> None:
+    def __init__(
+        self, name: str, view: Callable[[], OutputPull | None], before: OutputPull | None
+    ) -> None:
         self._name, self._view, self._before = name, view, before
         self._lines = self._sent = 0
         self._progress: Line | None = None

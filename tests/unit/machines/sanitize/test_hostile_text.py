@@ -82,7 +82,7 @@ def test_an_answer_of_a_copy_that_is_none_is_told_as_such(
     monkeypatch.setattr(transfer, "own_cell", cell)
     monkeypatch.setattr(transfer, "_fill", filled)
     with pytest.raises(TransferInterrupted, match="cannot be read"):
-        asyncio.run(transfer._asked(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
+        asyncio.run(transfer._run_program(None, Gone(), {"do": "take"}, None))  # type: ignore[arg-type]
 
 
 def test_an_answer_of_a_copy_stands_on_a_line_of_its_own(
