@@ -26,9 +26,10 @@ CLOUD_RUNS ?= 30
 SEED ?= 1
 DURATION ?= 20m
 ONLY ?=
+BASE ?=
 BENCH_JSON ?= build/benchmarks.json
 
-.PHONY: help demo lab test chaos soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
+.PHONY: help demo lab test check chaos soak bench lint types fuzz verify-doubles clean setup-demo setup-lab setup-test
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)$$/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -42,6 +43,9 @@ lab: setup-lab ## open JupyterLab on the quickstart (LAB_FLAGS="--no-browser --p
 
 test: setup-test ## the whole suite, browser tests included (ONLY=unit,kernel chooses stages)
 	@$(PY) tests/tools/run_all.py $(if $(ONLY),--only $(ONLY))
+
+check: setup-test ## what has changed since main, within a minute: lint, types, layers, and the unit tests that show it (BASE=COMMIT)
+	@$(PY) tests/tools/check_changed.py $(if $(BASE),--base $(BASE))
 
 chaos: setup-test ## kill the engine at every state transition and around each cloud's create, and count what is left (RUNS=200 CLOUD_RUNS=30 SEED=1)
 	@$(PY) tests/chaos/run.py --runs $(RUNS) --seed $(SEED)

@@ -4,93 +4,30 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbprov.model.offers import Offer
-from nbprov.model.paths import HOME_VARIABLE, home
+from nbprov.model.paths import HOME_VARIABLE
 
-from .errors import CatalogError, UnknownName
+from .errors import UnknownName
 from .query import Query
-from .sources.locations import Layout, Stamp, stamp
+from .sources.locations import Layout
 from .store import summary as info
-from .store.cache import SETTLED_NS
 from .store.summary import AcceleratorInfo, CloudInfo, Problem
+from .store.watched_folders import WatchedFolders
 from .vocabulary import name_matching, query_syntax
 from .vocabulary.geography import regions_meant
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from .store.columns import Store
     from .store.result import Rows, View
 
 SHIPPED_IN_WHEEL = "_catalogs"
 SHIPPED_IN_CHECKOUT = "catalogs"
-
-
-class _Source:
-    """Folders as they were found, and the store made of them when first asked; shared by all views of one catalogue."""
-
-    def __init__(self, layout: Layout, cache: Path | None) -> None:
-        self.layout = layout
-        self.cache = cache
-        self._lock = threading.Lock()
-        self._store: Store | None = None
-        self._watched: tuple[str, ...] = ()
-        self._stamp: Stamp = ()
-        self._stamped_at = 0
-
-    @property
-    def store(self) -> Store:
-        if self._store is None:
-            with self._lock:
-                if self._store is None:
-                    self._store = self._load()
-        return self._store
-
-    def has_changed(self) -> bool:
-        """Whether a file or folder may have changed since the store was made. True too while that is too short ago for time stamps to tell."""
-        if self._store is None:
-            return False
-        if stamp(self._watched) != self._stamp:
-            return True
-        return any(seen[0] > self._stamped_at - SETTLED_NS for seen in self._stamp)
-
-    def again(self) -> _Source:
-        """The same folders, looked at now. This very source where what they hold is the same."""
-        fresh = _Source(self.layout, self.cache)
-        if (
-            self._store is not None
-            and fresh.store.content
-            and fresh.store.content == self._store.content
-        ):
-            self._watched, self._stamp, self._stamped_at = (
-                fresh._watched,
-                fresh._stamp,
-                fresh._stamped_at,
-            )
-            return self
-        return fresh
-
-    def _load(self) -> Store:
-        from .sources.locations import find
-        from .store.cache import load
-
-        found = find(self.layout)
-        # Taken before the files are read: a change in between is then seen next time.
-        self._watched, self._stamped_at = found.watched, time.time_ns()
-        self._stamp = stamp(found.watched)
-        if not found.files and self.layout.layers:
-            raise CatalogError(
-                f"no price files in {', '.join(str(layer.folder) for layer in self.layout.layers)}",
-                hint="a folder holds one folder a cloud, with vms.csv or with types.csv, prices.csv and sources.csv",
-                code="catalog.empty",
-            )
-        return load(found.files, self.cache if self.cache is not None else home() / "cache")
 
 
 class Catalog:
@@ -106,7 +43,7 @@ class Catalog:
     'A100:8'
     """
 
-    def __init__(self, source: _Source, extra: Sequence[Offer] = ()) -> None:
+    def __init__(self, source: WatchedFolders, extra: Sequence[Offer] = ()) -> None:
         self._source = source
         self._extra = tuple(extra)
         self._made: View | None = None
@@ -148,7 +85,7 @@ class Catalog:
                 layout = replace(layout, overrides=Path(overrides))
         else:
             layout = Layout.of([folders] if isinstance(folders, str | Path) else folders, overrides)
-        return cls(_Source(layout, Path(cache) if cache is not None else None), extra)
+        return cls(WatchedFolders(layout, Path(cache) if cache is not None else None), extra)
 
     def current(self) -> Catalog:
         """This catalogue if no file of it has changed, else a new one of the files as they are now, with the same live offers.
@@ -157,7 +94,7 @@ class Catalog:
         """
         if not self._source.has_changed():
             return self
-        source = self._source.again()
+        source = self._source.reread()
         return self if source is self._source else Catalog(source, self._extra)
 
     def with_offers(self, offers: Sequence[Offer]) -> Catalog:
@@ -318,9 +255,7 @@ class Catalog:
 
     def to_frame(self, rows: Rows) -> DataFrame:
         """Rows as a pandas table, prices in dollars an hour."""
-        from .frame import to_frame
-
-        return to_frame(rows)
+        return rows.to_frame()
 
 
 def shipped_folder() -> Path:

@@ -11,9 +11,9 @@ import shlex
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from importlib.resources import files
 
 from nbprov.model.clock import Seconds
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import Node, agent_of
 from nbprov.remote.agent.messages import Output
 
@@ -68,7 +68,7 @@ PATH = 'PATH="$HOME/.nbprov/python/bin:$PATH"; export PATH'
 OF_SPEC = '"$HOME/.nbprov/python/bin/python"'
 """Its interpreter."""
 BESIDE = '"$HOME/.nbprov/python/engine/bin/python"'
-"""The engine that was installed beside that environment; see `beside.py`."""
+"""The engine that was installed beside that environment; see `on_machine/overlay_venv.py`."""
 
 _LOOK = """
 import json, os, platform, sys
@@ -238,7 +238,7 @@ def install_script(program: str, wanted: Sequence[str]) -> str:
     )
     options = "--progress-bar off --disable-pip-version-check"
     pip = f"{place}/bin/python -m pip install {options} {shlex.join(wanted)}"
-    beside = files(__package__).joinpath("beside.py").read_text(encoding="utf-8")
+    beside = source("overlay_venv")
     argument = shlex.quote(json.dumps(list(wanted)))
     return (
         f"set -e\n{PATH}\nif [ -x {OF_SPEC} ]; then\n"

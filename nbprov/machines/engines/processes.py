@@ -8,11 +8,11 @@ import re
 import shlex
 from collections import deque
 from collections.abc import Callable, Iterable
-from importlib.resources import files
 
 from nbprov.machines.node_variables import node_environment
 from nbprov.model.clock import Seconds
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node, agent_of, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
@@ -181,7 +181,7 @@ class EngineProcesses:
         # Two kernels that start it at once choose the same id, and the agent starts it once.
         task_id = f"{spec.name}-r{earlier + 1}" if earlier else spec.name
         program = self._interpreters[number].program
-        keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
+        keeper = source("process_supervisor")
         script = f"{PATH}\nexec {shlex.quote(program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
         variables = {
             **node_environment(self._live, spec.node),

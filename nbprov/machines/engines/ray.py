@@ -10,11 +10,12 @@ import platform
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .engine_state import (
@@ -69,7 +70,7 @@ LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
 """A folder on the machine that Ray's processes search for modules first.
 
 Its modules replace packages that are slow to import and that Ray does not use; see
-`late_grammar.py`.
+`on_machine/lazy_rfc3987.py`.
 """
 SMALLEST_STORE = 80 * 2**20
 """Ray accepts no smaller object store."""
@@ -126,7 +127,7 @@ def _role(
     ports: Mapping[str, int],
     up: str = "",
 ) -> ProcessSpec:
-    grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
+    grammar = source("lazy_rfc3987")
     return ProcessSpec(
         name,
         node,

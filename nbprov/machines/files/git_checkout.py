@@ -17,19 +17,19 @@ from typing import Any, TypeVar
 from nbprov.model.clock import Seconds
 from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Repository
+from nbprov.on_machine import git_commands
+from nbprov.on_machine.git_commands import Git
+from nbprov.on_machine.git_install import INSTALL_SECONDS
+from nbprov.on_machine.sync_protocol import Trouble
 from nbprov.provisioning.live_cluster import LiveCluster
-from nbprov.remote import git_side
 from nbprov.remote.download.download import Far, talk
 from nbprov.remote.errors import RemoteError
-from nbprov.remote.git_side import Git
-from nbprov.remote.git_there import INSTALL_SECONDS
 from nbprov.remote.ssh.connection import Connection
 from nbprov.remote.sync.errors import MOST_WORDS, shown
-from nbprov.remote.sync_side import Trouble
 
 from .folder_sync import open_connection, size_words
 
-PROGRAM = ("sync_side", "git_side", "git_there")
+PROGRAM = ("sync_protocol", "git_commands", "git_install", "git_checkout")
 """The modules that run on the machine, in the order of their imports."""
 PATIENCE: Seconds = INSTALL_SECONDS + 60.0
 """How long the machine may be silent.
@@ -109,7 +109,7 @@ class RepositoryCheckout:
         where = f"{self._live.name} node {number}" if len(self._live.nodes) > 1 else self._live.name
         try:
             async with (
-                asyncio.timeout(git_side.LONGEST_SECONDS),
+                asyncio.timeout(git_commands.LONGEST_SECONDS),
                 talk(connection, modules=PROGRAM) as far,
             ):
                 answer = await self._check_out(far, connection)
@@ -146,7 +146,7 @@ class RepositoryCheckout:
 
         def tell(count: int) -> None:
             nonlocal told
-            if time.monotonic() - told >= git_side.TOLD_EVERY:
+            if time.monotonic() - told >= git_commands.TOLD_EVERY:
                 told = time.monotonic()
                 self._report(f"code: {size_words(min(count, size))} of {size_words(size)}")
 
@@ -257,7 +257,9 @@ class _LocalClone:
         self._repository = repository
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._git = Git(
-            "", lambda text: report(f"code: {shown(text)}"), git_side.protocols_for(repository.url)
+            "",
+            lambda text: report(f"code: {shown(text)}"),
+            git_commands.protocols_for(repository.url),
         )
         self._lock = asyncio.Lock()
         self._wanted: dict[str, str] = {}
@@ -298,7 +300,7 @@ class _LocalClone:
 
     def _resolved(self) -> dict[str, str]:
         self._open()
-        return git_side.resolve(self._git, self._repository.url, self._repository.ref)
+        return git_commands.resolve(self._git, self._repository.url, self._repository.ref)
 
     def _open(self) -> None:
         if self._folder is None:
@@ -310,7 +312,7 @@ class _LocalClone:
 
     def _bundled(self) -> tuple[Path, list[str]]:
         folder = Path(self._git.folder)
-        commit = git_side.fetch(self._git, self._repository.url, self._wanted, shallow=True)
+        commit = git_commands.fetch(self._git, self._repository.url, self._wanted, shallow=True)
         self._wanted = {**self._wanted, "commit": commit}
         header = self._git.run("cat-file", "commit", commit).partition("\n\n")[0]
         roots = [commit] if "\nparent " in header else []
@@ -326,7 +328,7 @@ class _LocalClone:
             "create",
             "--progress",
             str(path),
-            git_side.tracking(self._wanted),
+            git_commands.tracking(self._wanted),
         )
         path.chmod(0o600)
         return path, roots

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from nbprov.model.paths import WORKDIR
 from nbprov.model.spec import Mount, Spec
+from nbprov.on_machine.sync_files import Folder
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.patterns import MAGIC
 from nbprov.remote.pull.pull import Wish
-from nbprov.remote.sync_side import Folder
 
 
 def wishes(

@@ -19,6 +19,7 @@ from nbprov.machines.liveness import (
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Spec
+from nbprov.on_machine.sync_protocol import Skip
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.pull import Pulled, Wish, pull
@@ -38,15 +39,10 @@ MOST_CUTS = 20
 """How often the connection may break during one output; complete files need not come again."""
 NAMED = 3
 HARMLESS = (
-    "neither a file",
-    "a link that",
-    "a link, which",
-    "a .git folder",
-    "an ignore file",
-    "ignored here",
-    "a name of our unfinished",
+    *(Skip.SPECIAL, Skip.LINK_NOWHERE, Skip.LINK_OUTSIDE, Skip.WINDOWS_LINK),
+    *(Skip.GIT_FOLDER, Skip.IGNORE_FILE, Skip.IGNORED, Skip.UNFINISHED),
 )
-"""How reasons begin for which something is left on the machine that nobody misses; the rest is a result that would be lost."""
+"""Why something is left on the machine that nobody misses; the rest is a result that would be lost."""
 
 
 class OutputsNotPulled(NbprovError):
@@ -298,7 +294,9 @@ def _note(taking: OutputPull, where: str, wish: Wish, done: Pulled) -> None:
     taking.bytes += done.bytes
     taking.same += done.same
     taking.sent = max(taking.sent, taking.bytes)
-    lost = [(name, why) for name, why in done.skipped if not why.startswith(HARMLESS)]
+    lost = [
+        (name, why) for name, why in done.skipped if not (isinstance(why, Skip) and why in HARMLESS)
+    ]
     if done.found and done.found == len(done.skipped):
         lost = list(done.skipped)  # it was named in the spec, and nothing of it can come
     taking.left += [

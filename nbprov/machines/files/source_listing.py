@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Protocol
 
+from nbprov.on_machine.sync_protocol import why_not_name
 from nbprov.remote.download.download import Item, Signer
 from nbprov.remote.download.errors import FetchError
 from nbprov.remote.sync.errors import shown
-from nbprov.remote.sync_side import why_not_name
 
 MOST_OBJECTS = 100_000
 """Limit for one source.

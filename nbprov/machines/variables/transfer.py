@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from nbprov.machines.cells.cells import own_cell
@@ -24,10 +23,11 @@ from nbprov.machines.cells.notices import LOOK_SECONDS
 from nbprov.machines.cells.output import OnOutput, OutputBudget
 from nbprov.machines.idle_inhibitor import others_awake
 from nbprov.machines.node_selection import chosen_nodes
-from nbprov.machines.packing_there import MARK
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.failures import CloudError
+from nbprov.on_machine.loader import loading
+from nbprov.on_machine.pack_values import MARK
 from nbprov.provisioning.live_cluster import LiveCluster, agent_of
 from nbprov.remote.agent.client import AgentClient
 
@@ -55,6 +55,8 @@ MOST_TURNS = 20
 Either its agent was restarted, or it lies.
 """
 
+PROGRAM = ("plain_forms", "pack_values")
+"""The modules that run in the kernel there."""
 LONGEST_ANSWER = 100_000
 """Characters of a machine's message about a copy."""
 
@@ -66,7 +68,11 @@ _RUN = """(lambda b: b.exec(
 # The builtins module is used since the cell runs among the user's variables, where
 # `from os import *` replaces `open` and `from re import *` replaces `compile`.
 # The answer is printed at once, on a line of its own: a thread of the user may print meanwhile.
-_ANSWER = '\nprint("\\n%s\\n" % answered(space, request), end="")\n'
+_ANSWER = """
+print("\\n%s\\n" % module.answered(space, request), end="")
+for name in [name for name in sys.modules if name.startswith("nbprov_there.")]:
+    del sys.modules[name]
+"""
 
 
 Told = Mapping[str, Any]
@@ -298,9 +304,7 @@ async def _read(agent: AgentClient, box: str, begun: int, size: int, copying: Co
 
 @cache
 def _program() -> str:
-    return (
-        files("nbprov.machines").joinpath("packing_there.py").read_text(encoding="utf-8") + _ANSWER
-    )
+    return loading(PROGRAM) + _ANSWER
 
 
 async def _run_program(

@@ -141,7 +141,7 @@ def _cannot(name: str, told: Mapping[str, Any], *, is_plain: bool) -> CannotTrav
     if not why:
         why = _said(told, "why")
         if is_plain:
-            holds, why = "", why.removeprefix("NotPlainHere: ") + ", which is no plain data"
+            holds, why = "", why + ", which is no plain data"
         hint = (
             "send what it is made of: arrays, tables, numbers, texts, containers of them; or "
             + _FILE

@@ -278,9 +278,14 @@ class TableData:
 
 def _candidate_row(candidate: Candidate) -> Row:
     # The chance has a column of its own, so that a narrow terminal does not cut it off.
-    chance = "" if candidate.success is None else f"{candidate.success:.0%} likely"
-    why = candidate.why.removesuffix(chance).removesuffix(", ") if chance else candidate.why
-    return Row(candidate.rank, candidate.offer, candidate.count, why, candidate.stock, chance)
+    return Row(
+        candidate.rank,
+        candidate.offer,
+        candidate.count,
+        candidate.standing,
+        candidate.stock,
+        candidate.chance,
+    )
 
 
 def _unusable_row(unusable: Unusable, nodes: int) -> Row:

@@ -43,7 +43,7 @@ class Elsewhere:
             ):
                 self._forget(run_id)
         seen = [
-            (row.cluster_id, row.name, row.state, row.reason)
+            (row.cluster_id, row.name, row.state, row.desired_state, row.reason)
             for row in engine.ledger.clusters(live_only=True)
         ]
         if seen != self._known:

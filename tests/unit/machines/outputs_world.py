@@ -8,8 +8,8 @@ from pathlib import Path
 from tunnel_world import WAIT_SECONDS, TunnelWorld
 
 from nbprov import api
-from nbprov.api.services import outputs as output_service
 from nbprov.model.clusters import ClusterState
+from nbprov.model.events import EventKind
 
 Up = Callable[..., api.Cluster]
 
@@ -33,9 +33,9 @@ def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
 def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """Return what the history says about the cluster's outputs."""
     return [
-        text
-        for _, kind, text in world.session.engine.ledger.events(cluster.cluster_id)
-        if kind == output_service.OUTPUTS
+        event.text
+        for event in world.session.engine.ledger.events(cluster.cluster_id)
+        if event.kind is EventKind.OUTPUTS_PULL_ENDED
     ]
 
 

@@ -11,7 +11,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 
 from nbprov import api
 from nbprov.api.launching.cluster_replacement import NotReplaced
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError, NotFound
 from nbprov.model.launches import InstanceState
 
@@ -124,7 +124,10 @@ def test_that_it_was_replaced_outlives_a_doubt(
     dev = world.up()
     engine = world.session.engine
     assert engine.ledger.set_cluster(
-        dev.cluster_id, ClusterState.RUNNING, "replaced: another cluster is called dev now"
+        dev.cluster_id,
+        ClusterState.RUNNING,
+        "another cluster is called dev now",
+        desired=DesiredState.REPLACED,
     )
     cloud = engine.cloud("local")
     listed = cloud.adapter.list(engine.ledger.owner)
@@ -137,7 +140,7 @@ def test_that_it_was_replaced_outlives_a_doubt(
         engine.thread.call(engine.lifecycle.observe(cloud)).result(WAIT_SECONDS)
         row = engine.ledger.cluster_by_id(dev.cluster_id)
         assert row is not None
-        assert row.reason.startswith("replaced: ")
+        assert row.desired_state is DesiredState.REPLACED
     until(lambda: alive(world) == [], "the end by the watcher")
 
 

@@ -13,7 +13,7 @@ from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 from nbprov import api
 from nbprov.api.services import outputs as taking
 from nbprov.machines.files.outputs import OutputsNotPulled
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 
 pytestmark = pytest.mark.machine
 
@@ -116,7 +116,12 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         ledger = other.engine.ledger
         row = ledger.cluster("dev")
         assert row is not None
-        assert (row.state, row.reason) == (ClusterState.RUNNING, "to be ended: you ended it")
+        assert (row.state, row.desired_state, row.reason) == (
+            ClusterState.RUNNING,
+            DesiredState.ENDED,
+            "you ended it",
+        )
+        assert other.cluster("dev").view().reason == "to be ended: you ended it"
         other.engine.thread.soon(other.engine.lifecycle.watch)
         ended = until(
             lambda: (
@@ -136,12 +141,14 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     ledger = world.session.engine.ledger
     # As if the kernel died during the pull; nobody continues it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.set_cluster(cluster.cluster_id, ClusterState.RUNNING, "to be ended: you ended it")
+    assert ledger.set_cluster(
+        cluster.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
+    )
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
     row = ledger.cluster("dev")
     assert row is not None
-    assert not row.reason.startswith("to be ended")
+    assert row.pending is None
 
 
 def test_no_outputs_breaks_a_pull_off(

@@ -187,7 +187,7 @@ def test_a_half_made_machine_is_ended_and_confirmed_and_the_next_place_tried(
         ("here-b", AttemptState.READY, None),
     ]
     assert len(world.alive()) == 1
-    events = [text for _, _, text in engine.ledger.events(driver.run_id)]
+    events = [event.text for event in engine.ledger.events(driver.run_id)]
     gone = next(i for i, text in enumerate(events) if "ended, confirmed" in text)
     asked = next(
         i for i, text in enumerate(events) if text.startswith("attempt 2") and "asked" in text

@@ -311,8 +311,7 @@ def test_what_is_being_ended_out_of_reach_can_be_forgotten(
     assert machine in said
     assert _state(engine) is ClusterState.ENDED
     assert any(
-        "not seen to end" in text and machine in text
-        for _, _, text in engine.ledger.events(row.run_id)
+        "not seen to end" in e.text and machine in e.text for e in engine.ledger.events(row.run_id)
     )
 
 

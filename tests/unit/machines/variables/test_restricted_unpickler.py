@@ -22,9 +22,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nbprov.machines.packing_there as there
 from nbprov.machines.variables.restricted_unpickler import plain_value
 from nbprov.machines.variables.value_builders import NotPlain
+from nbprov.on_machine import pack_values as there
 
 
 def packed(value: Any) -> bytes:

@@ -51,7 +51,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
     read = unpack(data)
     assert (data.rows, data.total, data.noun) == (10, 30, "candidate")
     assert read["rank"] == [c.rank for c in plan.candidates[:10]]
-    assert read["why"] == [c.why for c in plan.candidates[:10]]
+    assert read["why"] == [c.standing for c in plan.candidates[:10]]
     assert read["total"] == [float(c.hourly) for c in plan.candidates[:10]]
     assert read["chance"][0] == "72% likely"
     assert "total" not in unpack(TableData.from_plan(samples.plan(30)))
@@ -59,7 +59,7 @@ def test_a_plan_keeps_its_ranks_reasons_and_node_count() -> None:
 
 def test_a_chance_is_said_once_in_its_own_column() -> None:
     plan = samples.plan(1)
-    first = replace(plan.candidates[0], success=0.72, why="1st choice, cheapest, 72% likely")
+    first = replace(plan.candidates[0], success=0.72, standing="1st choice, cheapest")
     read = unpack(TableData.from_plan(replace(plan, candidates=(first,))))
     assert (read["why"], read["chance"], read["stock"]) == (
         ["1st choice, cheapest"],

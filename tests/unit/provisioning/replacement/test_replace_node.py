@@ -15,6 +15,7 @@ from engine_world import WAIT_SECONDS, EngineWorld
 from nbprov.clouds.local.client import Client
 from nbprov.clouds.local.provisioner import LocalCloud
 from nbprov.model.clusters import AttemptState, ClusterState, RunState
+from nbprov.model.events import NODE_EVENTS
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Launch, Operation, Pending, PollResult
 from nbprov.provisioning.engine import Engine
@@ -88,7 +89,7 @@ def whole(world: EngineWorld, engine: Engine, row: ClusterRow, nodes: int = 3) -
 
 
 def said(engine: Engine, row: ClusterRow) -> list[str]:
-    return [text for _, kind, text in engine.ledger.events(row.run_id) if kind == "node"]
+    return [event.text for event in engine.ledger.events(row.run_id) if event.kind in NODE_EVENTS]
 
 
 def live_of(engine: Engine, row: ClusterRow) -> LiveCluster:

@@ -87,8 +87,8 @@ def test_every_agent_is_told_the_price_of_a_dearer_machine_until_it_knows(
         )
         assert one["carried"] >= usd("14.4")
     assert any(
-        text.startswith("budget: its machines cost $8.10/h together from now on")
-        for _, _, text in engine.ledger.events(row.run_id)
+        e.text.startswith("budget: its machines cost $8.10/h together from now on")
+        for e in engine.ledger.events(row.run_id)
     )
     assert engine.ledger.hourly_now(row.token) == usd("8.1")
 

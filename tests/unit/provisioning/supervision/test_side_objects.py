@@ -13,6 +13,7 @@ from odd_clouds import CloudWithSides
 from provisioning_samples import candidate, launch_row
 
 from nbprov.model.clusters import AttemptState, RunState
+from nbprov.model.events import EventKind
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState, Launch, Operation, SideObject
 from nbprov.provisioning.engine import Engine
@@ -58,8 +59,8 @@ def test_what_a_launch_leaves_is_written_down_and_goes_with_its_cluster(world: E
     assert cloud.removed == [disk]
     assert _states(engine)["group"] is SideState.THERE, "it serves all launches"
     assert not has_live_rows(engine.ledger.store.path)
-    assert ("side", f"disk {disk} is removed") in [
-        (kind, text) for _, kind, text in engine.ledger.events(driver.run_id)
+    assert (EventKind.SIDE_OBJECT_REMOVED, f"disk {disk} is removed") in [
+        (e.kind, e.text) for e in engine.ledger.events(driver.run_id)
     ]
 
 
