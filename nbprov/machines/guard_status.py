@@ -11,13 +11,13 @@ from nbprov.remote.agent.messages import AgentStatus
 async def guard_status(live: LiveCluster, ledger: Ledger) -> AgentStatus:
     """Ask the head's agent, and store its answer in the ledger for times when it is silent."""
     status = await agent_of(live.head).status()
-    known = ledger.guard(live.run_id)
+    known = ledger.guards.get(live.run_id)
     report = {
         "idle": status.idle,
         "active": list(status.active),
         "guards": [g.reason for g in status.guards],
     }
-    ledger.set_guard(live.run_id, 0, known[0] if known is not None else {}, report)
+    ledger.guards.set(live.run_id, 0, known[0] if known is not None else {}, report)
     return status
 
 

@@ -195,7 +195,7 @@ async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -
         If the nodes differ in the end; the message names how.
     """
     live, ledger = steps.live, steps.ledger
-    ledger.set_job(live.run_id, id, PYTHON, source.noted, "running")
+    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "running")
     try:
         await follow_node(steps, live.head, id)
         first = await read_record(live.head)
@@ -214,9 +214,9 @@ async def follow_environment(steps: SetupSteps, source: PythonSource, id: str) -
         made = [first, *await asyncio.gather(*(read_record(node) for node in others))]
         check_same(made)
     except NbprovError:
-        ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 1)
+        ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 1)
         raise
-    ledger.set_job(live.run_id, id, PYTHON, source.noted, "ended", 0)
+    ledger.jobs.set(live.run_id, id, PYTHON, source.noted, "ended", 0)
     steps.report(same_words(made))
 
 

@@ -99,7 +99,7 @@ async def _run_steps(
     if spec.run:
         report("starting run")
         await _start_run(steps, spec, setup.ids)
-        steps.ledger.set_job(live.run_id, RUN, RUN, spec.run, "running")
+        steps.ledger.jobs.set(live.run_id, RUN, RUN, spec.run, "running")
 
 
 async def _make_python(
@@ -174,7 +174,7 @@ class _SetupScript:
         self._tell("ended", 0)
 
     def _tell(self, state: str, exit_code: int | None = None) -> None:
-        self._steps.ledger.set_job(
+        self._steps.ledger.jobs.set(
             self._steps.live.run_id, self.ids[0], SETUP, self._script, state, exit_code
         )
 

@@ -78,7 +78,7 @@ class SetupSteps:
 
     def known(self, kind: str) -> dict[str, object] | None:
         """Return the ledger's latest step of this kind."""
-        rows = [row for row in self.ledger.jobs(self.live.run_id) if row["kind"] == kind]
+        rows = [row for row in self.ledger.jobs.of_run(self.live.run_id) if row["kind"] == kind]
         return rows[-1] if rows else None
 
     async def start(

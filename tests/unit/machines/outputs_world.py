@@ -25,7 +25,7 @@ def listed(folder: Path) -> list[str]:
 
 def state(world: TunnelWorld, cluster: api.Cluster) -> ClusterState:
     """Return the cluster's state in the ledger."""
-    row = world.session.engine.ledger.cluster_of_run(cluster.cluster_id)
+    row = world.session.engine.ledger.clusters.of_run(cluster.cluster_id)
     assert row is not None
     return row.state
 
@@ -34,7 +34,7 @@ def said(cluster: api.Cluster, world: TunnelWorld) -> list[str]:
     """Return what the history says about the cluster's outputs."""
     return [
         event.text
-        for event in world.session.engine.ledger.events(cluster.cluster_id)
+        for event in world.session.engine.ledger.events.of_run(cluster.cluster_id)
         if event.kind is EventKind.OUTPUTS_PULL_ENDED
     ]
 

@@ -167,7 +167,7 @@ def test_what_cannot_come_keeps_the_machine_until_it_is_told_otherwise(
     )
     assert cluster.view().reason == "it was to be ended, and is kept"
     # The machines of another release's spec wait for its outputs, and are not ended unasked.
-    row = world.session.engine.ledger.cluster("dev")
+    row = world.session.engine.ledger.clusters.named("dev")
     assert row is not None
     world.session.engine.ledger.store._connection.execute(
         "UPDATE runs SET spec = 'of: later' WHERE run_id = ?", (row.run_id,)
@@ -212,7 +212,7 @@ def test_what_its_guards_stopped_is_not_ended_with_its_outputs_on_it(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     engine.thread.call(engine.lifecycle.stop(row, "idle: nothing was done for 60 s")).result(
         WAIT_SECONDS
@@ -250,11 +250,11 @@ def test_a_cell_that_is_run_again_with_other_outputs(
 ) -> None:
     cluster = world.up()
     ledger = world.session.engine.ledger
-    assert "outputs" not in (ledger.guard(cluster.cluster_id) or ({},))[0]
+    assert "outputs" not in (ledger.guards.get(cluster.cluster_id) or ({},))[0]
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
     assert again.remarks == ("outputs of dev are now results",)
-    known = ledger.guard(cluster.cluster_id)
+    known = ledger.guards.get(cluster.cluster_id)
     assert known is not None
     assert known[0]["outputs"] == {"hold_seconds": 600.0}
     make(cluster, "mkdir results; touch results/a")

@@ -65,7 +65,7 @@ def test_a_name_that_is_given_meanwhile_is_followed(
     cluster = up("[results]")
     make(cluster, "mkdir results; touch results/a")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
     cluster.rename("train")
     engine.thread.call(world.session.takings.take(row)).result(WAIT_SECONDS)
@@ -79,7 +79,7 @@ def test_what_somebody_else_ends_meanwhile_is_not_called_kept(
 
     cluster = up("[results]")
     engine = world.session.engine
-    row = engine.ledger.cluster("dev")
+    row = engine.ledger.clusters.named("dev")
     assert row is not None
 
     async def ended(*given: Any, **more: Any) -> Any:
@@ -114,7 +114,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         assert listed(notebook) == []
     with other_kernel(world) as other:
         ledger = other.engine.ledger
-        row = ledger.cluster("dev")
+        row = ledger.clusters.named("dev")
         assert row is not None
         assert (row.state, row.desired_state, row.reason) == (
             ClusterState.RUNNING,
@@ -126,7 +126,7 @@ def test_a_kernel_that_ends_in_the_middle_leaves_the_end_to_the_next(
         ended = until(
             lambda: (
                 row
-                if (row := ledger.cluster_by_id(cluster.cluster_id))
+                if (row := ledger.clusters.by_id(cluster.cluster_id))
                 and row.state is ClusterState.ENDED
                 else None
             ),
@@ -141,12 +141,12 @@ def test_what_is_used_again_is_not_ended(world: TunnelWorld, notebook: Path, up:
     ledger = world.session.engine.ledger
     # As if the kernel died during the pull; nobody continues it yet.
     world.session.engine.lifecycle.asked.add(cluster.cluster_id)
-    assert ledger.set_cluster(
+    assert ledger.clusters.move(
         cluster.cluster_id, ClusterState.RUNNING, "you ended it", desired=DesiredState.ENDED
     )
     again = world.session.provision(SPEC % "" + "\noutputs: [results]", "dev", folder=str(notebook))
     assert isinstance(again, api.Cluster)
-    row = ledger.cluster("dev")
+    row = ledger.clusters.named("dev")
     assert row is not None
     assert row.pending is None
 
