@@ -10,7 +10,7 @@ from nbprov.runtime.waiting import wait_for
 from .errors import readably
 
 if TYPE_CHECKING:
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
     from nbprov.provisioning.ledger import ClusterRow
 
     from .cluster import Cluster
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class Giving:
     """What a cluster's handle has of outputs."""
 
-    def outputs(self: Cluster) -> Taking:  # type: ignore[misc]
+    def outputs(self: Cluster) -> OutputPull:  # type: ignore[misc]
         """Bring the spec's `outputs` here now; the machine goes on. Blocks.
 
         Only what is missing here or was changed there is moved. A file that was changed here is left alone: the machine's comes beside it.
 
         Returns
         -------
-        Taking
+        OutputPull
             What came: `files`, `bytes`, and `lines` that say it.
 
         Raises
@@ -58,7 +58,7 @@ def begin_pull(session: Session, row: ClusterRow) -> Any:
             hint="add outputs: [results] to the cell, and run it again",
         )
 
-    async def pulled() -> Taking:
+    async def pulled() -> OutputPull:
         from nbprov.machines.files.outputs import OutputsNotPulled
 
         taking = await session.takings.take(row)
@@ -72,9 +72,9 @@ def begin_pull(session: Session, row: ClusterRow) -> Any:
     return session.engine.thread.call(readably(pulled()))
 
 
-def _pulled_now(session: Session, row: ClusterRow) -> Taking:
+def _pulled_now(session: Session, row: ClusterRow) -> OutputPull:
     try:
-        taking: Taking = wait_for(begin_pull(session, row))
+        taking: OutputPull = wait_for(begin_pull(session, row))
     except KeyboardInterrupt:
         raise Interrupted(
             f"the pull of the outputs of {row.name} goes on in the background; %clusters shows how far it is"

@@ -60,7 +60,7 @@ def collect(spec: Spec, given: Mapping[str, str], ask: Ask = nobody, folder: str
 
     Raises
     ------
-    PythonFiles, SyncError
+    PythonFilesError, SyncError
         If one of these cannot be used.
     UsageError
         Naming every value that is missing and how to give it, or a given name that the spec does not have.

@@ -209,6 +209,19 @@ def check_there(node: Node) -> None:
         )
 
 
+def agent_of(node: Node) -> AgentClient:
+    """The agent of a node of an attached cluster.
+
+    Raises
+    ------
+    NodeMissing
+        If its machine was lost.
+    """
+    check_there(node)
+    assert node.agent is not None, "attach() opens every agent"
+    return node.agent
+
+
 async def all_of(*coroutines: Any) -> None:
     """Run all at once; where one fails the others are cancelled, and its error is raised."""
     tasks = [asyncio.create_task(c) for c in coroutines]

@@ -172,7 +172,7 @@ async def change_guards(engine: Engine, row: ClusterRow, spec: Spec, asked: Guar
     CloudError
         If its machines cannot be reached.
     """
-    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.live_cluster import agent_of
     from nbprov.provisioning.supervision.guard_config import (
         guard_config,
         guards_from,

@@ -165,7 +165,7 @@ def restored_lines(cluster: Cluster) -> list[str]:
 
 
 def _lost_jobs(cluster: Cluster) -> str:
-    from nbprov.machines.agents import agent_of
+    from nbprov.provisioning.live_cluster import agent_of
 
     async def lost(live: LiveCluster) -> list[str]:
         told = [(node.instance.node, agent_of(node).lost_jobs) for node in live.present]

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from nbprov.api.launching.cluster_reuse import SettingUp
     from nbprov.api.run import Run
     from nbprov.api.session import Session
-    from nbprov.machines.engines.engine_state import Running
-    from nbprov.machines.engines.ray import Connection
-    from nbprov.machines.engines.startup import Values
-    from nbprov.machines.tunnels.tunnels import Kept
+    from nbprov.machines.engines.engine_state import RunningEngine
+    from nbprov.machines.engines.processes import Values
+    from nbprov.machines.engines.ray import RayConnection
+    from nbprov.machines.tunnels.tunnel import PersistentTunnel
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
 
@@ -44,7 +44,7 @@ class Engined(Reaching):
     def __init__(self, home: Any, *, demo: bool) -> None:
         self._engine_words: dict[str, tuple[str, ...]] = {}
         self._clients: dict[str, Any] = {}
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, RayConnection] = {}
         self._plain: set[str] = set()  # clusters whose cells need no word of an engine
         self._connecting = threading.Lock()
         super().__init__(home, demo=demo)
@@ -85,7 +85,7 @@ class Engined(Reaching):
 
     async def engine_up(
         self, live: LiveCluster, engine: Engine, values: Values, report: Callable[[str], None]
-    ) -> Running:
+    ) -> RunningEngine:
         """Start what of a cluster's engine does not run, and open the tunnel to its dashboard. On the engine's thread."""
         from nbprov.machines.engines.startup import ensure_engine
 
@@ -108,7 +108,9 @@ class Engined(Reaching):
         except Exception as error:  # a cell is no worse for want of it, and has its own words where the machine does not answer
             log.info("%s of %s: %s", engine.kind, live.name, error)
 
-    async def open_dashboard(self, live: LiveCluster, running: Running) -> Kept | None:
+    async def open_dashboard(
+        self, live: LiveCluster, running: RunningEngine
+    ) -> PersistentTunnel | None:
         """The tunnel to an engine's dashboard; None where it has none. Never raises."""
         from nbprov.machines.engines.startup import services
 
@@ -267,7 +269,7 @@ class EngineClients:
                 )
             return known.context
 
-    def _up(self: Cluster, kind: str) -> Running:  # type: ignore[misc]
+    def _up(self: Cluster, kind: str) -> RunningEngine:  # type: ignore[misc]
         from nbprov.machines.engines.engine_state import NoEngine
 
         session, run_id = self._session, self._row().run_id
@@ -283,13 +285,15 @@ class EngineClients:
             )
         )
 
-    def _reach(self: Cluster, running: Running, port: str) -> tuple[Kept, Kept | None, Any]:  # type: ignore[misc]
+    def _reach(  # type: ignore[misc]
+        self: Cluster, running: RunningEngine, port: str
+    ) -> tuple[PersistentTunnel, PersistentTunnel | None, Any]:
         """The tunnels to a port of the engine and to its dashboard, and the folder of the cluster's keys."""
         from nbprov.machines.engines.startup import services
 
         session, engine = self._session, self._session.engine
 
-        async def opened() -> tuple[Kept, Kept | None, Any]:
+        async def opened() -> tuple[PersistentTunnel, PersistentTunnel | None, Any]:
             live = await engine.attach(self.name)
             kept, _ = await session.tunnelling.open(
                 live, running.ports[port], service=services(running.kind)[port]

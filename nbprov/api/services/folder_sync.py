@@ -147,13 +147,13 @@ class Carrying(ABC):
         progress: Callable[[int], None],
         timeout: Seconds | None,
     ) -> Synced:
-        from nbprov.machines.files.folder_sync import place_there, sync_folder
+        from nbprov.machines.files.folder_sync import remote_folder, sync_folder
         from nbprov.remote.sync.sync import Wanted
 
         # Made absolute here: the engine's thread knows no other current folder, but time passes.
         wanted = Wanted(
             Path(local).expanduser().absolute(),
-            place_there(os.fspath(local), remote),
+            remote_folder(os.fspath(local), remote),
             direction,
             delete,
             dry,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from nbprov.api.errors import readably
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import Interrupted
+from nbprov.model.paths import WORKDIR
 from nbprov.runtime.waiting import Waitable, wait_for
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
     from nbprov.remote.agent.messages import Environment
-
-WORKDIR = "sky_workdir"
-"""The folder of a job where its cluster's spec has a `workdir`: that of the spec's own `run`."""
 
 
 class JobHandle(Waitable["Job"]):

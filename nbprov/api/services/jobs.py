@@ -23,7 +23,7 @@ from .tunnels import Reaching
 if TYPE_CHECKING:
     from nbprov.machines.jobs.jobs import Job
     from nbprov.machines.jobs.logs import Log
-    from nbprov.machines.jobs.monitor import JobKeeper
+    from nbprov.machines.jobs.monitor import JobMonitor
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -43,7 +43,7 @@ class JobDesk(Reaching):
 
     def __init__(self, home: Path | None, *, demo: bool) -> None:
         self._desk = threading.Lock()
-        self._keeper: tuple[Engine, JobKeeper] | None = None
+        self._keeper: tuple[Engine, JobMonitor] | None = None
         self._hidden: set[str] = set()
         super().__init__(home, demo=demo)
 
@@ -54,17 +54,17 @@ class JobDesk(Reaching):
         self._keeper_of(engine)
         return engine
 
-    def _keeper_of(self, engine: Engine) -> JobKeeper:
+    def _keeper_of(self, engine: Engine) -> JobMonitor:
         with self._desk:
             if self._keeper is None or self._keeper[0] is not engine:
-                from nbprov.machines.jobs.monitor import JobKeeper
+                from nbprov.machines.jobs.monitor import JobMonitor
 
-                self._keeper = (engine, JobKeeper(engine, self.hide_secrets))
+                self._keeper = (engine, JobMonitor(engine, self.hide_secrets))
                 engine.thread.soon(self._keeper[1].begin)
             return self._keeper[1]
 
     @property
-    def keeper(self) -> JobKeeper:
+    def keeper(self) -> JobMonitor:
         """What keeps the logs of jobs, for what runs on the engine's thread."""
         return self._keeper_of(self.engine)
 

@@ -19,7 +19,7 @@ from nbprov.model.spec import Spec
 
 if TYPE_CHECKING:
     from nbprov.api.session import Session
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.provisioning.live_cluster import LiveCluster
@@ -57,10 +57,10 @@ class Takings:
 
     def __init__(self, session: Session, engine: Engine) -> None:
         self._session, self._engine = session, engine
-        self._tasks: dict[str, asyncio.Task[Taking]] = {}
-        self._views: dict[str, Taking] = {}
+        self._tasks: dict[str, asyncio.Task[OutputPull]] = {}
+        self._views: dict[str, OutputPull] = {}
 
-    def view(self, cluster_id: str) -> Taking | None:
+    def view(self, cluster_id: str) -> OutputPull | None:
         """The pull of a cluster that goes on, or the last one. Any thread."""
         return self._views.get(cluster_id)
 
@@ -96,8 +96,8 @@ class Takings:
 
     # ------------------------------------------------------------ taking
 
-    async def take(self, row: ClusterRow) -> Taking:
-        """Bring the outputs of a cluster here; what could not be brought is in `Taking.left`.
+    async def take(self, row: ClusterRow) -> OutputPull:
+        """Bring the outputs of a cluster here; what could not be brought is in `OutputPull.left`.
 
         Raises
         ------
@@ -111,12 +111,12 @@ class Takings:
             task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return await asyncio.shield(task)
 
-    async def _take(self, row: ClusterRow) -> Taking:
-        from nbprov.machines.files.outputs import Taking, pull_outputs
-        from nbprov.machines.liveness import Answers
+    async def _take(self, row: ClusterRow) -> OutputPull:
+        from nbprov.machines.files.outputs import OutputPull, pull_outputs
+        from nbprov.machines.liveness import LivenessPolicy
 
         engine = self._engine
-        taking = self._views[row.cluster_id] = Taking(row.name)
+        taking = self._views[row.cluster_id] = OutputPull(row.name)
         run = engine.ledger.runs.get(row.run_id)
         spec, folder = self._spec(row), Path(run.folder if run is not None and run.folder else ".")
         try:
@@ -127,7 +127,7 @@ class Takings:
                 )
             async with engine.lifecycle.leased(row):
                 live = await self._reached(row)
-                answers = Answers(REACH_SECONDS, lambda: self._can_be_asked(row))
+                answers = LivenessPolicy(REACH_SECONDS, lambda: self._can_be_asked(row))
                 await pull_outputs(live, spec, folder, engine.home, taking, engine.changed, answers)
             if taking.silent and not taking.left:
                 raise NotReached(
@@ -179,7 +179,7 @@ class Takings:
         return True
 
     async def _reached_once(self, row: ClusterRow) -> LiveCluster:
-        from nbprov.machines.agents import agent_of
+        from nbprov.provisioning.live_cluster import agent_of
 
         engine = self._engine
         last: BaseException | None = None
@@ -401,7 +401,7 @@ class Takings:
 
     async def change(self, row: ClusterRow, stored: Spec, spec: Spec, folder: str) -> str:
         """Take over the outputs that a cell asks for of a cluster that runs; what changed in a line, or nothing."""
-        from nbprov.machines.agents import agent_of
+        from nbprov.provisioning.live_cluster import agent_of
         from nbprov.provisioning.supervision.guard_config import hold_known, hold_of, of_node
         from nbprov.remote.agent.messages import GuardConfig
         from nbprov.spec import to_yaml

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from nbprov.api.run import Run
     from nbprov.api.session import Session
     from nbprov.machines.ssh_config import SshConfig
-    from nbprov.machines.tunnels.tunnels import Kept, Tunnels, TunnelView
+    from nbprov.machines.tunnels.tunnel import PersistentTunnel, TunnelView
+    from nbprov.machines.tunnels.tunnels import Tunnels
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.live_cluster import LiveCluster
 
@@ -51,7 +52,7 @@ class Tunnel:
     http://127.0.0.1:6006
     """
 
-    def __init__(self, session: Reaching, kept: Kept, *, is_new: bool) -> None:
+    def __init__(self, session: Reaching, kept: PersistentTunnel, *, is_new: bool) -> None:
         self._session, self._kept, self._is_new = session, kept, is_new
 
     @property
@@ -192,7 +193,7 @@ class Reaching(Planner):
 
         Raises
         ------
-        CannotSay
+        SshConfigError
             If the path of the file cannot stand in an ssh config.
         """
         file = self.ssh_file
@@ -208,7 +209,7 @@ class Reaching(Planner):
 
     def tunnel_words(self, cluster_id: str) -> list[str]:
         """The tunnels of a cluster, a line each. Any thread."""
-        from nbprov.machines.tunnels.tunnels import in_words
+        from nbprov.machines.tunnels.tunnel import in_words
 
         return in_words([view for view in self.tunnelling.views() if view.cluster_id == cluster_id])
 
@@ -318,7 +319,7 @@ class Reachable:
         self._row()
         session, engine = self._session, self._session.engine
 
-        async def opened() -> tuple[Kept, bool]:
+        async def opened() -> tuple[PersistentTunnel, bool]:
             return await session.tunnelling.open(await engine.attach(self.name), port, local, node)
 
         # Not as a cell, which waits for the setup: what goes on in that may be worth a look.

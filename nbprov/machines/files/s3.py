@@ -1,7 +1,9 @@
-"""Objects of S3: listed here with the person's own log-in, fetched by the machine with a link to each that opens it, and nothing else, for an hour.
+"""Objects of S3: listed here with the person's own log-in, downloaded by the machine.
 
-What everybody may read is fetched without any key. Where `AWS_ENDPOINT_URL_S3` names another store that speaks S3 (MinIO), that one is asked.
-Cloudflare's R2 speaks S3 too: `r2://` is asked at the account's own address, with the keys of the profile `r2`.
+Public objects are downloaded without any key; for each other one the machine gets a link that
+opens it, and nothing else, for an hour. `AWS_ENDPOINT_URL_S3` may name another store that speaks
+S3 (MinIO). Cloudflare's R2 speaks S3 too: `r2://` uses the account's own address and the keys of
+the profile `r2`.
 """
 
 from __future__ import annotations
@@ -18,23 +20,27 @@ from nbprov.model.sources import split_bucket
 from nbprov.remote.download.download import Item, Link
 from nbprov.remote.download.errors import FetchError
 
-from .remote_sources import Found, denied, listed
+from .source_listing import SourceListing, denied, listed
 
 LINK_SECONDS = 3600
-"""How long a link opens its object: it is asked for within seconds, and again where it was cut."""
+"""How long a link is valid: it is used within seconds, and again after a broken connection."""
 CONNECT_SECONDS: Seconds = 5.0
 READ_SECONDS: Seconds = 20.0
 TRIES = 3
 USUAL_REGION = "us-east-1"
 _MD5 = re.compile(r'"([0-9a-f]{32})"\Z')
 _ARCHIVED = frozenset({"GLACIER", "DEEP_ARCHIVE"})
-_HINT = "log in with an account that may (aws configure, AWS_PROFILE) with the rights s3:ListBucket and s3:GetObject, or make it public"
+_HINT = (
+    "log in with an account (aws configure, AWS_PROFILE) that has the rights s3:ListBucket and"
+    " s3:GetObject, or make it public"
+)
 R2 = "https://{account}.r2.cloudflarestorage.com"
 _ACCOUNT = re.compile(r"[0-9a-f]{32}(\.(eu|fedramp))?")
-"""An account's id, and its jurisdiction where it has one."""
+"""The id of an account, and its jurisdiction if it has one."""
 _R2_HINT = (
-    "make an R2 API token with Object Read, and put its keys under [r2] into ~/.cloudflare/r2.credentials, the account's id into "
-    "~/.cloudflare/accountid, as SkyPilot has them"
+    "make an R2 API token with Object Read; put its keys under [r2] into"
+    " ~/.cloudflare/r2.credentials and the account's id into ~/.cloudflare/accountid,"
+    " as for SkyPilot"
 )
 _REFUSED = frozenset(
     [
@@ -50,8 +56,8 @@ _REFUSED = frozenset(
 )
 
 
-class _Objects:
-    """One bucket, asked as nobody or as the person."""
+class _S3Bucket:
+    """One bucket, asked anonymously or as the person."""
 
     def __init__(
         self, session: Any, bucket: str, region: str, *, signed: bool, endpoint: str | None = None
@@ -75,7 +81,7 @@ class _Objects:
         )
 
     def region(self) -> str:
-        """Where the bucket lies, which S3 tells strangers too; empty where a store does not say."""
+        """Return the bucket's region, which S3 tells anybody; empty where a store does not say."""
         from botocore.exceptions import ClientError
 
         try:
@@ -87,7 +93,7 @@ class _Objects:
         return str(answer["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", ""))
 
     def items(self, prefix: str) -> Iterator[Item]:
-        """All objects whose key begins so, named by their key."""
+        """Return all objects whose key starts with a prefix, named by their keys."""
         for page in self.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.bucket, Prefix=prefix
         ):
@@ -104,14 +110,17 @@ class _Objects:
                 yield self._item(row["Key"], row["Size"], row.get("ETag", ""))
 
     def one(self, key: str) -> Item | None:
-        """The object of exactly this key. Listed, so that its right alone is enough; asked for itself where listing is refused."""
+        """Return the object with exactly this key.
+
+        It is listed, so that the right to list suffices; it is asked for if listing is refused.
+        """
         from botocore.exceptions import ClientError
 
         try:
             rows = self.client.list_objects_v2(Bucket=self.bucket, Prefix=key, MaxKeys=1).get(
                 "Contents", ()
             )
-            # The shortest key comes first.
+            # The shortest key comes first in a listing.
             return next(
                 (
                     self._item(row["Key"], row["Size"], row.get("ETag", ""))
@@ -130,7 +139,7 @@ class _Objects:
             return self._item(key, head["ContentLength"], head.get("ETag", ""))
 
     def may_read(self, key: str) -> bool:
-        """Whether this object is open, which does not follow from its being listed."""
+        """Return whether this object is public; that it is listed does not imply it."""
         from botocore.exceptions import ClientError
 
         try:
@@ -140,7 +149,7 @@ class _Objects:
         return True
 
     def url(self, key: str) -> str:
-        """A link to one object."""
+        """Return a link to one object."""
         return str(
             self.client.generate_presigned_url(
                 "get_object", Params={"Bucket": self.bucket, "Key": key}, ExpiresIn=LINK_SECONDS
@@ -149,20 +158,20 @@ class _Objects:
 
     def _item(self, key: str, size: int, etag: str) -> Item:
         found = _MD5.match(etag)
-        # A directory bucket's ETags are no digests.
+        # The ETags of directory buckets are not digests.
         is_digest = found is not None and not self.bucket.endswith("--x-s3")
         return Item(key, key, int(size), etag, found[1] if found is not None and is_digest else "")
 
 
-class _Links:
-    """Links as nobody where that is enough, else as the person."""
+class _LinkSigner:
+    """Makes links: anonymous ones where these suffice, else signed ones."""
 
-    def __init__(self, nobody: _Objects | None, person: Callable[[], _Objects | None]) -> None:
+    def __init__(self, nobody: _S3Bucket | None, person: Callable[[], _S3Bucket | None]) -> None:
         self._nobody, self._person = nobody, person
 
     def link(self, item: Item, tries: int) -> Link | None:
         way = self._nobody if self._nobody is not None and tries == 0 else self._person()
-        # What is fetched is the version that was listed, or nothing.
+        # The version that was listed is downloaded, or nothing.
         return (
             None
             if way is None
@@ -170,13 +179,13 @@ class _Links:
         )
 
 
-def look_at_s3(uri: str) -> Found:
-    """What lies at `s3://BUCKET/PATH`: the object of this key, else all below it.
+def list_s3(uri: str) -> SourceListing:
+    """List what lies at `s3://BUCKET/PATH`: the object with this key, else all below it.
 
     Raises
     ------
     FetchError
-        No such bucket or object, no right to read it, no boto3, no way to S3.
+        If there is no such bucket or object, no right to read it, no boto3, or no way to S3.
     """
     try:
         import boto3
@@ -187,17 +196,19 @@ def look_at_s3(uri: str) -> Found:
             code="fetch.library",
         ) from None
     bucket, path = split_bucket(uri)
-    with _in_words(uri, bucket, _HINT):
-        return _looked(boto3.session.Session(), uri, bucket, path)
+    with _translated_errors(uri, bucket, _HINT):
+        return _list(boto3.session.Session(), uri, bucket, path)
 
 
-def look_at_r2(uri: str) -> Found:
-    """What lies at `r2://BUCKET/PATH`, in a bucket of Cloudflare's R2. Its interface tells strangers nothing: a log-in is needed.
+def list_r2(uri: str) -> SourceListing:
+    """List what lies at `r2://BUCKET/PATH`, a bucket of Cloudflare's R2.
+
+    R2 answers nobody anonymously, so a log-in is always needed.
 
     Raises
     ------
     FetchError
-        As `look_at_s3`; and where this computer does not know the account.
+        As `list_s3`, and if this computer does not know the account.
     """
     try:
         import boto3
@@ -216,20 +227,20 @@ def look_at_r2(uri: str) -> Found:
         account = ""
     if not _ACCOUNT.fullmatch(account):
         raise denied(uri, "no R2 account is known here", _R2_HINT)
-    with _in_words(uri, bucket, _R2_HINT):
+    with _translated_errors(uri, bucket, _R2_HINT):
         core = botocore.session.Session(profile="r2")
         if (home / "r2.credentials").exists():
             core.set_config_variable("credentials_file", str(home / "r2.credentials"))
         session = boto3.session.Session(botocore_session=core)
-        own = _Objects(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
+        own = _S3Bucket(session, bucket, "auto", signed=True, endpoint=R2.format(account=account))
         items, skipped, is_tree = listed(own, path, uri)
-        # R2 takes nothing for traffic: where it lies is nobody's concern.
-        return Found(uri, items, is_tree, _Links(None, lambda: own), skipped)
+        # R2 charges nothing for traffic, so its region does not matter.
+        return SourceListing(uri, items, is_tree, _LinkSigner(None, lambda: own), skipped)
 
 
 @contextmanager
-def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
-    """Errors of boto as ours."""
+def _translated_errors(uri: str, bucket: str, hint: str) -> Iterator[None]:
+    """Turn boto's errors into ours."""
     from botocore import exceptions
 
     try:
@@ -238,7 +249,7 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
         raise _named(error, uri, bucket, hint) from None
     except exceptions.EndpointConnectionError as error:
         words = (
-            f"{uri}: no way to S3 from this computer, which lists the objects: {str(error)[:200]}"
+            f"{uri}: this computer, which lists the objects, cannot reach S3: {str(error)[:200]}"
         )
         raise FetchError(
             words, hint="is it online, and the endpoint right?", code="fetch.unreachable"
@@ -252,25 +263,25 @@ def _in_words(uri: str, bucket: str, hint: str) -> Iterator[None]:
     except exceptions.BotoCoreError as error:
         raise FetchError(
             f"{uri} could not be listed: {str(error)[:200]}",
-            hint="see the AWS settings of this computer",
+            hint="check the AWS settings of this computer",
             code="fetch.failed",
         ) from None
 
 
-def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
+def _list(session: Any, uri: str, bucket: str, path: str) -> SourceListing:
     from botocore.exceptions import ClientError
 
     at = session.region_name or USUAL_REGION
-    region = _Objects(session, bucket, at, signed=False).region()
-    nobody = _Objects(session, bucket, region or at, signed=False)
+    region = _S3Bucket(session, bucket, at, signed=False).region()
+    nobody = _S3Bucket(session, bucket, region or at, signed=False)
 
     @cache
-    def person() -> _Objects | None:
-        # Not even looked for where no log-in is needed.
+    def person() -> _S3Bucket | None:
+        # A log-in is not even looked for where none is needed.
         return (
             None
             if session.get_credentials() is None
-            else _Objects(session, bucket, region or at, signed=True)
+            else _S3Bucket(session, bucket, region or at, signed=True)
         )
 
     refused: ClientError | None = None
@@ -291,11 +302,11 @@ def _looked(session: Any, uri: str, bucket: str, path: str) -> Found:
         found = listed(own, path, uri)
     items, skipped, is_tree = found
     is_aws = ".amazonaws.com" in nobody.client.meta.endpoint_url
-    return Found(
+    return SourceListing(
         uri,
         items,
         is_tree,
-        _Links(nobody if is_open else None, person),
+        _LinkSigner(nobody if is_open else None, person),
         skipped,
         "aws" if is_aws else "",
         region,
@@ -314,16 +325,16 @@ def _named(error: Any, uri: str, bucket: str, hint: str) -> FetchError:
         )
         return FetchError(
             f"there is no bucket {bucket} in {store}",
-            hint=f"see that its name is right: {check}",
+            hint=f"check its name: {check}",
             code="fetch.bucket",
         )
     if code in _REFUSED:
         return denied(uri, f"{words or 'access denied'} ({code})", hint)
     return FetchError(
         f"{uri} could not be listed: {words} ({code})",
-        hint="see the AWS settings of this computer",
+        hint="check the AWS settings of this computer",
         code="fetch.failed",
     )
 
 
-__all__ = ["look_at_r2", "look_at_s3"]
+__all__ = ["list_r2", "list_s3"]

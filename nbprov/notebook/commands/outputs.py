@@ -16,7 +16,7 @@ from nbprov.notebook.panels.output_line import OutputLine, print_now
 from nbprov.notebook.panels.progress_line import PAUSE, SHOWN_FROM
 
 if TYPE_CHECKING:
-    from nbprov.machines.files.outputs import Taking
+    from nbprov.machines.files.outputs import OutputPull
 
 TICK = 0.05
 """Seconds between two checks for progress or an interrupt."""
@@ -49,7 +49,7 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
             showing.show()
             time.sleep(TICK)
         showing.finish()
-        taking: Taking = future.result()
+        taking: OutputPull = future.result()
     except KeyboardInterrupt:
         raise Interrupted(
             f"the outputs of {name} are still being fetched in the background;"
@@ -69,7 +69,9 @@ class OutputsProgress:
         The state of an earlier transfer, which is not shown again.
     """
 
-    def __init__(self, name: str, view: Callable[[], Taking | None], before: Taking | None) -> None:
+    def __init__(
+        self, name: str, view: Callable[[], OutputPull | None], before: OutputPull | None
+    ) -> None:
         self._name, self._view, self._before = name, view, before
         self._lines = self._sent = 0
         self._progress: OutputLine | None = None

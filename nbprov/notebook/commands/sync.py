@@ -94,12 +94,12 @@ def run(shell: Any, arguments: argparse.Namespace, cell: str | None) -> None:
     Interrupted
         On Ctrl-C; the files that have arrived are complete.
     """
-    from nbprov.machines.files.folder_sync import ended, place_there, summary, sync_folder
+    from nbprov.machines.files.folder_sync import ended, remote_folder, summary, sync_folder
     from nbprov.remote.sync.plan import Direction
     from nbprov.remote.sync.sync import Wanted
 
     here, there = split_path(arguments.path)
-    there = place_there(here, there)
+    there = remote_folder(here, there)
     direction = (
         Direction.PUSH if arguments.push else Direction.PULL if arguments.pull else Direction.BOTH
     )

@@ -10,7 +10,7 @@ from typing import Any
 from nbprov.api import session
 from nbprov.api.services.tunnels import Tunnel
 from nbprov.machines.files.folder_sync import size_words
-from nbprov.machines.tunnels.tunnels import TunnelView, in_words
+from nbprov.machines.tunnels.tunnel import TunnelView, in_words
 from nbprov.model.errors import UsageError
 from nbprov.notebook.arguments import MagicParser
 from nbprov.notebook.rendering.result_table import ResultTable

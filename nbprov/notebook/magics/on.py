@@ -37,7 +37,7 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
 
     Raises
     ------
-    RemoteError
+    RemoteCellError
         If the code raised, or the script ended with an exit code other than 0.
     CloudTrouble
         If the machine cannot be reached.
@@ -69,10 +69,10 @@ def run_cell(shell: Any, arguments: argparse.Namespace, text: str) -> None:
 
 
 def _run(shell: Any, arguments: argparse.Namespace, text: str, env: dict[str, Any]) -> None:
-    from nbprov.machines.cells.cells import Underway, bash_cell, python_cell
+    from nbprov.machines.cells.cells import RunningCell, bash_cell, python_cell
 
     run, name = (bash_cell if arguments.bash else python_cell), arguments.name
-    underway = Underway("bash" if arguments.bash else "cell")
+    underway = RunningCell("bash" if arguments.bash else "cell")
     remember_source(underway.id, text)
     outputs: OutputQueue = queue.SimpleQueue()
     started = time.monotonic()

@@ -166,7 +166,8 @@ def _unpacked(
     name: str, part: bytes, where: str, progress: ProgressLine, *, is_trusted: bool
 ) -> Any:
     """Return a variable built from plain data, or unpickled if the machine is trusted."""
-    from nbprov.machines.variables.restricted_unpickler import NotPlain, plain_value
+    from nbprov.machines.variables.restricted_unpickler import plain_value
+    from nbprov.machines.variables.value_builders import NotPlain
 
     limit = _RateLimit()
     try:

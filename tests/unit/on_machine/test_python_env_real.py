@@ -16,14 +16,14 @@ from index_double import Index, serving
 from shell_machine import shell_node
 
 from nbprov.machines.python.environment import (
+    copy_head_environment,
     job_script,
-    make_as_the_head,
     read_made,
     see_python,
     start_python,
 )
-from nbprov.machines.python.requirement_files import PythonFiles, PythonSource, read_source
-from nbprov.machines.setup.setup_jobs import Steps
+from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
+from nbprov.machines.setup.setup_jobs import SetupSteps
 from nbprov.model.python_env import PythonEnvironment
 from nbprov.on_machine import python_env, uv
 from nbprov.provisioning.live_cluster import LiveCluster
@@ -181,7 +181,7 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
     ]
     live = LiveCluster("run", "dev", SimpleNamespace(offer=offer), None, nodes[:2])  # type: ignore[arg-type]
     told: list[str] = []
-    steps = Steps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
+    steps = SetupSteps(live, {}, Books(), lambda text, line="": told.append(text))  # type: ignore[arg-type]
 
     async def bring_up() -> None:
         source = asked("words", "letters", version=VERSION)
@@ -196,7 +196,7 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
     index.add("letters", "1.2")
     live.nodes.append(nodes[2])
     try:
-        asyncio.run(make_as_the_head(steps, nodes[2]))
+        asyncio.run(copy_head_environment(steps, nodes[2]))
     finally:
         next(index.folder.glob("letters-1.2-*")).unlink()
     assert computers[2].packages() == packages
@@ -230,7 +230,7 @@ def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(
         text.replace('"letters (<1.1)"', '"letters (<1.1)", "extra"')
     )
     assert "extra" in (project / "pyproject.toml").read_text()
-    with pytest.raises(PythonFiles, match="extra") as caught:
+    with pytest.raises(PythonFilesError, match="extra") as caught:
         read_source(PythonEnvironment(lock="uv.lock"), project)
     assert caught.value.code == "python.stale-lock"
 

@@ -14,7 +14,7 @@ from testing_shell import TestingShell
 from tunnel_world import Served, TunnelWorld, get, listens, quiet_port
 
 from nbprov import api
-from nbprov.machines.tunnels.tunnels import TunnelView
+from nbprov.machines.tunnels.tunnel import TunnelView
 from nbprov.model.errors import NotFound, UsageError
 from nbprov.notebook.commands.tunnel import _COLUMNS, TunnelTable, _rows
 from nbprov.notebook.extension import load, unload
@@ -46,7 +46,7 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
     port = shared.port
     opened = _value(shell, f"%nbprov tunnel dev {port}")
     local = opened.data[0].local
-    # The machine of the local cloud is this computer, so its own number is taken here.
+    # The machine of the local cloud is this computer, so its own port is taken here.
     assert (
         opened.text().splitlines()[0]
         == f"http://127.0.0.1:{local} is port {port} of dev (the local port {port} is in use)"
@@ -79,7 +79,7 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
 def test_the_local_port_may_be_named(shared: Served, shell: TestingShell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         local = taken.getsockname()[1]
-        with pytest.raises(Exception, match="cannot be had"):
+        with pytest.raises(Exception, match="cannot be used"):
             shell.run_cell(f"%nbprov tunnel dev {shared.port} --local {local}")
     opened = _value(shell, f"%nbprov tunnel dev {shared.port} --local {local}")
     assert opened.text().splitlines()[0] == f"http://127.0.0.1:{local} is port {shared.port} of dev"

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from cutting_proxy import CuttingProxy, cutting_proxy
 
-from nbprov.machines.cells.cells import Underway, python_cell
+from nbprov.machines.cells.cells import RunningCell, python_cell
 from nbprov.machines.variables import transfer
 from nbprov.machines.variables.restricted_unpickler import plain_value
-from nbprov.machines.variables.transfer import Copying, Torn
+from nbprov.machines.variables.transfer import Copying, TransferInterrupted
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market, Place
@@ -250,7 +250,7 @@ async def test_copies_leave_next_to_nothing_in_the_journal(shared_machine: Any) 
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         agent = live.head.agent
         assert agent is not None
-        underway = Underway()
+        underway = RunningCell()
         await python_cell(live, "big = bytes(4_000_000)", underway=underway)
         before = journals(shared_machine)
         await transfer.fetch(live, ["big"], MOST, True, Copying(), None)
@@ -272,7 +272,7 @@ async def test_a_machine_that_takes_nothing_is_given_up(
             return (0, told[1])
 
         monkeypatch.setattr(AgentClient, "put", lossy)
-        with pytest.raises(Torn, match="loses what is sent"):
+        with pytest.raises(TransferInterrupted, match="loses what is sent"):
             await transfer.send(live, bytes(1000), ["x"], Copying(), None)
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.machines.files.folder_sync import ended, place_there, summary
+from nbprov.machines.files.folder_sync import ended, remote_folder, summary
 from nbprov.model.errors import UsageError
 from nbprov.notebook.commands.sync import split_path
 from nbprov.on_machine.sync_files import STALE_SECONDS, Folder, Rules
@@ -291,14 +291,14 @@ def test_paths_and_their_defaults() -> None:
     for text in (":x", "x:", ":"):
         with pytest.raises(UsageError):
             split_path(text)
-    assert [place_there(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
+    assert [remote_folder(here, "") for here in ("a/b", "a/b/", "./a", "~", ".", "/")] == [
         "~/b",
         "~/b",
         "~/a",
         "~/sky_workdir",
     ] + ["~/sky_workdir"] * 2
     with pytest.raises(UsageError):
-        place_there("..", "")
+        remote_folder("..", "")
 
 
 @pytest.mark.parametrize(
