@@ -9,7 +9,8 @@ from aws_double import AwsDouble
 from aws_double_account import KEPT, Account
 from aws_models_once import read_models_once
 
-from nbprov.clouds.aws import check, clients, stock
+from nbprov.clouds.aws import check, stock
+from nbprov.clouds.aws.account import clients
 
 PLENTY = 60.0
 

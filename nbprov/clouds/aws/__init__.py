@@ -20,13 +20,13 @@ def make() -> Cloud:
     >>> make().name
     'aws'
     """
-    from .provisioner import AwsCloud
+    from nbprov.clouds.aws.provisioner import AwsCloud
 
     return AwsCloud()
 
 
 def missing() -> Failure | None:
     """Why AWS cannot be used, found without its adapter and without asking it; None where it may be."""
-    from . import account_detection
+    from nbprov.clouds.aws.account import detection
 
-    return account_detection.missing()
+    return detection.missing()

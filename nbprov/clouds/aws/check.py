@@ -7,16 +7,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from nbprov.clouds.aws.account import quotas
+from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, Session, every, narrowed
+from nbprov.clouds.aws.account.detection import missing
+from nbprov.clouds.aws.images import UBUNTU
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.launches import CheckResult
-
-from . import quotas
-from .account_detection import missing
-from .clients import QUICK, REGIONS_VARIABLE, Session, every, narrowed
-from .images import UBUNTU
-from .network import Networks
 
 ROOM = 0.4
 """Seconds of a check's time that are left for starting it and for putting the answer together."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.aws.account import fact_cache
+from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.catalog.gpu_families import FAMILIES, family_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
 from nbprov.model.offers import Offer
-
-from . import fact_cache as kept
-from .clients import Session
-from .gpu_families import FAMILIES, family_of
 
 UBUNTU = (
     "/aws/service/canonical/ubuntu/server/{release}/stable/current/{arch}/hvm/ebs-{disk}/ami-id"
@@ -123,7 +122,7 @@ def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineIma
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "bad-image"))
     names = (wanted[len(mark) :],) if wanted else parameters_for(offer)
     key = f"{region} {names[0]}"
-    remembered = kept.read("images", key)
+    remembered = fact_cache.read("images", key)
     found = (
         str(remembered)
         if remembered
@@ -131,16 +130,19 @@ def find(session: Session, region: str, offer: Offer, wanted: str) -> MachineIma
     )
     image = _described(session, region, found)
     if not remembered:
-        kept.write("images", {key: found})
+        fact_cache.write("images", {key: found})
     return image
 
 
 def forget(region: str, offer: Offer) -> bool:
     """Look the usual image of a launch up anew the next time. False where it was looked up a minute ago: then it is no old one."""
     key = f"{region} {parameters_for(offer)[0]}"
-    if kept.read("images", key) is None or kept.read("images", key, newer_than=FRESH) is not None:
+    if (
+        fact_cache.read("images", key) is None
+        or fact_cache.read("images", key, newer_than=FRESH) is not None
+    ):
         return False
-    kept.drop("images", key)
+    fact_cache.drop("images", key)
     return True
 
 
@@ -181,7 +183,7 @@ def _by_name(session: Session, region: str, parameter: str, refused: CloudError)
 
 def _described(session: Session, region: str, image: str) -> MachineImage:
     key = f"{region} {image}"
-    remembered = kept.read("image-facts", key)
+    remembered = fact_cache.read("image-facts", key)
     if isinstance(remembered, list) and len(remembered) == 3:
         return MachineImage(
             image, str(remembered[0]), int(remembered[1]), tuple(map(str, remembered[2]))
@@ -207,5 +209,5 @@ def _described(session: Session, region: str, image: str) -> MachineImage:
         for name, told in disks.items()
         if name != device and not told.get("DeleteOnTermination")
     )
-    kept.write("image-facts", {key: [device, least, others]})
+    fact_cache.write("image-facts", {key: [device, least, others]})
     return MachineImage(image, device, least, tuple(others))

@@ -7,14 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from nbprov.clouds.aws.catalog.account_catalog import Account, Described, RegionView
+from nbprov.clouds.aws.catalog.gpu_families import (
+    FAMILIES,
+    OTHERS,
+    Accelerator,
+    accelerator_of,
+    family_of,
+)
+from nbprov.clouds.aws.catalog.price_list import Listed, read_list
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher
 from nbprov.clouds.pricing.region_fetch import Read, Steps, each, endpoint
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList, PriceRow
-
-from .account_catalog import Account, Described, RegionView
-from .gpu_families import FAMILIES, OTHERS, Accelerator, accelerator_of, family_of
-from .price_list import Listed, read_list
 
 BULK = "https://pricing.us-east-1.amazonaws.com"
 """One address for all regions: AWS serves price lists from there only."""

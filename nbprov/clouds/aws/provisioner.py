@@ -7,6 +7,16 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from nbprov.clouds.aws import check as checking
+from nbprov.clouds.aws import errors
+from nbprov.clouds.aws.account.clients import QUICK, Session, every
+from nbprov.clouds.aws.instances.actions import InstanceActions
+from nbprov.clouds.aws.instances.listing import Listing
+from nbprov.clouds.aws.instances.side_objects import SideObjects
+from nbprov.clouds.aws.instances.states import CLOUD, LOGIN
+from nbprov.clouds.aws.instances.submit import Submitter
+from nbprov.clouds.aws.network.security_groups import SecurityGroups
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CALL_SECONDS, CHECK_SECONDS, LIST_SECONDS, Capabilities, Cloud
 from nbprov.clouds.pricing.region_fetch import price
 from nbprov.model.failures import Failure
@@ -22,17 +32,6 @@ from nbprov.model.launches import (
 from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
-
-from . import check as checking
-from . import errors
-from .clients import QUICK, Session, every
-from .instance_actions import Changes
-from .instance_states import CLOUD, LOGIN
-from .listing import Listing
-from .network import Networks
-from .security_groups import Doors
-from .side_objects import Leftovers
-from .submit import Submitting
 
 PRODUCT = "Linux/UNIX"
 MOST_CONSOLE = 64 * 1024
@@ -74,17 +73,19 @@ class AwsCloud(Cloud):
     def __init__(self) -> None:
         self._session = Session()
         self._networks = Networks(self._session)
-        self._doors = Doors(self._session)
+        self._security_groups = SecurityGroups(self._session)
         self._listing = Listing(self._session, self._networks)
-        self._submitting = Submitting(self._session, self._networks, self._doors, self._listing)
-        self._changes = Changes(self._session, self._doors, self._listing)
-        self._leftovers = Leftovers(self._session, self._networks, self._doors)
+        self._submitter = Submitter(
+            self._session, self._networks, self._security_groups, self._listing
+        )
+        self._actions = InstanceActions(self._session, self._security_groups, self._listing)
+        self._side_objects = SideObjects(self._session, self._networks, self._security_groups)
 
     def check(self) -> CheckResult:
         return checking.check(self._session, self._networks, self.name)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        from .stock import look
+        from nbprov.clouds.aws.stock import look
 
         return look(self._session, offers, count)
 
@@ -135,10 +136,10 @@ class AwsCloud(Cloud):
 
         `unknown_outcome` also where the token was used before with other parameters and its machines are not listed yet.
         """
-        return self._submitting.submit(launch)
+        return self._submitter.submit(launch)
 
     def poll(self, operation: Operation) -> PollResult:
-        return self._submitting.poll(operation)
+        return self._submitter.poll(operation)
 
     def list(self, owner: str) -> builtins.list[Instance]:
         return self._listing.of_owner(owner, LIST_SECONDS - 1.0)
@@ -151,31 +152,31 @@ class AwsCloud(Cloud):
         CloudError
             `transient` where EC2 does not know an id that it gave out less than five minutes ago: that does not mean gone.
         """
-        self._changes.terminate(ids)
+        self._actions.terminate(ids)
 
     def start(self, ids: Sequence[str]) -> None:
-        self._changes.start(ids)
+        self._actions.start(ids)
 
     def stop(self, ids: Sequence[str]) -> None:
-        self._changes.stop(ids)
+        self._actions.stop(ids)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        self._changes.open_ports(ids, ports)
+        self._actions.open_ports(ids, ports)
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        self._changes.close_ports(ids, ports)
+        self._actions.close_ports(ids, ports)
 
     def admit(self, ids: Sequence[str]) -> bool:
-        return self._changes.admit(ids)
+        return self._actions.admit(ids)
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
-        return self._leftovers.find(owner)
+        return self._side_objects.find(owner)
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
-        return self._leftovers.remove(objects)
+        return self._side_objects.remove(objects)
 
     def console(self, instance_id: str) -> str:
-        return self._changes.console(instance_id)[-MOST_CONSOLE:]
+        return self._actions.console(instance_id)[-MOST_CONSOLE:]
 
     def classify(self, error: BaseException) -> Failure:
         return errors.failure_of_exception(error) or super().classify(error)

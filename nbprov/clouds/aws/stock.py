@@ -10,18 +10,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
+from nbprov.clouds.aws.account import fact_cache, quotas
+from nbprov.clouds.aws.account.clients import QUICK, Session, every
+from nbprov.clouds.aws.account.detection import credentials_lie_about
+from nbprov.clouds.aws.instances.states import CLOUD
+from nbprov.clouds.aws.prices import HIDDEN
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.clock import Instant, Seconds
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
-
-from . import fact_cache, quotas
-from .account_detection import credentials_lie_about
-from .clients import QUICK, Session, every
-from .instance_states import CLOUD
-from .prices import HIDDEN
 
 ROOM = 0.5
 """Seconds of a look that are left for starting it and putting it together."""

@@ -20,16 +20,15 @@ def make() -> Cloud:
     >>> make().name
     'gcp'
     """
-    from .provisioner import GcpCloud
+    from nbprov.clouds.gcp.provisioner import GcpCloud
 
     return GcpCloud()
 
 
 def missing() -> Failure | None:
     """Why Google Cloud cannot be used, found without its adapter and without asking it; None where it may be."""
+    from nbprov.clouds.gcp.account.credentials import missing as no_credentials
     from nbprov.model.failures import Cause, Failure
 
-    from .credentials import missing as lacking
-
-    words = lacking()
+    words = no_credentials()
     return Failure(Cause.CREDENTIALS, words) if words else None

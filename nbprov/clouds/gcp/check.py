@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Deadline, Rest
+from nbprov.clouds.gcp.account.price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
-
-from .clients import Deadline, Rest
-from .price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
 
 SHOWN_QUOTAS = {
     "GPUS_ALL_REGIONS": "GPUs in all regions",

@@ -14,10 +14,9 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .clients import Compute, Deadline
 
 KEPT: Seconds = 24 * 3600.0
 OLD_DEVICES = ("nvidia-tesla-k80", "nvidia-tesla-p4", "nvidia-tesla-p100", "nvidia-tesla-v100")

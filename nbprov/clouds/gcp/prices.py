@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nbprov.clouds.gcp.account import price_list_auth
+from nbprov.clouds.gcp.catalog import accelerator_zones
+from nbprov.clouds.gcp.catalog.machine_prices import Assembled, assemble
+from nbprov.clouds.gcp.catalog.machine_types import machines
+from nbprov.clouds.gcp.catalog.skus import SERVICE, Rates, rates
 from nbprov.clouds.pricing.fetcher import FetchContext, Fetcher, Progress
 from nbprov.clouds.pricing.region_fetch import endpoint, expect
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.price_list import PriceList
-
-from . import accelerator_zones, price_list_auth
-from .machine_prices import Assembled, assemble
-from .machine_types import machines
-from .skus import SERVICE, Rates, rates
 
 BILLING = "https://cloudbilling.googleapis.com"
 COMPUTE = "https://compute.googleapis.com"

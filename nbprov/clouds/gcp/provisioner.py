@@ -18,22 +18,29 @@ from nbprov.clouds.base import (
     Capabilities,
     Cloud,
 )
+from nbprov.clouds.gcp import check as checking
+from nbprov.clouds.gcp import errors, labels, stock
+from nbprov.clouds.gcp.account import projects
+from nbprov.clouds.gcp.account.clients import Compute, Deadline, Rest
+from nbprov.clouds.gcp.account.credentials import Login, endpoint, missing, open_login
+from nbprov.clouds.gcp.catalog import disk_types
+from nbprov.clouds.gcp.instances import listing, side_objects
+from nbprov.clouds.gcp.instances.insert import Creates
+from nbprov.clouds.gcp.instances.label_search import rows
+from nbprov.clouds.gcp.instances.poweroff_cleanup import (
+    GOING,
+    GUEST,
+    PoweredOff,
+    ends_now,
+    is_taken_back,
+    reason_of,
+)
+from nbprov.clouds.gcp.network.firewall import KIND, is_gone
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult, Instance, Launch, Operation, PollResult, SideObject
 from nbprov.model.offers import Offer
 from nbprov.model.stock import Stock
-
-from . import check as checking
-from . import disk_types, errors, listing, projects, stock
-from . import labels as naming
-from . import side_objects as leftovers
-from .clients import Compute, Deadline, Rest
-from .credentials import Login, endpoint, missing, open_login
-from .firewall import KIND, is_gone
-from .insert import Creates
-from .label_search import rows
-from .poweroff_cleanup import GOING, GUEST, PoweredOff, ends_now, is_taken_back, reason_of
 
 NAME = listing.NAME
 START_SECONDS: Seconds = 15.0
@@ -148,7 +155,7 @@ class GcpCloud(Cloud):
         self, compute: Compute, here: Compute, deadline: Deadline, owner: str
     ) -> builtins.list[dict[str, Any]]:
         try:
-            return [*rows(compute, deadline, naming.OWNER, naming.clean(owner))]
+            return [*rows(compute, deadline, labels.OWNER, labels.clean(owner))]
         except CloudError as error:
             if compute is here:
                 raise
@@ -162,7 +169,7 @@ class GcpCloud(Cloud):
     ) -> builtins.list[Instance]:
         """The machines of a list; those that are to end now are asked to."""
         machines = {
-            naming.instance_id(naming.last(row.get("zone")), str(row["name"])): row
+            labels.instance_id(labels.last(row.get("zone")), str(row["name"])): row
             for row in listed
         }
         with self._lock:
@@ -204,7 +211,7 @@ class GcpCloud(Cloud):
 
     def _end(self, ids: Sequence[str], deadline: Deadline) -> None:
         def end(compute: Compute, zone: str, name: str) -> None:
-            key = naming.instance_id(zone, name)
+            key = labels.instance_id(zone, name)
             with self._lock:
                 self._ending.setdefault(key, time.monotonic())
             try:
@@ -249,7 +256,7 @@ class GcpCloud(Cloud):
                 raise
             self._await_start(compute, zone, told)
 
-        unknown = next((i for i in ids if naming.parts(i) is None), None)
+        unknown = next((i for i in ids if labels.parts(i) is None), None)
         if unknown is not None:
             raise CloudError(
                 Failure(Cause.NOT_OFFERED, f"{unknown} is no machine of Google's", "notFound")
@@ -271,7 +278,7 @@ class GcpCloud(Cloud):
         compute = self._open()
         return [
             *self._firewall.of(compute, deadline, owner),
-            *leftovers.disks(compute, deadline, owner),
+            *side_objects.disks(compute, deadline, owner),
         ]
 
     def remove(self, objects: Sequence[SideObject]) -> builtins.list[SideObject]:
@@ -281,7 +288,7 @@ class GcpCloud(Cloud):
             if thing.kind == KIND:
                 gone = self._firewall.remove(compute, deadline, thing.id)
             else:
-                gone = leftovers.remove_disk(compute, deadline, thing.id)
+                gone = side_objects.remove_disk(compute, deadline, thing.id)
             if not gone:
                 left.append(thing)
         return left
@@ -293,7 +300,7 @@ class GcpCloud(Cloud):
             tags = {
                 tag
                 for tag in (row.get("tags") or {}).get("items") or ()
-                if naming.is_owner_tag(tag)
+                if labels.is_owner_tag(tag)
             }
             found.setdefault(compute.project, (compute, set()))[1].update(tags)
         changed = [
@@ -304,7 +311,7 @@ class GcpCloud(Cloud):
         return any(changed)
 
     def console(self, instance_id: str) -> str:
-        place = naming.parts(instance_id)
+        place = labels.parts(instance_id)
         if place is None:
             return ""
         zone, name = place
@@ -374,7 +381,7 @@ class GcpCloud(Cloud):
     ) -> Iterator[tuple[Compute, dict[str, Any]]]:
         """The machines of these that are there, each with its project."""
         for instance_id in ids:
-            place = naming.parts(instance_id)
+            place = labels.parts(instance_id)
             if place is None:
                 continue
             compute = self._at(instance_id)
@@ -394,18 +401,18 @@ class GcpCloud(Cloud):
         found = {}
         for compute, row in self._machines(deadline, ids):
             labels = row.get("labels") or {}
-            if naming.OWNER in labels and naming.TOKEN in labels:
-                found[str(labels[naming.TOKEN])] = (
+            if labels.OWNER in labels and labels.TOKEN in labels:
+                found[str(labels[labels.TOKEN])] = (
                     compute,
-                    str(labels[naming.OWNER]),
-                    str(labels[naming.TOKEN]),
+                    str(labels[labels.OWNER]),
+                    str(labels[labels.TOKEN]),
                 )
         return [found[token] for token in sorted(found)]
 
     def _side_by_side(self, call: Callable[[Compute, str, str], None], ids: Sequence[str]) -> None:
         """Do something to several machines at once, each in its project. What is no id of ours is passed over."""
         _side_by_side(
-            call, [(self._at(i), *place) for i in ids if (place := naming.parts(i)) is not None]
+            call, [(self._at(i), *place) for i in ids if (place := labels.parts(i)) is not None]
         )
 
 

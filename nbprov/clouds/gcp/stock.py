@@ -13,14 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Deadline, Rest
+from nbprov.clouds.gcp.instances.insert_bodies import device_need, shape_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool, Stock
-
-from .clients import Deadline, Rest
-from .insert_bodies import device_need, shape_of
 
 HIGH, LOW = 0.7, 0.3
 MOST_QUESTIONS = 24

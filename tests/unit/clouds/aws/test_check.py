@@ -12,7 +12,8 @@ import pytest
 from aws_double import SECRET
 from aws_double_account import Account
 
-from nbprov.clouds.aws import clients, make
+from nbprov.clouds.aws import make
+from nbprov.clouds.aws.account import clients
 from nbprov.clouds.base import CHECK_SECONDS
 from nbprov.model.failures import Cause, CloudError
 
@@ -146,7 +147,7 @@ def test_a_credential_process_that_hangs_ends_the_check_in_time(
 
 @pytest.mark.usefixtures("unhurried")
 def test_without_boto3_the_extra_is_named(aws: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbprov.clouds.aws.account_detection.sdk_is_there", lambda: False)
+    monkeypatch.setattr("nbprov.clouds.aws.account.detection.sdk_is_there", lambda: False)
     told = make().check()
     assert told.problem is not None
     assert "pip install nbprov[aws]" in told.problem.message

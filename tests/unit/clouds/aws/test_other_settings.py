@@ -11,7 +11,7 @@ import pytest
 from aws_double import OTHER_KEY_ID
 from aws_double_account import Account, offer
 
-from nbprov.clouds.aws import launch_index
+from nbprov.clouds.aws.instances import launch_index
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
 

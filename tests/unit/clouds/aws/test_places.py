@@ -9,8 +9,10 @@ import boto3
 import pytest
 from aws_double_account import CPU, GPU, Account, offer
 
-from nbprov.clouds.aws import fact_cache, images, run_instances
+from nbprov.clouds.aws import images
+from nbprov.clouds.aws.account import fact_cache
 from nbprov.clouds.aws.images import MachineImage
+from nbprov.clouds.aws.instances import run_instances
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, SideObject

@@ -7,7 +7,7 @@ from aws_prices import ABOUT, HEADER, machine, price_list, unwanted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbprov.clouds.aws.price_list import Columns, Listed, read_list
+from nbprov.clouds.aws.catalog.price_list import Columns, Listed, read_list
 from nbprov.model.failures import CloudError
 
 P4D = machine("p4d.24xlarge", "21.957642", 96, "1,152 GiB", "8")

@@ -16,7 +16,7 @@ from aws_prices import Ec2Double, Ec2Region, machine, price_list, spot, unwanted
 from fetch_context import TODAY, Fetching
 from web_double import Answer, WebDouble, busy, text_answer
 
-from nbprov.clouds.aws.gpu_families import COUNTS, FAMILIES
+from nbprov.clouds.aws.catalog.gpu_families import COUNTS, FAMILIES
 from nbprov.clouds.aws.prices import REGIONS, fetcher
 from nbprov.clouds.pricing.fetcher import find
 from nbprov.clouds.web.client import Stopped

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from aws_double_account import Account, offer
 
-from nbprov.clouds.aws import make, quotas, stock
+from nbprov.clouds.aws import make, stock
+from nbprov.clouds.aws.account import quotas
 from nbprov.clouds.base import STOCK_SECONDS
 from nbprov.model.places import Market
 from nbprov.model.stock import Level, Pool

@@ -10,7 +10,7 @@ import boto3
 import pytest
 from aws_double_account import CPU, GPU, REGION, Account, offer
 
-from nbprov.clouds.aws import clients, fact_cache
+from nbprov.clouds.aws.account import clients, fact_cache
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.failures import Cause, CloudError, Scope
 from nbprov.model.launches import Accepted, InstanceState, Launch, OnShutdown, Operation, Refused

@@ -13,7 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from nbprov.clouds.gcp import credentials, make
+from nbprov.clouds.gcp import make
+from nbprov.clouds.gcp.account import credentials
 from nbprov.model.failures import Cause, CloudError
 
 NAMES = (
@@ -176,7 +177,7 @@ def test_nothing_heavy_is_imported_before_it_is_used() -> None:
 
 STALL = """
 import gc, sys, threading, time
-from nbprov.clouds.gcp.sdk import compute_library
+from nbprov.clouds.gcp.account.sdk import compute_library
 full, gaps, done = [], [], threading.Event()
 gc.callbacks.append(lambda phase, info: full.append(info["generation"]) if phase == "start" else None)
 def tick():

@@ -13,11 +13,12 @@ import pytest
 from gcp_double_model import label_faults, model
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
-from nbprov.clouds.gcp import insert_bodies, labels
-from nbprov.clouds.gcp.disk_types import disk_type
-from nbprov.clouds.gcp.firewall import shared_rules
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.catalog.disk_types import disk_type
 from nbprov.clouds.gcp.images import Image, usual
-from nbprov.clouds.gcp.listing import instance, type_of
+from nbprov.clouds.gcp.instances import insert_bodies
+from nbprov.clouds.gcp.instances.listing import instance, type_of
+from nbprov.clouds.gcp.network.firewall import shared_rules
 from nbprov.model.failures import Cause, CloudError
 from nbprov.model.launches import InstanceState, Launch, OnShutdown
 from nbprov.model.offers import Candidate, Offer

@@ -10,7 +10,7 @@ import pytest
 from gcp_billing import KEY, PROJECT, TOKEN, GcpDouble
 from web_double import WebDouble, json_answer
 
-from nbprov.clouds.gcp import price_list_auth
+from nbprov.clouds.gcp.account import price_list_auth
 from nbprov.model.failures import Cause, CloudError
 
 

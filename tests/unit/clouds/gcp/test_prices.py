@@ -109,7 +109,7 @@ def test_names_and_sizes_join_the_shipped_catalogue(web: WebDouble) -> None:
 
 
 def test_every_type_of_the_shipped_catalogue_is_known() -> None:
-    from nbprov.clouds.gcp.machine_types import machines
+    from nbprov.clouds.gcp.catalog.machine_types import machines
 
     with (SHIPPED / "types.csv").open() as types:
         wanted = {

@@ -350,7 +350,7 @@ def test_machines_of_another_project_are_listed_and_ended_there(
     double.add_fault(clear=True)
     other.terminate([shown.id])
     eventually(lambda: other.list("owner-1") == [])
-    monkeypatch.setattr("nbprov.clouds.gcp.projects.EMPTY_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.account.projects.EMPTY_SECONDS", 0.0)
     asked = len(double.calls("instances.aggregatedList"))
     other.list("owner-1")
     other.list("owner-1")
@@ -473,13 +473,13 @@ def test_young_create_that_google_does_not_show_yet_is_not_called_refused(
     double.add_fault(call="list", do="hide", seconds=600)
     double.add_fault(call="poll", do="not_offered", times=2)
     assert cloud.poll(operation) == Pending()
-    monkeypatch.setattr("nbprov.clouds.gcp.insert.YOUNG_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.insert.YOUNG_SECONDS", 0.0)
     assert isinstance(cloud.poll(operation), Refused)
     assert isinstance(decided(cloud, operation), Accepted)
 
 
 def test_many_machines_come_in_pages(cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nbprov.clouds.gcp import clients
+    from nbprov.clouds.gcp.account import clients
 
     ids = {i for _ in range(2) for i in running(cloud, launch(count=3))}
     monkeypatch.setattr(clients, "PAGE", 2)
@@ -549,7 +549,7 @@ def test_region_without_stock_refuses(cloud: GcpCloud, double: GcpDouble) -> Non
 def test_field_that_the_library_does_not_know_is_no_lost_answer(
     cloud: GcpCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from nbprov.clouds.gcp import insert_bodies
+    from nbprov.clouds.gcp.instances import insert_bodies
 
     monkeypatch.setattr(insert_bodies, "_scheduling", lambda *_: {"fieldOfNextYear": True})
     with pytest.raises(CloudError, match="too old") as raised:
@@ -605,7 +605,7 @@ def test_create_that_takes_too_long_is_an_unknown_outcome(
     wanted = launch()
     running(cloud, launch())
     double.add_fault(call="create", do="slow", seconds=3)
-    monkeypatch.setattr("nbprov.clouds.gcp.insert.CALL_SECONDS", 1.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.insert.CALL_SECONDS", 1.0)
     with pytest.raises(CloudError) as raised:
         cloud.submit(wanted)
     assert raised.value.failure.cause is Cause.UNKNOWN_OUTCOME

@@ -17,7 +17,8 @@ from gcp_double import GcpDouble
 from google.oauth2.service_account import Credentials
 from web_double import Answer, WebDouble, json_answer
 
-from nbprov.clouds.gcp import credentials, make
+from nbprov.clouds.gcp import make
+from nbprov.clouds.gcp.account import credentials
 from nbprov.model.failures import Cause
 
 TOKEN = "ya29.canary-token"

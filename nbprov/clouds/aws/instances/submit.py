@@ -8,6 +8,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from nbprov.clouds.aws import errors, images
+from nbprov.clouds.aws.account.clients import CREATE, REGIONS_VARIABLE, Session, narrowed
+from nbprov.clouds.aws.instances import launch_index, run_instances
+from nbprov.clouds.aws.instances.listing import Listing
+from nbprov.clouds.aws.instances.states import CLOUD, ssh_port
+from nbprov.clouds.aws.network.security_groups import SecurityGroups, covered, without
+from nbprov.clouds.aws.network.subnets import Networks, Subnet
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure, Scope
@@ -22,13 +29,6 @@ from nbprov.model.launches import (
 )
 from nbprov.model.places import Market
 
-from . import errors, images, launch_index, run_instances
-from .clients import CREATE, REGIONS_VARIABLE, Session, narrowed
-from .instance_states import CLOUD, ssh_port
-from .listing import Listing
-from .network import Networks, Subnet
-from .security_groups import Doors, covered, without
-
 PREPARE_SECONDS: Seconds = 10.0
 """How long image, subnet and security group may take together: the last of their calls may take 17 s, and the create 18 s, of a call's 30."""
 ASKING_SECONDS: Seconds = 3.0
@@ -42,15 +42,19 @@ NOTHING_MADE = frozenset(
 USED_TOKEN = frozenset({"IdempotentParameterMismatch", "IdempotentInstanceTerminated"})
 
 
-class Submitting:
+class Submitter:
     """Creates of one account."""
 
     def __init__(
-        self, session: Session, networks: Networks, doors: Doors, listing: Listing
+        self,
+        session: Session,
+        networks: Networks,
+        security_groups: SecurityGroups,
+        listing: Listing,
     ) -> None:
         self._session = session
         self._networks = networks
-        self._doors = doors
+        self._security_groups = security_groups
         self._listing = listing
 
     def submit(self, launch: Launch) -> Operation:
@@ -70,7 +74,7 @@ class Submitting:
                     region, launch.candidate.offer.instance_type
                 )
                 if efa:
-                    self._doors.join_out(region, groups[0])
+                    self._security_groups.join_out(region, groups[0])
             before = launch_index.read(launch.token)
             note = self._noted(launch, before)
         except CloudError as error:
@@ -114,14 +118,18 @@ class Submitting:
 
     def _groups(self, launch: Launch, subnet: Subnet) -> list[str]:
         region = launch.candidate.offer.region
-        group = self._doors.shared(
+        group = self._security_groups.shared(
             region, subnet.vpc, launch.owner, ssh_port(launch.tags.get(SSH_PORT_LABEL, ""))
         )
         ports = without(covered(launch.ports), ssh_port(launch.tags.get(SSH_PORT_LABEL, "")))
         return [
             group,
             *(
-                [self._doors.for_ports(region, subnet.vpc, launch.owner, launch.token, ports)]
+                [
+                    self._security_groups.for_ports(
+                        region, subnet.vpc, launch.owner, launch.token, ports
+                    )
+                ]
                 if ports
                 else []
             ),

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from nbprov.clouds.aws.account.detection import NEEDS, credentials_lie_about, sdk_is_there
+from nbprov.clouds.aws.catalog.gpu_families import Accelerator
 from nbprov.clouds.pricing import gpu_names
 from nbprov.clouds.pricing.fetcher import FetchContext
 from nbprov.clouds.pricing.region_fetch import price
@@ -15,9 +17,6 @@ from nbprov.clouds.web.client import CONNECT_SECONDS, READ_SECONDS, Broken, Http
 from nbprov.clouds.web.error_text import UNREACHABLE
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
-
-from .account_detection import NEEDS, credentials_lie_about, sdk_is_there
-from .gpu_families import Accelerator
 
 PRODUCT = "Linux/UNIX"
 THROTTLED = (

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from nbprov.clouds.gcp.catalog.accelerator_zones import Places
+from nbprov.clouds.gcp.catalog.machine_types import Machine
+from nbprov.clouds.gcp.catalog.skus import SSD, Kind, Part, Rates
 from nbprov.model.money import Micros, usd
 from nbprov.model.price_list import PriceRow
-
-from .accelerator_zones import Places
-from .machine_types import Machine
-from .skus import SSD, Kind, Part, Rates
 
 MAKER = "NVIDIA"
 ARCH = "x86_64"

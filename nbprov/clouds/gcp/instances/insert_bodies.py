@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.base import SSH_PORT_LABEL
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.catalog.disk_types import disk_type
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES, machines
+from nbprov.clouds.gcp.images import Image
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.offers import Offer
 from nbprov.model.places import Market
-
-from . import labels as naming
-from .disk_types import disk_type
-from .images import Image
-from .machine_types import DEVICES, machines
 
 NETWORK_VARIABLE = "NBPROV_GCP_NETWORK"
 SUBNETWORK_VARIABLE = "NBPROV_GCP_SUBNETWORK"
@@ -128,14 +127,14 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     offer = launch.candidate.offer
     shape = shape_of(offer.instance_type)
     disk = disk_type(shape.machine_type, launch.disk_tier, offer.vcpus)
-    fingerprint = naming.fingerprint(wishes(launch, disk))
-    labels = naming.labels(launch, fingerprint)
+    fingerprint = labels.fingerprint(wishes(launch, disk))
+    labels = labels.labels(launch, fingerprint)
     ends = launch.on_shutdown is OnShutdown.TERMINATE
-    labels[naming.POWEROFF] = naming.DELETE if ends else "stop"
+    labels[labels.POWEROFF] = labels.DELETE if ends else "stop"
     body: dict[str, Any] = {
         "machineType": shape.machine_type,
         "labels": labels,
-        "tags": {"items": [naming.owner_tag(launch.owner), naming.launch_tag(launch.token)]},
+        "tags": {"items": [labels.owner_tag(launch.owner), labels.launch_tag(launch.token)]},
         "disks": [_disk(launch, image, disk, labels)],
         "networkInterfaces": [_interface(launch, offer)],
         "metadata": {"items": _metadata(launch, image, shape)},
@@ -156,7 +155,7 @@ def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str
     """The body of `instances.insert`, which wants addresses where `bulkInsert` wants names."""
     body, fingerprint = properties(launch, image)
     zone = launch.candidate.offer.zone
-    body["name"] = naming.names(launch)[0]
+    body["name"] = labels.names(launch)[0]
     body["machineType"] = f"zones/{zone}/machineTypes/{body['machineType']}"
     for disk in body["disks"]:
         disk["initializeParams"]["diskType"] = (
@@ -175,14 +174,14 @@ def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     return {
         "count": str(launch.count),
         "minCount": str(launch.count),
-        "perInstanceProperties": {name: {} for name in naming.names(launch)},
+        "perInstanceProperties": {name: {} for name in labels.names(launch)},
         "instanceProperties": body,
     }, fingerprint
 
 
 def _disk(launch: Launch, image: Image, disk: str, labels: Mapping[str, str]) -> dict[str, Any]:
     size = max(launch.disk_gb, image.disk_gb, 10)
-    ours = {key: value for key, value in labels.items() if key in (naming.OWNER, naming.TOKEN)}
+    ours = {key: value for key, value in labels.items() if key in (labels.OWNER, labels.TOKEN)}
     parameters = {
         "sourceImage": image.link,
         "diskSizeGb": str(size),

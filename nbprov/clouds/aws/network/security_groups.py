@@ -10,10 +10,9 @@ import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import Session
 from nbprov.clouds.web.public_ip import Network, my_address
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .clients import Session
 
 SSH = 22
 ANYWHERE = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
@@ -24,7 +23,7 @@ MISSING = frozenset(
 Ports = tuple[int, int]
 
 
-class Doors:
+class SecurityGroups:
     """The security groups of one owner."""
 
     def __init__(self, session: Session) -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import ASK, CREATE, Session, every
+from nbprov.clouds.aws.errors import NOT_SEEN
+from nbprov.clouds.aws.instances.listing import Listing, not_ours_to_see
+from nbprov.clouds.aws.instances.states import ssh_port, state_of, tags_of
+from nbprov.clouds.aws.network.security_groups import (
+    Ports,
+    SecurityGroups,
+    covered,
+    group_name,
+    without,
+)
 from nbprov.clouds.base import SSH_PORT_LABEL
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
-
-from .clients import ASK, CREATE, Session, every
-from .errors import NOT_SEEN
-from .instance_states import ssh_port, state_of, tags_of
-from .listing import Listing, not_ours_to_see
-from .security_groups import Doors, Ports, covered, group_name, without
 
 CHANGE_SECONDS: Seconds = 15.0
 """How long the regions of one change may take at once; with the look for unknown ids before it stays under a call's 30 s."""
@@ -27,12 +32,12 @@ _UP = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
 _GONE = (InstanceState.ENDING, InstanceState.GONE)
 
 
-class Changes:
+class InstanceActions:
     """Calls on machines by their ids, wherever they are."""
 
-    def __init__(self, session: Session, doors: Doors, listing: Listing) -> None:
+    def __init__(self, session: Session, security_groups: SecurityGroups, listing: Listing) -> None:
         self._session = session
-        self._doors = doors
+        self._security_groups = security_groups
         self._listing = listing
 
     def terminate(self, ids: Sequence[str]) -> None:
@@ -81,7 +86,7 @@ class Changes:
                 some = without(wanted, ssh_port(tags.get(SSH_PORT_LABEL, "")))
                 if not some:
                     continue
-                mine = self._doors.for_ports(
+                mine = self._security_groups.for_ports(
                     region,
                     str(row["VpcId"]),
                     tags.get("nbprov-owner", ""),
@@ -102,7 +107,7 @@ class Changes:
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
                 if group := _own_group(row):
-                    self._doors.close(
+                    self._security_groups.close(
                         region,
                         group,
                         without(wanted, ssh_port(tags_of(row).get(SSH_PORT_LABEL, ""))),
@@ -127,7 +132,7 @@ class Changes:
                     groups.setdefault((region, shared, owner), set()).add(port)
             changed = False
             for (region, group, owner), ports in groups.items():
-                changed |= self._doors.admit(region, group, owner, ports)
+                changed |= self._security_groups.admit(region, group, owner, ports)
             return changed
 
     def console(self, instance_id: str) -> str:

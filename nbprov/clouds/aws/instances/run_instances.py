@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nbprov.clouds.aws.images import MachineImage
+from nbprov.clouds.aws.instances.states import KEY_TAG, NODE_TAG
+from nbprov.clouds.aws.network.subnets import Subnet
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Launch, OnShutdown
 from nbprov.model.places import Market
-
-from .images import MachineImage
-from .instance_states import KEY_TAG, NODE_TAG
-from .network import Subnet
 
 MOST_TAGS = 50
 MOST_KEY, MOST_VALUE = 128, 256

@@ -13,10 +13,9 @@ import threading
 import time
 from pathlib import Path
 
+from nbprov.clouds.gcp import labels
 from nbprov.model.clock import Seconds
 from nbprov.model.paths import home
-
-from . import labels
 
 EMPTY_SECONDS: Seconds = 3600.0
 """A project with no machine is asked for so long after its last create, which may make its machine late."""

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES, Machine
 from nbprov.clouds.pricing.region_fetch import expect
 from nbprov.clouds.web.client import Http
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .machine_types import DEVICES, Machine
 
 MOST_PAGES = 400
 """Far beyond the some 130 zones' types at 500 a page: a page token that never ends is a fault."""

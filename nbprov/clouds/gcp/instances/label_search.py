@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .clients import Compute, Deadline
 
 _CODE = "unreachable-zone"
 _LACKING = frozenset({"UNREACHABLE", "PARTIAL_SUCCESS"})

@@ -14,12 +14,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
+from nbprov.clouds.gcp.instances.listing import instant
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
-
-from . import labels
-from .clients import Compute, Deadline
-from .listing import instant
 
 GUEST = "compute.instances.guestTerminate"
 RECORDED_SECONDS: Seconds = 3600.0

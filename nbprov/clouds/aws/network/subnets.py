@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import Session
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .clients import Session
 
 NETWORK_TAG = "nbprov-network"
 OWN_RANGE = "10.213.0.0/16"

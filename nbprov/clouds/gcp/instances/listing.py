@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.catalog.machine_types import DEVICES
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-
-from . import labels as naming
-from .machine_types import DEVICES
 
 NAME = "gcp"
 LOGIN = "nbprov"
@@ -60,7 +59,7 @@ def instance(
         It powered itself off.
     """
     labels = row.get("labels") or {}
-    zone, name = naming.last(row.get("zone")), str(row["name"])
+    zone, name = labels.last(row.get("zone")), str(row["name"])
     status = str(row.get("status") or "")
     state = STATES.get(status, InstanceState.UNKNOWN)
     if ending and state is not InstanceState.PENDING:
@@ -72,17 +71,17 @@ def instance(
     shown = state is InstanceState.RUNNING and bool(outside)
     return Instance(
         cloud=NAME,
-        id=naming.instance_id(zone, name),
-        token=str(labels.get(naming.TOKEN) or ""),
+        id=labels.instance_id(zone, name),
+        token=str(labels.get(labels.TOKEN) or ""),
         owner=owner,
-        place=Place(NAME, naming.region_of(zone), zone),
+        place=Place(NAME, labels.region_of(zone), zone),
         instance_type=type_of(row),
         state=state,
         host=outside if shown else "",
         port=port if shown else 0,
         private_host=str(link.get("networkIP") or ""),
         user=str(labels.get(LOGIN_LABEL) or LOGIN),
-        node=naming.node_of(name),
+        node=labels.node_of(name),
         name=str(labels.get("nbprov-name") or name),
         spot=(row.get("scheduling") or {}).get("provisioningModel") == "SPOT",
         launched_at=instant(row.get("creationTimestamp")),
@@ -102,11 +101,11 @@ def type_of(row: Mapping[str, Any]) -> str:
     ...          "guestAccelerators": [{"acceleratorType": "zones/z/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}]})
     'n1-standard-4+1xT4'
     """
-    host = naming.last(row.get("machineType"))
+    host = labels.last(row.get("machineType"))
     attached = next(iter(row.get("guestAccelerators") or ()), None)
     if attached is None or not host.startswith("n1-"):
         return host
-    device = naming.last(attached.get("acceleratorType"))
+    device = labels.last(attached.get("acceleratorType"))
     return f"{host}+{int(attached.get('acceleratorCount') or 1)}x{_NAMES.get(device, device)}"
 
 

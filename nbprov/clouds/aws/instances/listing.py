@@ -10,15 +10,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import Session, everywhere
+from nbprov.clouds.aws.instances import launch_index
+from nbprov.clouds.aws.instances.states import CLOUD, KEY_TAG, instance_of
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-
-from . import launch_index
-from .clients import Session, everywhere
-from .instance_states import CLOUD, KEY_TAG, instance_of
-from .network import Networks
 
 YOUNG: Seconds = 300.0
 """How long EC2 may not know an id that it gave out (its pages on eventual consistency speak of minutes)."""

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from nbprov.clouds.aws import errors
+from nbprov.clouds.aws.network.security_groups import SSH
 from nbprov.clouds.base import LOGIN_LABEL, SSH_PORT_LABEL
 from nbprov.model.failures import Cause, Failure
 from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
-
-from . import errors
-from .security_groups import SSH
 
 CLOUD = "aws"
 LOGIN = "ubuntu"

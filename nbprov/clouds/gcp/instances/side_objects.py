@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
+from nbprov.clouds.gcp.instances.label_search import scopes
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import SideObject
-
-from . import labels as naming
-from .clients import Compute, Deadline
-from .label_search import scopes
 
 KIND = "disk"
 
@@ -15,20 +14,20 @@ KIND = "disk"
 def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
     """The owner's disks that no machine uses, in all zones."""
     found = []
-    value = naming.clean(owner)
-    for scope in scopes(compute, deadline, "Disks", naming.OWNER, value):
+    value = labels.clean(owner)
+    for scope in scopes(compute, deadline, "Disks", labels.OWNER, value):
         for row in scope.get("disks") or ():
             labels = row.get("labels") or {}
-            if labels.get(naming.OWNER) != value or row.get("users"):
+            if labels.get(labels.OWNER) != value or row.get("users"):
                 continue
-            zone = naming.last(row.get("zone"))
-            token = str(labels.get(naming.TOKEN) or "")
+            zone = labels.last(row.get("zone"))
+            token = str(labels.get(labels.TOKEN) or "")
             found.append(
                 SideObject(
                     "gcp",
-                    naming.region_of(zone),
+                    labels.region_of(zone),
                     KIND,
-                    naming.instance_id(zone, str(row["name"])),
+                    labels.instance_id(zone, str(row["name"])),
                     token,
                 )
             )
@@ -37,7 +36,7 @@ def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
 
 def remove_disk(compute: Compute, deadline: Deadline, disk: str) -> bool:
     """Delete a disk. False where a machine uses it still; one that is gone is passed over."""
-    place = naming.parts(disk)
+    place = labels.parts(disk)
     if place is None:
         return True
     zone, name = place

@@ -16,14 +16,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nbprov.clouds.gcp import labels
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
+from nbprov.clouds.gcp.instances.insert_bodies import network
 from nbprov.clouds.web.public_ip import VARIABLE, my_address
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import SideObject
-
-from . import labels
-from .clients import Compute, Deadline
-from .insert_bodies import network
 
 KIND = "firewall"
 GLOBAL = "global"

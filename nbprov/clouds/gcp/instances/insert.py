@@ -13,16 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
+from nbprov.clouds.gcp import errors, labels
+from nbprov.clouds.gcp.account import projects
+from nbprov.clouds.gcp.account.clients import Compute, Deadline
+from nbprov.clouds.gcp.images import Image, Images
+from nbprov.clouds.gcp.instances import insert_bodies
+from nbprov.clouds.gcp.instances.label_search import rows
+from nbprov.clouds.gcp.network.firewall import Firewall, is_gone
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import Accepted, Launch, Operation, Pending, PollResult, Refused
 from nbprov.model.places import Market
-
-from . import errors, insert_bodies, labels, projects
-from .clients import Compute, Deadline
-from .firewall import Firewall, is_gone
-from .images import Image, Images
-from .label_search import rows
 
 EXISTS = ("alreadyExists", "RESOURCE_ALREADY_EXISTS")
 

@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from nbprov.clouds.aws import errors
+from nbprov.clouds.aws.account.detection import FILES, missing, no_credentials
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from . import errors
-from .account_detection import FILES, missing, no_credentials
 
 REGIONS_VARIABLE = "NBPROV_AWS_REGIONS"
 """Names the only regions to look into, separated by commas or spaces: for accounts that may not use, or never use, the others."""

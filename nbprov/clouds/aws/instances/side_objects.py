@@ -9,28 +9,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import Session, everywhere
+from nbprov.clouds.aws.instances.states import CLOUD, tags_of
+from nbprov.clouds.aws.network.security_groups import SecurityGroups
+from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CALL_SECONDS, LIST_SECONDS
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import CloudError
 from nbprov.model.launches import SideObject
-
-from .clients import Session, everywhere
-from .instance_states import CLOUD, tags_of
-from .network import Networks
-from .security_groups import Doors
 
 VOLUME, GROUP, SPOT_REQUEST, NETWORK = "volume", "security-group", "spot-request", "network"
 LAST_CALL: Seconds = 16.5
 """How long one request may take at the worst, two tries with a pause; a removal begins no other one so late that it would not fit."""
 
 
-class Leftovers:
+class SideObjects:
     """Finds and removes side objects."""
 
-    def __init__(self, session: Session, networks: Networks, doors: Doors) -> None:
+    def __init__(
+        self, session: Session, networks: Networks, security_groups: SecurityGroups
+    ) -> None:
         self._session = session
         self._networks = networks
-        self._doors = doors
+        self._security_groups = security_groups
 
     def find(self, owner: str) -> list[SideObject]:
         """All of an owner's, in every region. Raises where a region could not be asked."""
@@ -58,7 +59,7 @@ class Leftovers:
         if thing.kind == VOLUME:
             self._session.call(region, "DeleteVolume", VolumeId=thing.id)
         elif thing.kind == GROUP:
-            self._doors.delete(region, thing.id)
+            self._security_groups.delete(region, thing.id)
         elif thing.kind == SPOT_REQUEST:
             self._session.call(
                 region, "CancelSpotInstanceRequests", SpotInstanceRequestIds=[thing.id]
@@ -76,7 +77,7 @@ class Leftovers:
 
     def _groups(self, region: str, owner: str) -> list[SideObject]:
         found = []
-        for group in self._doors.find(region, owner):
+        for group in self._security_groups.find(region, owner):
             token = tags_of(group).get("nbprov-token", "")
             found.append(
                 SideObject(CLOUD, region, GROUP, str(group["GroupId"]), token, shared=not token)

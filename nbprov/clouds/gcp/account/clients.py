@@ -12,13 +12,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from nbprov.clouds.gcp import errors
+from nbprov.clouds.gcp.account.credentials import LOGIN_SECONDS, Login
+from nbprov.clouds.gcp.account.sdk import compute_library
 from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from . import errors
-from .credentials import LOGIN_SECONDS, Login
-from .sdk import compute_library
 
 CONNECT_SECONDS: Seconds = 5.0
 """How long a connection may take to open; Google's front ends answer in well under one."""

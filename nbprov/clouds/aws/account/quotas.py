@@ -10,9 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from nbprov.clouds.aws.account.clients import QUICK, Session
 from nbprov.model.clock import Seconds
-
-from .clients import QUICK, Session
 
 ON_DEMAND: Mapping[str, str] = {
     "Standard": "L-1216C47A",

@@ -15,11 +15,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from nbprov.clouds.gcp.account.price_list_auth import (
+    PROJECT_VARIABLES,
+    SCOPE,
+    _gcloud_folder,
+    login_file,
+)
 from nbprov.clouds.sdk_import import without_collections
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
-
-from .price_list_auth import PROJECT_VARIABLES, SCOPE, _gcloud_folder, login_file
 
 ENDPOINT_VARIABLE = "NBPROV_GCP_ENDPOINT"
 """Another address of the Compute API: a private endpoint, or a double on loopback, which is spoken to without credentials."""
