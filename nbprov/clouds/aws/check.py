@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from nbprov.clouds.aws.account import quotas
-from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, Session, every, narrowed
+from nbprov.clouds.aws.account.clients import QUICK, REGIONS_VARIABLE, Session, narrowed
 from nbprov.clouds.aws.account.detection import missing
+from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.images import UBUNTU
 from nbprov.clouds.aws.network.subnets import Networks
 from nbprov.clouds.base import CHECK_SECONDS
@@ -44,7 +45,7 @@ def check(session: Session, networks: Networks, name: str) -> CheckResult:
     if lacking := missing():
         return CheckResult(name, enabled=False, problem=lacking)
     # All of it in a thread of its own: a credential process of the user's, or a sign-on, may take as long as it likes.
-    good, bad = every(
+    good, bad = call_each(
         ["check"], lambda _: _check(session, networks, name), CHECK_SECONDS - ROOM / 2
     )
     return (
@@ -60,7 +61,7 @@ def _check(session: Session, networks: Networks, name: str) -> CheckResult:
         "zones": lambda: _zone_names(session, networks),
         **{f: partial(quotas.limit, session, home, f, spot=False) for f in FAMILIES},
     }
-    good, bad = every(looks, lambda key: looks[key](), CHECK_SECONDS - ROOM)
+    good, bad = call_each(looks, lambda key: looks[key](), CHECK_SECONDS - ROOM)
     if "who" in bad:
         return CheckResult(name, enabled=False, credential=source, problem=_failure(bad["who"]))
     who, missing = good["who"], good.get("may")
@@ -116,7 +117,7 @@ def _zone_names(
     session: Session, networks: Networks
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
     """This account's names for zones, with their ids and regions, of the regions that answer in time; and the regions that it may not use."""
-    good, bad = every(session.regions(), networks.zone_ids, ZONES_SECONDS)
+    good, bad = call_each(session.regions(), networks.zone_ids, ZONES_SECONDS)
     closed = sorted(
         region
         for region, error in bad.items()

@@ -7,9 +7,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from nbprov.clouds.aws import check as checking
+from nbprov.clouds.aws import check as account_check
 from nbprov.clouds.aws import errors
-from nbprov.clouds.aws.account.clients import QUICK, Session, every
+from nbprov.clouds.aws.account.clients import QUICK, Session
+from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.instances.actions import InstanceActions
 from nbprov.clouds.aws.instances.listing import Listing
 from nbprov.clouds.aws.instances.side_objects import SideObjects
@@ -82,7 +83,7 @@ class AwsCloud(Cloud):
         self._side_objects = SideObjects(self._session, self._networks, self._security_groups)
 
     def check(self) -> CheckResult:
-        return checking.check(self._session, self._networks, self.name)
+        return account_check.check(self._session, self._networks, self.name)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         from nbprov.clouds.aws.stock import look
@@ -93,7 +94,7 @@ class AwsCloud(Cloud):
         """The spot price of now, of the zone or the dearest of the region's; None on demand, where a price is a list price."""
         if candidate.offer.market is not Market.SPOT:
             return None
-        good, bad = every(
+        good, bad = call_each(
             ["quote"], lambda _: self._spot_price(candidate.offer), CHECK_SECONDS - 0.2
         )
         if bad:

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from nbprov.clouds.aws.account import fact_cache, quotas
-from nbprov.clouds.aws.account.clients import QUICK, Session, every
+from nbprov.clouds.aws.account.clients import QUICK, Session
 from nbprov.clouds.aws.account.detection import credentials_lie_about
+from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.instances.states import CLOUD
 from nbprov.clouds.aws.prices import HIDDEN
 from nbprov.clouds.base import STOCK_SECONDS
@@ -54,7 +55,7 @@ def look(session: Session, offers: Sequence[Offer], count: int) -> list[Stock]:
         tasks[f"spot {number}"] = lambda k=kinds: scores(session, k, regions[:MOST_REGIONS], count)  # type: ignore[misc]
     # The scores first: they are the one look that nothing remembers.
     order = sorted(tasks, key=lambda name: not name.startswith("spot"))
-    good, _ = every(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
+    good, _ = call_each(order, lambda name: tasks[name](), STOCK_SECONDS - ROOM)
     # What cannot be had at all outweighs a score.
     found = {
         stock.pool: stock
@@ -110,7 +111,7 @@ def within_quota(session: Session, region: str, offers: Sequence[Offer], count: 
     }
     sizes = {o.instance_type: o.vcpus for o in offers if o.vcpus}
     looks["running"] = lambda: quotas.running(session, region, sizes)
-    good, _ = every(looks, lambda name: looks[name](), STOCK_SECONDS - ROOM)
+    good, _ = call_each(looks, lambda name: looks[name](), STOCK_SECONDS - ROOM)
     used: dict[tuple[str, bool], float] = defaultdict(float)
     running = good.get("running", ())
     assert isinstance(running, (list, tuple))

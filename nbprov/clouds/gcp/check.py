@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from nbprov.clouds.gcp.account.clients import Deadline, Rest
-from nbprov.clouds.gcp.account.price_list_auth import FILE_VARIABLE, PROJECT_VARIABLES, login_file
 from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import CheckResult
 
@@ -14,25 +12,6 @@ SHOWN_QUOTAS = {
     "GPUS_ALL_REGIONS": "GPUs in all regions",
     "CPUS_ALL_REGIONS": "vCPUs in all regions",
 }
-
-
-def login_state() -> tuple[str, ...]:
-    """What a login is read from, so that a new one is noticed: variables, and the size and time of the credentials file."""
-    path = login_file(os.environ)
-    stamp: tuple[str, ...] = ()
-    if path is not None:
-        try:
-            told = path.stat()
-            stamp = (str(path), str(told.st_mtime_ns), str(told.st_size))
-        except OSError:
-            stamp = (str(path),)
-    return (
-        *(
-            os.environ.get(name, "")
-            for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")
-        ),
-        *stamp,
-    )
 
 
 def check(rest: Rest, deadline: Deadline) -> CheckResult:

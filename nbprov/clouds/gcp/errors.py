@@ -18,76 +18,36 @@ from nbprov.clouds.web.error_text import retry_after, words_of
 from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, Failure, Scope
 
-CAPACITY_CODES = (
-    "ZONE_RESOURCE_POOL_EXHAUSTED",
-    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS",
-    "REGION_RESOURCE_POOL_EXHAUSTED",
-    "STOCKOUT",
-    "insufficientCapacity",
-    "resource_availability",
-    "VM_MIN_COUNT_NOT_REACHED",
-)
+_CODES_OF: Mapping[Cause, str] = {
+    Cause.CAPACITY: (
+        "ZONE_RESOURCE_POOL_EXHAUSTED ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS "
+        "REGION_RESOURCE_POOL_EXHAUSTED STOCKOUT insufficientCapacity resource_availability "
+        "VM_MIN_COUNT_NOT_REACHED"
+    ),
+    Cause.QUOTA: "QUOTA_EXCEEDED quotaExceeded LIMIT_EXCEEDED",
+    Cause.CREDENTIALS: (
+        "authError required UNAUTHENTICATED ACCESS_TOKEN_EXPIRED CREDENTIALS_MISSING"
+    ),
+    Cause.BALANCE: "BILLING_DISABLED accountDisabled billingNotEnabled",
+    Cause.PERMISSION: (
+        "accessNotConfigured SERVICE_DISABLED IAM_PERMISSION_DENIED insufficientPermissions "
+        "PERMISSIONS_ERROR conditionNotMet CONDITION_NOT_MET forbidden orgPolicyViolated"
+    ),
+    Cause.RATE_LIMIT: (
+        "rateLimitExceeded userRateLimitExceeded RATE_LIMIT_EXCEEDED tooManyRequests "
+        "CONCURRENT_OPERATIONS_QUOTA_EXCEEDED RESOURCE_OPERATION_RATE_EXCEEDED"
+    ),
+    Cause.TRANSIENT: (
+        "backendError internalError INTERNAL_ERROR RESOURCE_NOT_READY resourceNotReady "
+        "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE resourceInUseByAnotherResource operationInProgress"
+    ),
+    Cause.BAD_REQUEST: (
+        "invalid invalidParameter badRequest parseError wrongUrl INVALID_USAGE "
+        "INVALID_FIELD_VALUE alreadyExists RESOURCE_ALREADY_EXISTS duplicate"
+    ),
+}
 CODES: Mapping[str, Cause] = {
-    **dict.fromkeys(CAPACITY_CODES, Cause.CAPACITY),
-    **dict.fromkeys(("QUOTA_EXCEEDED", "quotaExceeded", "LIMIT_EXCEEDED"), Cause.QUOTA),
-    **dict.fromkeys(
-        ("authError", "required", "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED", "CREDENTIALS_MISSING"),
-        Cause.CREDENTIALS,
-    ),
-    **dict.fromkeys(("BILLING_DISABLED", "accountDisabled", "billingNotEnabled"), Cause.BALANCE),
-    **dict.fromkeys(
-        (
-            "accessNotConfigured",
-            "SERVICE_DISABLED",
-            "IAM_PERMISSION_DENIED",
-            "insufficientPermissions",
-        ),
-        Cause.PERMISSION,
-    ),
-    **dict.fromkeys(
-        (
-            "PERMISSIONS_ERROR",
-            "conditionNotMet",
-            "CONDITION_NOT_MET",
-            "forbidden",
-            "orgPolicyViolated",
-        ),
-        Cause.PERMISSION,
-    ),
-    **dict.fromkeys(
-        ("rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED", "tooManyRequests"),
-        Cause.RATE_LIMIT,
-    ),
-    **dict.fromkeys(
-        ("CONCURRENT_OPERATIONS_QUOTA_EXCEEDED", "RESOURCE_OPERATION_RATE_EXCEEDED"),
-        Cause.RATE_LIMIT,
-    ),
-    **dict.fromkeys(
-        (
-            "backendError",
-            "internalError",
-            "INTERNAL_ERROR",
-            "RESOURCE_NOT_READY",
-            "resourceNotReady",
-        ),
-        Cause.TRANSIENT,
-    ),
-    **dict.fromkeys(
-        (
-            "RESOURCE_IN_USE_BY_ANOTHER_RESOURCE",
-            "resourceInUseByAnotherResource",
-            "operationInProgress",
-        ),
-        Cause.TRANSIENT,
-    ),
-    **dict.fromkeys(
-        ("invalid", "invalidParameter", "badRequest", "parseError", "wrongUrl", "INVALID_USAGE"),
-        Cause.BAD_REQUEST,
-    ),
-    **dict.fromkeys(
-        ("INVALID_FIELD_VALUE", "alreadyExists", "RESOURCE_ALREADY_EXISTS", "duplicate"),
-        Cause.BAD_REQUEST,
-    ),
+    code: cause for cause, codes in _CODES_OF.items() for code in codes.split()
 }
 """Every code that means one thing whatever the sentence; `notFound`, `forbidden` and `UNSUPPORTED_OPERATION` are read with their sentence first."""
 

@@ -151,13 +151,16 @@ class Api:
             raise CloudError(errors.failure_of(status, text, pause, path=path, creates=creates))
         if status == HTTPStatus.NO_CONTENT or not raw.strip():
             return None
+        return self._document(ask.url, raw, lost, creates=creates)
+
+    def _document(self, url: str, raw: bytes, lost: Cause, *, creates: bool) -> Any:
+        """The JSON of an answer."""
         try:
             return json.loads(raw)
         except (ValueError, RecursionError):
             if is_page(raw[:200]):
-                raise CloudError(
-                    Failure(lost, web_page(ask.url).failure.message, "web-page")
-                ) from None
+                page = web_page(url).failure.message
+                raise CloudError(Failure(lost, page, "web-page")) from None
             raise self._odd("something that is not JSON", creates=creates) from None
 
     def events(

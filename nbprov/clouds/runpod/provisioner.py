@@ -18,8 +18,6 @@ import builtins
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
-from urllib.parse import quote
 
 from nbprov.clouds.base import (
     CALL_SECONDS,
@@ -47,24 +45,20 @@ from nbprov.model.offers import Candidate, Offer
 from nbprov.model.places import Market
 from nbprov.model.stock import Stock
 
-from . import check as checking
-from . import pod_entrypoint, pods, secrets, stock
+from . import check as account_check
+from . import pod_calls, pod_entrypoint, pods, secrets, stock
 from .account import find_access
 from .api import Api, Deadline
 from .images import container_for
+from .pod_calls import LOOK_SECONDS, PODS, STEP_SECONDS, path_of, unless_gone
 from .type_ids import CpuType, GpuType, Kinds, centres_of, price_now, read_type
 
-PODS = "/v2/pods"
 SOURCE = "RunPod REST v2 catalogue"
 MOST_LOG = 64 << 10
 LOG_SECONDS: Seconds = 8.0
 QUIET_SECONDS: Seconds = 2.0
 """A log is a stream without an end: after the lines that are there, nothing comes for so long. Its beginning may take as long."""
 LOG_LINES = 500
-LOOK_SECONDS: Seconds = 8.0
-"""A look before a create: what it leaves of `CALL_SECONDS` is the create's."""
-STEP_SECONDS: Seconds = 12.0
-"""One of several steps of a call; RunPod answers in one or two seconds."""
 
 CAPABILITIES = Capabilities(
     spot=False,
@@ -109,7 +103,7 @@ class RunPodCloud(Cloud):
         self._kinds = Kinds()
 
     def check(self) -> CheckResult:
-        return checking.check(CHECK_SECONDS - 0.3)
+        return account_check.check(CHECK_SECONDS - 0.3)
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
         if count != 1 or not offers:
@@ -124,7 +118,7 @@ class RunPodCloud(Cloud):
         kind = _checked(launch)
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
         # A launch that was sent before, by whomever, is found and not made again.
-        found = self._pods(api, deadline.left(LOOK_SECONDS), token=launch.token)
+        found = pod_calls.of_launch(api, deadline.left(LOOK_SECONDS), token=launch.token)
         if found:
             return self._operation(launch, str(found[0]["id"]))
         container = container_for(launch.candidate.offer, pods.asked_image(launch))
@@ -163,7 +157,7 @@ class RunPodCloud(Cloud):
         # 201 is RunPod's yes: what becomes of the pod afterwards is told by the listing.
         if operation.data.get("pod"):
             return Accepted((operation.data["pod"],))
-        found = self._pods(self._api(), LIST_SECONDS - 1.0, token=operation.token)
+        found = pod_calls.of_launch(self._api(), LIST_SECONDS - 1.0, token=operation.token)
         if found:
             return Accepted((str(found[0]["id"]),))
         return Refused(
@@ -182,11 +176,11 @@ class RunPodCloud(Cloud):
         if not ids:
             return
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
-        tokens = self._tokens(api, ids, deadline)
+        tokens = pod_calls.tokens_of(api, ids, deadline)
         self._each(
             ids,
-            lambda i: _unless_gone(
-                lambda: api.call("DELETE", _path(i), seconds=deadline.left(STEP_SECONDS))
+            lambda i: unless_gone(
+                lambda: api.call("DELETE", path_of(i), seconds=deadline.left(STEP_SECONDS))
             ),
         )
         # Their start scripts have served; one that cannot be removed now is told as a side object.
@@ -196,7 +190,7 @@ class RunPodCloud(Cloud):
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
 
         def stop_one(pod_id: str) -> None:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             if pod is None or pod.get("status") in ("EXITED", "TERMINATED"):
                 return
             if pods.is_cpu(pod):
@@ -207,7 +201,7 @@ class RunPodCloud(Cloud):
                         "no-volume",
                     )
                 )
-            self._act(api, pod_id, "stop", deadline)
+            pod_calls.act_on(api, pod_id, "stop", deadline)
 
         self._each(ids, stop_one)
 
@@ -215,17 +209,17 @@ class RunPodCloud(Cloud):
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
 
         def start_one(pod_id: str) -> None:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             if pod is None or pods.is_over(pod):
                 raise CloudError(
                     Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone")
                 )
             if pod.get("status") in ("RUNNING", "STARTING", "PROVISIONING"):
                 return
-            started = self._act(api, pod_id, "start", deadline)
+            started = pod_calls.act_on(api, pod_id, "start", deadline)
             if isinstance(started, Mapping) and pods.lacks_gpus(started):
                 # Without its GPU it is of no use and costs all the same.
-                self._act(api, pod_id, "stop", deadline)
+                pod_calls.act_on(api, pod_id, "stop", deadline)
                 raise CloudError(Failure(Cause.CAPACITY, pods.NO_GPU, "zero-gpus"))
 
         self._each(ids, start_one)
@@ -235,7 +229,7 @@ class RunPodCloud(Cloud):
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
         wanted = {port for low, high in ports for port in range(low, high + 1)}
         for pod_id in ids:
-            pod = self._pod(api, pod_id, deadline)
+            pod = pod_calls.pod_of(api, pod_id, deadline)
             said = pod.get("ports") if pod is not None else None
             open_now = (
                 {str(one).partition("/")[0] for one in said} if isinstance(said, list) else set()
@@ -265,14 +259,14 @@ class RunPodCloud(Cloud):
         used = [one for one in objects if one.token in alive]
         for one in objects:
             if one not in used:
-                _unless_gone(
+                unless_gone(
                     partial(secrets.delete, api, one.id, seconds=deadline.left(STEP_SECONDS))
                 )
         return used
 
     def console(self, instance_id: str) -> str:
         lines = self._api().events(
-            f"{_path(instance_id)}/logs",
+            f"{path_of(instance_id)}/logs",
             {"tail": LOG_LINES},
             seconds=LOG_SECONDS,
             quiet=QUIET_SECONDS,
@@ -289,44 +283,6 @@ class RunPodCloud(Cloud):
 
     def _operation(self, launch: Launch, pod_id: str) -> Operation:
         return Operation(self.name, launch.token, pod_id, {"pod": pod_id})
-
-    def _pods(self, api: Api, seconds: Seconds, *, token: str) -> builtins.list[dict[str, Any]]:
-        """The pods of a launch that are not deleted, the first made first."""
-        listed = [
-            pod
-            for pod in api.listed(PODS, "pods", seconds=seconds)
-            if pods.token_of(pod) == token and pod.get("id")
-        ]
-        return sorted(
-            (pod for pod in listed if not pods.is_over(pod)),
-            key=lambda pod: str(pod.get("createdAt")),
-        )
-
-    def _pod(self, api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
-        found = _unless_gone(lambda: api.get(_path(pod_id), seconds=deadline.left(STEP_SECONDS)))
-        return found if isinstance(found, dict) else None
-
-    def _tokens(self, api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
-        """The launches that pods are of, by one question; none where that cannot be learnt now: nothing may keep a pod from being ended."""
-        seconds = deadline.left(LOOK_SECONDS)
-        try:
-            if len(ids) == 1:
-                found = [_unless_gone(lambda: api.get(_path(ids[0]), seconds=seconds)) or {}]
-            else:
-                found = [
-                    pod for pod in api.listed(PODS, "pods", seconds=seconds) if pod.get("id") in ids
-                ]
-        except CloudError:
-            return set()
-        return {pods.token_of(pod) for pod in found if isinstance(pod, dict)}
-
-    def _act(self, api: Api, pod_id: str, action: str, deadline: Deadline) -> Any:
-        return api.call(
-            "POST",
-            f"{_path(pod_id)}/action",
-            {"action": action},
-            seconds=deadline.left(STEP_SECONDS),
-        )
 
     def _centres(self, api: Api, offer: Offer, deadline: Deadline) -> builtins.list[str]:
         if offer.zone:
@@ -390,17 +346,3 @@ def _in_time(launch: Launch) -> None:
         raise CloudError(
             Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late")
         )
-
-
-def _path(pod_id: str) -> str:
-    return f"{PODS}/{quote(pod_id, safe='')}"
-
-
-def _unless_gone(call: Callable[[], Any]) -> Any:
-    """What a call returns; None where the thing is gone."""
-    try:
-        return call()
-    except CloudError as error:
-        if error.failure.code == "404":
-            return None
-        raise

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -272,105 +270,6 @@ class Session:
 def narrowed() -> tuple[str, ...]:
     """The regions that `NBPROV_AWS_REGIONS` names; none where it is not set."""
     return tuple(dict.fromkeys(os.environ.get(REGIONS_VARIABLE, "").replace(",", " ").split()))
-
-
-def everywhere(
-    session: Session, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()
-) -> dict[str, T]:
-    """Do something in every region that is looked into, and in some others, the list of the regions included in the time.
-
-    Raises
-    ------
-    CloudError
-        Where a single region failed: what is left out would count as gone.
-    """
-    began = time.monotonic()
-    regions = sorted({*session.regions(), *also})
-    good, bad = every(regions, work, max(0.0, seconds - (time.monotonic() - began)))
-    if bad:
-        raise _worst(bad)
-    return {region: good[region] for region in regions}
-
-
-def _worst(bad: Mapping[str, Exception]) -> CloudError:
-    """The error for regions that could not be asked; of several the one that tells most."""
-
-    def passing(error: Exception) -> bool:
-        return isinstance(error, CloudError) and error.failure.cause in (
-            Cause.TRANSIENT,
-            Cause.RATE_LIMIT,
-        )
-
-    region, error = min(
-        bad.items(),
-        key=lambda pair: (not isinstance(pair[1], CloudError), passing(pair[1]), pair[0]),
-    )
-    if not isinstance(error, CloudError):
-        return CloudError(
-            Failure(
-                Cause.UNKNOWN,
-                f"EC2 in {region} could not be listed: {type(error).__name__}: {error}",
-            )
-        )
-    words = f"EC2 in {region} could not be listed: {error.failure.message}"
-    if error.failure.cause is Cause.PERMISSION:
-        words += (
-            f" (where an account may not use a region, {REGIONS_VARIABLE} names those that it uses)"
-        )
-    return CloudError(replace(error.failure, message=words))
-
-
-def every(
-    things: Iterable[str], work: Callable[[str], T], seconds: Seconds
-) -> tuple[dict[str, T], dict[str, Exception]]:
-    """Do something for many regions at once, in daemon threads, for at most so many seconds.
-
-    Returns
-    -------
-    What came back and what failed, by region; what did not end in time is among the failed, as `transient`.
-    """
-    names = tuple(dict.fromkeys(things))
-    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[str, T | None, Exception | None]] = queue.SimpleQueue()
-    for name in names:
-        waiting.put(name)
-
-    def worker() -> None:
-        while True:
-            try:
-                name = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                done.put((name, work(name), None))
-            except Exception as error:
-                done.put((name, None, error))
-
-    # Daemon threads, not an executor: one stuck region must not hold a kernel's shutdown.
-    for number in range(min(AT_ONCE, len(names))):
-        threading.Thread(target=worker, name=f"nbprov-aws-{number}", daemon=True).start()
-    good: dict[str, T] = {}
-    bad: dict[str, Exception] = {}
-    deadline = time.monotonic() + seconds
-    while len(good) + len(bad) < len(names):
-        try:
-            name, result, error = done.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break
-        if error is not None:
-            bad[name] = error
-        else:
-            good[name] = result  # type: ignore[assignment]
-    for name in names:
-        if name not in good and name not in bad:
-            bad[name] = CloudError(
-                Failure(
-                    Cause.TRANSIENT,
-                    f"EC2 in {name} did not answer within {seconds:g} s",
-                    "no-answer",
-                )
-            )
-    return good, bad
 
 
 def _open() -> Any:

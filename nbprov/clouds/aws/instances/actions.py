@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import ASK, CREATE, Session, every
+from nbprov.clouds.aws.account.clients import ASK, CREATE, Session
+from nbprov.clouds.aws.account.parallel_calls import call_each
 from nbprov.clouds.aws.errors import NOT_SEEN
 from nbprov.clouds.aws.instances.listing import Listing, not_ours_to_see
 from nbprov.clouds.aws.instances.states import ssh_port, state_of, tags_of
@@ -159,7 +160,7 @@ class InstanceActions:
         """A change in all regions at once; what failed in one keeps it from none of the others."""
         away = self._listing.away(ids)
         placed = self._listing.by_region([one for one in ids if one not in away])
-        _, bad = every(placed, lambda region: change(region, placed[region]), CHANGE_SECONDS)
+        _, bad = call_each(placed, lambda region: change(region, placed[region]), CHANGE_SECONDS)
         if bad:
             raise next(iter(bad.values()))
         for one, note in away.items():

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session, everywhere
+from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.parallel_calls import in_every_region
 from nbprov.clouds.aws.instances import launch_index
 from nbprov.clouds.aws.instances.states import CLOUD, KEY_TAG, instance_of
 from nbprov.clouds.aws.network.subnets import Networks
@@ -136,12 +137,12 @@ class Listing:
             else:
                 placed.setdefault(region, []).append(one)
         if unplaced:
-            for region, rows in self._asked_everywhere(unplaced).items():
+            for region, rows in self._asked_in_every_region(unplaced).items():
                 placed.setdefault(region, []).extend(rows)
         return placed
 
-    def _asked_everywhere(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
-        found = everywhere(
+    def _asked_in_every_region(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
+        found = in_every_region(
             self._session,
             lambda region: [str(r["InstanceId"]) for r in self.by_id(region, ids)],
             FIND_SECONDS,
@@ -151,7 +152,7 @@ class Listing:
     def _in_all(
         self, filters: Sequence[dict[str, Any]], seconds: Seconds, *, also: Iterable[str] = ()
     ) -> builtins.list[Instance]:
-        found = everywhere(
+        found = in_every_region(
             self._session, lambda region: self._in_one(region, filters), seconds, also=also
         )
         return [instance for instances in found.values() for instance in instances]

@@ -76,14 +76,7 @@ def request(
         "InstanceInitiatedShutdownBehavior": "terminate"
         if spot or launch.on_shutdown is OnShutdown.TERMINATE
         else "stop",
-        "BlockDeviceMappings": [
-            {"DeviceName": image.device, "Ebs": disk(launch, image)},
-            # Disks that the image would leave behind, and on the bill, when the machine ends.
-            *(
-                {"DeviceName": device, "Ebs": {"DeleteOnTermination": True}}
-                for device in image.kept
-            ),
-        ],
+        "BlockDeviceMappings": _disks(launch, image),
         # One hop: what a container on the machine asks goes over two, and the start script, which holds the host key, is none of its concern.
         "MetadataOptions": {
             "HttpTokens": "required",
@@ -98,21 +91,31 @@ def request(
         # No highest price: AWS advises against one, and what the spec allows was settled before.
         options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
         made["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+    return made | _network(subnet, groups, efa=efa)
+
+
+def _network(subnet: Subnet, groups: list[str], *, efa: bool) -> dict[str, Any]:
+    """The part of the request that says where in the network the machines go."""
     if subnet.any_will_do and not efa:
-        made |= {"SecurityGroupIds": groups}
-    elif subnet.gives_address and not efa:
-        made |= {"SubnetId": subnet.id, "SecurityGroupIds": groups}
-    else:
-        card: dict[str, Any] = {
-            "DeviceIndex": 0,
-            "SubnetId": subnet.id,
-            "Groups": groups,
-            "AssociatePublicIpAddress": True,
-        }
-        made["NetworkInterfaces"] = [
-            card | ({"InterfaceType": "efa"} if efa else {}) | {"DeleteOnTermination": True}
-        ]
-    return made
+        return {"SecurityGroupIds": groups}
+    if subnet.gives_address and not efa:
+        return {"SubnetId": subnet.id, "SecurityGroupIds": groups}
+    card: dict[str, Any] = {
+        "DeviceIndex": 0,
+        "SubnetId": subnet.id,
+        "Groups": groups,
+        "AssociatePublicIpAddress": True,
+    }
+    card |= {"InterfaceType": "efa"} if efa else {}
+    return {"NetworkInterfaces": [card | {"DeleteOnTermination": True}]}
+
+
+def _disks(launch: Launch, image: MachineImage) -> list[dict[str, Any]]:
+    """The boot disk, and the image's other disks, which would stay on the bill when it ends."""
+    return [
+        {"DeviceName": image.device, "Ebs": disk(launch, image)},
+        *({"DeviceName": other, "Ebs": {"DeleteOnTermination": True}} for other in image.kept),
+    ]
 
 
 def disk(launch: Launch, image: MachineImage) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nbprov.clouds.aws.account.clients import Session, everywhere
+from nbprov.clouds.aws.account.clients import Session
+from nbprov.clouds.aws.account.parallel_calls import in_every_region
 from nbprov.clouds.aws.instances.states import CLOUD, tags_of
 from nbprov.clouds.aws.network.security_groups import SecurityGroups
 from nbprov.clouds.aws.network.subnets import Networks
@@ -35,7 +36,7 @@ class SideObjects:
 
     def find(self, owner: str) -> list[SideObject]:
         """All of an owner's, in every region. Raises where a region could not be asked."""
-        found = everywhere(
+        found = in_every_region(
             self._session, lambda region: self._in_region(region, owner), LIST_SECONDS - 1.0
         )
         return [thing for things in found.values() for thing in things]

@@ -140,3 +140,22 @@ def _log_in(path: Path) -> tuple[str, str]:
     return str(credentials.token), str(
         project or getattr(credentials, "quota_project_id", "") or ""
     )
+
+
+def login_state() -> tuple[str, ...]:
+    """What a login is read from, so that a new one is noticed: variables, and the size and time of the credentials file."""
+    path = login_file(os.environ)
+    stamp: tuple[str, ...] = ()
+    if path is not None:
+        try:
+            told = path.stat()
+            stamp = (str(path), str(told.st_mtime_ns), str(told.st_size))
+        except OSError:
+            stamp = (str(path),)
+    return (
+        *(
+            os.environ.get(name, "")
+            for name in (*PROJECT_VARIABLES, FILE_VARIABLE, "CLOUDSDK_ACTIVE_CONFIG_NAME")
+        ),
+        *stamp,
+    )

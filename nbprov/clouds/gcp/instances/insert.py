@@ -40,7 +40,7 @@ class _Create:
     place: dict[str, str]
 
 
-class Creates:
+class Inserter:
     """Sends creates and says what became of them."""
 
     def __init__(self) -> None:

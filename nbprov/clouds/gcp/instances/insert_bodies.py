@@ -128,14 +128,14 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     shape = shape_of(offer.instance_type)
     disk = disk_type(shape.machine_type, launch.disk_tier, offer.vcpus)
     fingerprint = labels.fingerprint(wishes(launch, disk))
-    labels = labels.labels(launch, fingerprint)
+    own_labels = labels.labels(launch, fingerprint)
     ends = launch.on_shutdown is OnShutdown.TERMINATE
-    labels[labels.POWEROFF] = labels.DELETE if ends else "stop"
+    own_labels[labels.POWEROFF] = labels.DELETE if ends else "stop"
     body: dict[str, Any] = {
         "machineType": shape.machine_type,
-        "labels": labels,
+        "labels": own_labels,
         "tags": {"items": [labels.owner_tag(launch.owner), labels.launch_tag(launch.token)]},
-        "disks": [_disk(launch, image, disk, labels)],
+        "disks": [_disk(launch, image, disk, own_labels)],
         "networkInterfaces": [_interface(launch, offer)],
         "metadata": {"items": _metadata(launch, image, shape)},
         "scheduling": _scheduling(launch, shape),
@@ -179,9 +179,9 @@ def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
     }, fingerprint
 
 
-def _disk(launch: Launch, image: Image, disk: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def _disk(launch: Launch, image: Image, disk: str, own_labels: Mapping[str, str]) -> dict[str, Any]:
     size = max(launch.disk_gb, image.disk_gb, 10)
-    ours = {key: value for key, value in labels.items() if key in (labels.OWNER, labels.TOKEN)}
+    ours = {key: value for key, value in own_labels.items() if key in (labels.OWNER, labels.TOKEN)}
     parameters = {
         "sourceImage": image.link,
         "diskSizeGb": str(size),

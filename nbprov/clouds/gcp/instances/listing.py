@@ -58,7 +58,7 @@ def instance(
     by_itself
         It powered itself off.
     """
-    labels = row.get("labels") or {}
+    tags = row.get("labels") or {}
     zone, name = labels.last(row.get("zone")), str(row["name"])
     status = str(row.get("status") or "")
     state = STATES.get(status, InstanceState.UNKNOWN)
@@ -66,13 +66,13 @@ def instance(
         state = InstanceState.ENDING
     link: Mapping[str, Any] = next(iter(row.get("networkInterfaces") or ()), {})
     outside = next((str(a["natIP"]) for a in link.get("accessConfigs") or () if a.get("natIP")), "")
-    said = str(labels.get(SSH_PORT_LABEL) or "")
+    said = str(tags.get(SSH_PORT_LABEL) or "")
     port = int(said) if said.isdecimal() else 22
     shown = state is InstanceState.RUNNING and bool(outside)
     return Instance(
         cloud=NAME,
         id=labels.instance_id(zone, name),
-        token=str(labels.get(labels.TOKEN) or ""),
+        token=str(tags.get(labels.TOKEN) or ""),
         owner=owner,
         place=Place(NAME, labels.region_of(zone), zone),
         instance_type=type_of(row),
@@ -80,9 +80,9 @@ def instance(
         host=outside if shown else "",
         port=port if shown else 0,
         private_host=str(link.get("networkIP") or ""),
-        user=str(labels.get(LOGIN_LABEL) or LOGIN),
+        user=str(tags.get(LOGIN_LABEL) or LOGIN),
         node=labels.node_of(name),
-        name=str(labels.get("nbprov-name") or name),
+        name=str(tags.get("nbprov-name") or name),
         spot=(row.get("scheduling") or {}).get("provisioningModel") == "SPOT",
         launched_at=instant(row.get("creationTimestamp")),
         reason=reason

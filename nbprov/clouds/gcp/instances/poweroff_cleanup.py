@@ -37,7 +37,7 @@ REASONS = {
 """Operations that stop a machine, and what a person is told of them; the first that is there is the reason."""
 
 
-class PoweredOff:
+class PoweroffCleanup:
     """Why machines are stopped, by machine and stop; asked once each."""
 
     def __init__(self) -> None:

@@ -17,11 +17,11 @@ def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
     value = labels.clean(owner)
     for scope in scopes(compute, deadline, "Disks", labels.OWNER, value):
         for row in scope.get("disks") or ():
-            labels = row.get("labels") or {}
-            if labels.get(labels.OWNER) != value or row.get("users"):
+            tags = row.get("labels") or {}
+            if tags.get(labels.OWNER) != value or row.get("users"):
                 continue
             zone = labels.last(row.get("zone"))
-            token = str(labels.get(labels.TOKEN) or "")
+            token = str(tags.get(labels.TOKEN) or "")
             found.append(
                 SideObject(
                     "gcp",

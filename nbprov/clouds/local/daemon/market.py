@@ -271,6 +271,20 @@ def _rows(
     return found
 
 
+TABLES = (
+    "account",
+    "as_of",
+    "faults",
+    "prices",
+    "quota",
+    "regions",
+    "stock",
+    "timing",
+    "types",
+)
+"""The names that may stand at the top of a market file."""
+
+
 def parse(text: str, as_of: str = "") -> Market:
     """Read a market file.
 
@@ -298,21 +312,8 @@ def parse(text: str, as_of: str = "") -> Market:
         body: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise MarketError(f"not TOML: {error}") from None
-    tables = {
-        "account",
-        "as_of",
-        "timing",
-        "regions",
-        "types",
-        "prices",
-        "stock",
-        "quota",
-        "faults",
-    }
-    if strange := sorted(set(body) - tables):
-        raise MarketError(
-            f"there is no table {strange[0]!r}; there are {', '.join(sorted(tables))}"
-        )
+    if strange := sorted(set(body) - set(TABLES)):
+        raise MarketError(f"there is no table {strange[0]!r}; there are {', '.join(TABLES)}")
     regions = _build_all(Region, "regions", body.get("regions", []))
     types = _build_all(Type, "types", body.get("types", []))
     prices = _build_all(Price, "prices", body.get("prices", []))

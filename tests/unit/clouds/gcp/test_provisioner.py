@@ -285,7 +285,7 @@ def test_end_that_failed_at_google_is_not_believed_for_ever(
     double.add_fault(call="terminate", do="late_failure")
     cloud.terminate([machine])
     assert state(cloud, machine) == "ending"
-    monkeypatch.setattr("nbprov.clouds.gcp.provisioner.ENDING_SECONDS", 0.0)
+    monkeypatch.setattr("nbprov.clouds.gcp.instances.actions.ENDING_SECONDS", 0.0)
     assert state(cloud, machine) == "running"
     monkeypatch.undo()
     cloud.terminate([machine])

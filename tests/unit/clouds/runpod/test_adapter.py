@@ -143,7 +143,7 @@ def test_a_slow_service_does_not_keep_pods_from_being_ended(
     cloud: RunPodCloud, double: Double, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbprov.clouds.runpod.provisioner.CALL_SECONDS", 4.5)
-    monkeypatch.setattr("nbprov.clouds.runpod.provisioner.LOOK_SECONDS", 0.5)
+    monkeypatch.setattr("nbprov.clouds.runpod.pod_calls.LOOK_SECONDS", 0.5)
     made = [cloud.submit(a_launch()).id for _ in range(3)]
     for call in ("getPod", "listPods", "listSecrets"):
         double.add_fault("slow", call=call, times=9, seconds=1.5)
