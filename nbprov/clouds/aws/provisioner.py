@@ -1,4 +1,4 @@
-"""The adapter of AWS: EC2 machines by boto3."""
+"""The adapter of AWS: EC2 machines through boto3."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ CAPABILITIES = Capabilities(
     local_disk=True,
     replayable=True,
     replaces_nodes=True,
-    # AWS's advice on eventual consistency: back off for up to minutes; what was seen of fresh machines is under a second.
+    # AWS advises to allow minutes for eventual consistency; fresh machines were seen within a
+    # second.
     settle=120.0,
     zones=True,
     stock_probe=True,
@@ -58,15 +59,23 @@ CAPABILITIES = Capabilities(
     default_families=FAMILIES,
     notes={
         "login": f"{LOGIN} on the images that nbprov chooses; the label nbprov-login names another",
-        "ports": "port 22 is open to this computer's address alone; other ports by tunnel, unless the spec opens them",
-        "stop": "a stopped machine costs its disk; spot machines cannot be stopped",
-        "poweroff": "what it does is fixed at launch: terminate, or stop where the disk is to be kept",
+        "ports": (
+            "port 22 is open to this computer's address only; reach other ports through a "
+            "tunnel, or name them in the spec to open them"
+        ),
+        "stop": "a stopped machine still costs its disk; spot machines cannot be stopped",
+        "poweroff": (
+            "what a poweroff does is fixed at launch: terminate, or stop if the disk is to be kept"
+        ),
     },
 )
 
 
 class AwsCloud(Cloud):
-    """EC2, for the account of boto3's own chain of credentials. Nothing is imported or asked before the first call."""
+    """EC2, for the account that boto3's chain of credentials finds.
+
+    Nothing is imported or requested before the first call.
+    """
 
     name = CLOUD
     capabilities = CAPABILITIES
@@ -91,7 +100,10 @@ class AwsCloud(Cloud):
         return look(self._session, offers, count)
 
     def quote(self, candidate: Candidate) -> Quote | None:
-        """The spot price of now, of the zone or the dearest of the region's; None on demand, where a price is a list price."""
+        """Return the current spot price of the zone, or the highest of the region's zones.
+
+        On-demand machines have list prices, so there is nothing to ask and the answer is None.
+        """
         if candidate.offer.market is not Market.SPOT:
             return None
         good, bad = call_each(
@@ -113,7 +125,8 @@ class AwsCloud(Cloud):
             QUICK,
             InstanceTypes=[offer.instance_type],
             ProductDescriptions=[PRODUCT],
-            # From now on: what holds at this moment is given with the time it began.
+            # From now on: EC2 also returns the price that holds at this moment, with the time it
+            # began.
             StartTime=datetime.now(UTC),
             **named,
         )
@@ -133,9 +146,10 @@ class AwsCloud(Cloud):
         )
 
     def submit(self, launch: Launch) -> Operation:
-        """See `Cloud.submit`. The security group is seen to first, then one `RunInstances` whose token is the launch's.
+        """See `Cloud.submit`. Prepare the security group, then send one `RunInstances`.
 
-        `unknown_outcome` also where the token was used before with other parameters and its machines are not listed yet.
+        The launch's token is its `ClientToken`. If the token was used before with other parameters
+        and its machines are not listed yet, the cause is `unknown_outcome`.
         """
         return self._submitter.submit(launch)
 
@@ -151,7 +165,8 @@ class AwsCloud(Cloud):
         Raises
         ------
         CloudError
-            `transient` where EC2 does not know an id that it gave out less than five minutes ago: that does not mean gone.
+            `transient` if EC2 does not know an id that it issued less than five minutes ago, since
+            that does not mean that the machine is gone.
         """
         self._actions.terminate(ids)
 

@@ -1,4 +1,4 @@
-"""Whether Google Cloud can be used: the credentials, the project, and what stands in the way."""
+"""The account check behind `%nbprov check`: credentials, project, quotas and obstacles."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHOWN_QUOTAS = {
 
 
 def check(rest: Rest, deadline: Deadline) -> CheckResult:
-    """One question (`projects.get`, permission `compute.projects.get`) and what it tells.
+    """Check the account with one request (`projects.get`, permission `compute.projects.get`).
 
     Raises
     ------
     CloudError
-        With the cause and, where there is one, the next step in the message.
+        With the cause and, if there is one, the next step in the message.
     """
     login = rest.login
     try:
@@ -40,7 +40,7 @@ def check(rest: Rest, deadline: Deadline) -> CheckResult:
 
 
 def details(project: dict[str, Any]) -> list[str]:
-    """Quotas of the whole project, in lines; a limit of 0 for GPUs with what to do."""
+    """Describe the quotas of the whole project; for a GPU limit of 0, say what to do."""
     found = []
     for quota in project.get("quotas") or ():
         words = SHOWN_QUOTAS.get(str(quota.get("metric")))
@@ -49,13 +49,16 @@ def details(project: dict[str, Any]) -> list[str]:
         limit, usage = float(quota.get("limit") or 0), float(quota.get("usage") or 0)
         line = f"{words}: {usage:g} of {limit:g} used"
         if not limit:
-            line += " - no machine with a GPU can be made before you ask Google for more (IAM & Admin > Quotas, GPUS_ALL_REGIONS)"
+            line += (
+                " - no machine with a GPU can be created until you ask Google for more "
+                "(IAM & Admin > Quotas, GPUS_ALL_REGIONS)"
+            )
         found.append(line)
     return found
 
 
 def helped(failure: Failure, project: str) -> Failure:
-    """The same failure with the next step for whoever checks."""
+    """Add the next step for the user to a failure."""
     step = {
         Cause.CREDENTIALS: "run `gcloud auth application-default login`",
         Cause.BALANCE: f"link the project {project} to a billing account",
@@ -70,7 +73,10 @@ def helped(failure: Failure, project: str) -> Failure:
         elif "was not found" in message:
             step = f"is {project} the right project? GOOGLE_CLOUD_PROJECT names another"
         else:
-            step = "ask for the role Compute Instance Admin (v1) and Compute Security Admin in the project"
+            step = (
+                "ask for the role Compute Instance Admin (v1) and Compute Security Admin in "
+                "the project"
+            )
     if not step:
         return failure
     return Failure(

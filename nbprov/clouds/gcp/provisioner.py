@@ -50,7 +50,7 @@ CAPABILITIES = Capabilities(
     ports=True,
     images=True,
     login=listing.LOGIN,
-    # A machine of Google's is no container, and nothing of ours starts one in it: better said than ignored.
+    # A Google machine is not a container, and nbprov starts none in it.
     docker=False,
     disk_tiers=frozenset(disk_types.TIERS),
     network_best=True,
@@ -69,23 +69,35 @@ CAPABILITIES = Capabilities(
         f"{series}-{kind}" for series in ("n2", "n4") for kind in ("standard", "highmem", "highcpu")
     ),
     notes={
-        "login": "nbprov, made by the start script; keys of the project are not let in, and OS Login is off",
-        "poweroff": "a machine that powers itself off is no longer billed, but Google keeps its disk: where it was to end, nbprov deletes it "
-        "as soon as a notebook looks (max_lifetime ends a running one, disk and all, without any notebook)",
-        "network": "the network `default`, or NBPROV_GCP_NETWORK; rules of its own let in this computer alone",
-        "service account": "none: nothing of the project can be reached from a machine",
+        "login": (
+            "nbprov, created by the start script; the project's ssh keys have no access, "
+            "and OS Login is off"
+        ),
+        "poweroff": (
+            "a machine that powers itself off is no longer billed, but Google keeps "
+            "its disk: if it was to end, nbprov deletes it "
+            "as soon as a notebook lists it (max_lifetime ends a running one with its disk, "
+            "without "
+            "any notebook)"
+        ),
+        "network": (
+            "the network `default`, or NBPROV_GCP_NETWORK; nbprov's own firewall rules "
+            "admit only this computer"
+        ),
+        "service account": "none: a machine cannot reach anything in the project",
         "prices": "Google has no call that quotes one machine: the list's prices hold",
     },
 )
 
 
 class GcpCloud(Cloud):
-    """Compute Engine in one project, with the application default credentials.
+    """Compute Engine, with the application default credentials.
 
     Notes
     -----
-    google-cloud-compute is imported by the first call that makes, lists or changes machines, in the thread that calls (`importing.py` says
-    what that costs and why it does not stall a kernel). `check` and `stock` do without it.
+    google-cloud-compute is imported by the first call that creates, lists or changes machines, in
+    the calling thread; `sdk_import.py` says what that costs and why the kernel does not stall.
+    `check` and `stock` do without it.
     """
 
     name = NAME
@@ -106,7 +118,12 @@ class GcpCloud(Cloud):
             return CheckResult(self.name, enabled=False, problem=self.classify(error))
 
     def stock(self, offers: Sequence[Offer], count: int) -> Sequence[Stock]:
-        """Region quotas, and for spot what `advice.capacity` says; both by REST, side by side. What is late is left out."""
+        """See `Cloud.stock`.
+
+        Region quotas and, for spot, `advice.capacity` are asked at once by REST.
+
+        Answers that do not arrive in time are left out.
+        """
         ours = [offer for offer in offers if offer.cloud == self.name]
         if not ours or missing():
             return ()
@@ -116,7 +133,7 @@ class GcpCloud(Cloud):
 
     def submit(self, launch: Launch) -> Operation:
         compute = self._connection.compute()
-        # In the project that was planned for and agreed to: a repeat in another one would make a second machine.
+        # In the project of the plan: a repeat in another one would create a second machine.
         return self._inserter.submit(
             compute.within(launch.candidate.account or compute.project), launch
         )
@@ -125,9 +142,12 @@ class GcpCloud(Cloud):
         return self._inserter.poll(self._connection.compute(), operation)
 
     def list(self, owner: str) -> builtins.list[Instance]:
-        """All machines of an owner, by one aggregated list a project (`projects.py` says which).
+        """See `Cloud.list`.
 
-        A machine that powered itself off and was to end with that is ended here, since Google only stops it (`powered_off.py`).
+        Sends one aggregated list for each project (`account/projects.py` says which).
+
+        A machine that powered itself off and was to end with that is ended here, since Google only
+        stops it (`instances/poweroff_cleanup.py`).
         """
         deadline = Deadline(LIST_SECONDS)
         here = self._connection.compute()
@@ -149,13 +169,16 @@ class GcpCloud(Cloud):
                 raise
             if is_gone(error) and projects.drop_old(owner, compute.project, projects.GONE_SECONDS):
                 return []
-            words = f"machines may run in the project {compute.project}, which this login cannot list: {error.failure.message}"
+            words = (
+                f"machines may run in the project {compute.project}, which this login "
+                f"cannot list: {error.failure.message}"
+            )
             raise CloudError(replace(error.failure, message=words)) from error
 
     def _told(
         self, compute: Compute, deadline: Deadline, listed: Sequence[dict[str, Any]], owner: str
     ) -> builtins.list[Instance]:
-        """The machines of a list; those that are to end now are asked to."""
+        """Translate the listed machines; end those that are due."""
         machines = {
             labels.instance_id(labels.last(row.get("zone")), str(row["name"])): row
             for row in listed

@@ -14,13 +14,14 @@ from .api import Api, Deadline
 
 PODS = "/v2/pods"
 LOOK_SECONDS: Seconds = 8.0
-"""A look before a create: what it leaves of `CALL_SECONDS` is the create's."""
+"""How long looking for existing pods before a create may take; the create has the rest of
+`CALL_SECONDS`."""
 STEP_SECONDS: Seconds = 12.0
-"""One of several steps of a call; RunPod answers in one or two seconds."""
+"""How long one of several steps of a call may take; RunPod answers in one or two seconds."""
 
 
 def of_launch(api: Api, seconds: Seconds, *, token: str) -> list[dict[str, Any]]:
-    """The pods of a launch that are not deleted, the first made first."""
+    """Return the pods of a launch that are not deleted, oldest first."""
     listed = [
         pod
         for pod in api.listed(PODS, "pods", seconds=seconds)
@@ -38,7 +39,10 @@ def pod_of(api: Api, pod_id: str, deadline: Deadline) -> dict[str, Any] | None:
 
 
 def tokens_of(api: Api, ids: Sequence[str], deadline: Deadline) -> set[str]:
-    """The launches that pods are of, by one question; none where that cannot be learnt now: nothing may keep a pod from being ended."""
+    """Return the tokens of pods, with one request.
+
+    Empty if they cannot be read now, because nothing may prevent a pod from being ended.
+    """
     seconds = deadline.left(LOOK_SECONDS)
     try:
         if len(ids) == 1:
@@ -66,7 +70,7 @@ def path_of(pod_id: str) -> str:
 
 
 def unless_gone(call: Callable[[], Any]) -> Any:
-    """What a call returns; None where the thing is gone."""
+    """Return what a call returns; None if the object is gone."""
     try:
         return call()
     except CloudError as error:

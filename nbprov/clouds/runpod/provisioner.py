@@ -2,12 +2,16 @@
 
 What is different here
 ----------------------
-* **No idempotency key.** A launch is known by its pod's unique name. The first `submit` of a token looks for it before it creates, and a
-  create is never sent twice: after an unknown outcome the engine looks at the listing for `settle` seconds (`replayable` is False).
-* **No spot and no tags** in v2; spot rows of the price list are not planned here, and what others keep in tags stands in the environment.
-* **A pod is a container**: `image_id: docker:…` is the pod's own image. See `start.py` for what runs in it and what RunPod can see.
-* **A stopped pod may come back without its GPU**, since it stays on its host: told at `start`, and in the listing's reason.
-* **Addresses change at every start**: they are read anew with each listing.
+* **No idempotency key.** A launch is known by its pod's unique name. The first `submit` of a token
+  looks for it before it creates, and a create is never sent twice: after an unknown outcome the
+  engine watches the listing for `settle` seconds (`replayable` is False).
+* **No spot and no tags** in v2. Spot rows of the price list are not planned here, and the
+  environment holds what other clouds keep in tags.
+* **A pod is a container**: `image_id: docker:…` is the pod's own image. `pod_entrypoint.py` says
+  what runs in it and what RunPod can see.
+* **A stopped pod may come back without its GPU**, because it stays on its host. `start` and the
+  listing's reason report it.
+* **Addresses change at every start**, so each listing reads them again.
 
 Facts: openapi.json 2.0.0 of github.com/runpod/docs and docs.runpod.io, read in 2026-11.
 """
@@ -57,7 +61,8 @@ SOURCE = "RunPod REST v2 catalogue"
 MOST_LOG = 64 << 10
 LOG_SECONDS: Seconds = 8.0
 QUIET_SECONDS: Seconds = 2.0
-"""A log is a stream without an end: after the lines that are there, nothing comes for so long. Its beginning may take as long."""
+"""A log is a stream without an end: it counts as read when nothing comes for this long. Its
+beginning may take as long."""
 LOG_LINES = 500
 
 CAPABILITIES = Capabilities(
@@ -71,29 +76,47 @@ CAPABILITIES = Capabilities(
     settle=120.0,
     zones=True,
     stock_probe=True,
-    # Documented for the pod's own key; see start.py.
+    # Documented for the pod's own key; see pod_entrypoint.py.
     poweroff_ends_bill=True,
     poweroff=pod_entrypoint.poweroff_command(),
     boot_deadline=900.0,
     poll_every=3.0,
     default_families=("cpu",),
     notes={
-        "spot": "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired",
-        "stop": "a stopped pod stays on its host, and may come back without its GPU; its volume costs twice the price meanwhile",
-        "disk": f"the home lies on the pod's volume ({pod_entrypoint.VOLUME}); what is written outside it is lost when the pod stops",
-        "image": "the image is the machine itself; its entry point is replaced, so it has to have a shell and (for the agent) Python",
-        "ports": "opened when the pod is made, each mapped to another number outside; later ones would restart the pod",
-        "several nodes": "RunPod has no call that makes several pods or none",
-        "keys": "the start script, with the cluster's host key, is a secret of the account, removed with the pod",
+        "spot": (
+            "RunPod's API v2 sells no spot; its spot prices are of the API that is being retired"
+        ),
+        "stop": (
+            "a stopped pod stays on its host and may come back without its GPU; its volume "
+            "costs twice the price meanwhile"
+        ),
+        "disk": (
+            f"the home is on the pod's volume ({pod_entrypoint.VOLUME}); files outside it "
+            "are lost when the pod stops"
+        ),
+        "image": (
+            "the image is the machine itself; its entry point is replaced, so it needs a "
+            "shell and (for the agent) Python"
+        ),
+        "ports": (
+            "opened when the pod is created, each mapped to another public number; "
+            "opening one later would restart the pod"
+        ),
+        "several nodes": "RunPod cannot create several pods all or none",
+        "keys": (
+            "the start script, with the cluster's host key, is a secret of the account and "
+            "is removed with the pod"
+        ),
     },
 )
-"""Boot: images of ten gigabytes and more are pulled first. Polling: RunPod allows 60 calls a minute."""
+"""The boot deadline allows for pulling images of ten gigabytes and more. RunPod allows 60 calls a
+minute, which sets `poll_every`."""
 
 
 class RunPodCloud(Cloud):
     """RunPod's secure and community cloud.
 
-    The key and the address are looked up at every call, so that a key that is changed counts at once.
+    The key and the address are looked up at every call, so that a changed key counts at once.
     """
 
     name = pods.NAME
@@ -117,7 +140,7 @@ class RunPodCloud(Cloud):
     def submit(self, launch: Launch) -> Operation:
         kind = _checked(launch)
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
-        # A launch that was sent before, by whomever, is found and not made again.
+        # A launch that was sent before, by whichever kernel, is found and not created again.
         found = pod_calls.of_launch(api, deadline.left(LOOK_SECONDS), token=launch.token)
         if found:
             return self._operation(launch, str(found[0]["id"]))
@@ -154,7 +177,7 @@ class RunPodCloud(Cloud):
         return self._operation(launch, str(made["id"]))
 
     def poll(self, operation: Operation) -> PollResult:
-        # 201 is RunPod's yes: what becomes of the pod afterwards is told by the listing.
+        # 201 means that RunPod accepted the create; the listing shows what becomes of the pod.
         if operation.data.get("pod"):
             return Accepted((operation.data["pod"],))
         found = pod_calls.of_launch(self._api(), LIST_SECONDS - 1.0, token=operation.token)
@@ -183,7 +206,8 @@ class RunPodCloud(Cloud):
                 lambda: api.call("DELETE", path_of(i), seconds=deadline.left(STEP_SECONDS))
             ),
         )
-        # Their start scripts have served; one that cannot be removed now is told as a side object.
+        # Their start scripts are no longer needed. One that cannot be removed now is reported as a
+        # side object.
         secrets.forget_of(api, tokens - {""}, seconds=deadline.left(STEP_SECONDS))
 
     def stop(self, ids: Sequence[str]) -> None:
@@ -197,7 +221,7 @@ class RunPodCloud(Cloud):
                 raise CloudError(
                     Failure(
                         Cause.BAD_REQUEST,
-                        "a CPU pod of RunPod keeps nothing when it stops; down ends it",
+                        "a CPU pod of RunPod keeps no disk when it stops; down ends it",
                         "no-volume",
                     )
                 )
@@ -212,20 +236,23 @@ class RunPodCloud(Cloud):
             pod = pod_calls.pod_of(api, pod_id, deadline)
             if pod is None or pods.is_over(pod):
                 raise CloudError(
-                    Failure(Cause.NOT_OFFERED, f"RunPod has no pod {pod_id} any more", "gone")
+                    Failure(Cause.NOT_OFFERED, f"RunPod no longer has the pod {pod_id}", "gone")
                 )
             if pod.get("status") in ("RUNNING", "STARTING", "PROVISIONING"):
                 return
             started = pod_calls.act_on(api, pod_id, "start", deadline)
             if isinstance(started, Mapping) and pods.lacks_gpus(started):
-                # Without its GPU it is of no use and costs all the same.
+                # Without its GPU the pod is useless and costs the same.
                 pod_calls.act_on(api, pod_id, "stop", deadline)
                 raise CloudError(Failure(Cause.CAPACITY, pods.NO_GPU, "zero-gpus"))
 
         self._each(ids, start_one)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """See `Cloud.open_ports`. Ports are opened when a pod is made: to add one later would restart it, so others are refused."""
+        """See `Cloud.open_ports`. Refuses ports that were not opened at creation.
+
+        To add one later would restart the pod.
+        """
         api, deadline = self._api(), Deadline(CALL_SECONDS - 0.5)
         wanted = {port for low, high in ports for port in range(low, high + 1)}
         for pod_id in ids:
@@ -238,13 +265,16 @@ class RunPodCloud(Cloud):
                 raise CloudError(
                     Failure(
                         Cause.BAD_REQUEST,
-                        f"RunPod opens ports when a pod is made; to open {missing[0]} now would restart it",
+                        (
+                            f"RunPod opens ports when a pod is created; opening {missing[0]} now "
+                            "would restart it"
+                        ),
                         "ports",
                     )
                 )
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[tuple[int, int]]) -> None:
-        """Nothing to do: `open_ports` opens nothing that was not open from the start."""
+        """Do nothing, because `open_ports` opens nothing that was not open from the start."""
 
     def side_objects(self, owner: str) -> builtins.list[SideObject]:
         return secrets.listed(self._api(), owner, seconds=LIST_SECONDS - 0.5)
@@ -254,7 +284,7 @@ class RunPodCloud(Cloud):
         if not objects:
             return []
         listed = api.listed(PODS, "pods", seconds=deadline.left(STEP_SECONDS))
-        # A pod that is stopped reads its start script again when it starts.
+        # A stopped pod reads its start script again when it starts.
         alive = {pods.token_of(pod) for pod in listed if not pods.is_over(pod)}
         used = [one for one in objects if one.token in alive]
         for one in objects:
@@ -303,7 +333,7 @@ class RunPodCloud(Cloud):
 
     @staticmethod
     def _each(ids: Sequence[str], do: Callable[[str], object]) -> None:
-        """Do something for every id; one that fails does not keep the others from it, and the first failure is raised at the end."""
+        """Do something for every id; raise the first failure after all were tried."""
         errors = []
         for pod_id in ids:
             try:
@@ -315,13 +345,13 @@ class RunPodCloud(Cloud):
 
 
 def _checked(launch: Launch) -> GpuType | CpuType:
-    """The launch's type, if RunPod can make it at all."""
+    """Return the launch's type if RunPod can create it at all."""
     offer = launch.candidate.offer
     if launch.count != 1:
         raise CloudError(
             Failure(
                 Cause.BAD_REQUEST,
-                "RunPod makes one pod at a time: several nodes cannot be made all or none",
+                "RunPod creates one pod at a time: several nodes cannot be created all or none",
                 "count",
             )
         )
@@ -332,7 +362,7 @@ def _checked(launch: Launch) -> GpuType | CpuType:
         raise CloudError(
             Failure(
                 Cause.NOT_OFFERED,
-                "a CPU pod of RunPod keeps nothing when it stops: `down: false` cannot be honoured",
+                "a CPU pod of RunPod keeps no disk when it stops: `down: false` is not possible",
                 "no-volume",
                 Scope.OFFER,
             )
@@ -343,6 +373,4 @@ def _checked(launch: Launch) -> GpuType | CpuType:
 
 def _in_time(launch: Launch) -> None:
     if launch.answer_by and time.time() > launch.answer_by:
-        raise CloudError(
-            Failure(Cause.TIMEOUT, "the create was not begun: its time was over", "too-late")
-        )
+        raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))

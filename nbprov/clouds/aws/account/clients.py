@@ -1,4 +1,7 @@
-"""The way to AWS: whose credentials, one client a service and region, every call bounded and every exception named."""
+"""Credentials and boto3 clients: one for each service and region, with bounded calls.
+
+Every exception of a call becomes a `CloudError` with its cause.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,28 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 REGIONS_VARIABLE = "NBPROV_AWS_REGIONS"
-"""Names the only regions to look into, separated by commas or spaces: for accounts that may not use, or never use, the others."""
+"""The variable that names the only regions to use, separated by commas or spaces. It is for
+accounts that may not, or never, use the others."""
 USUAL_REGION = "us-east-1"
 AT_ONCE = 24
-"""Regions asked at a time: every one of an ordinary account's 17, and most of all there are."""
+"""How many regions are asked at once: an ordinary account has 17."""
 REGIONS_SECONDS: Seconds = 3600.0
-"""How long the list of enabled regions holds; a region is enabled by hand, and that takes minutes to hours."""
+"""How long the list of enabled regions is remembered. Enabling a region is done by hand and takes
+minutes to hours."""
 
 CREDENTIALS_SECONDS: Seconds = 10.0
-"""How long a call waits for credentials that another call is reading: within every bound that the engine sets a call."""
+"""How long a call waits for credentials that another call is reading. It is less than any bound
+that the engine sets for a call."""
 
 ASK, CREATE, QUICK = "ask", "create", "quick"
 _BOUNDS: Mapping[str, tuple[Seconds, Seconds, int]] = {
-    # kind: connect, read, attempts. Two asks of 3 + 5 s and a pause between stay under LIST_SECONDS (20).
+    # kind: connect seconds, read seconds, attempts. Two ASK attempts of 3 + 5 s, with a pause in
+    # between, stay under LIST_SECONDS (20).
     ASK: (3.0, 5.0, 2),
-    # A refusal for want of capacity is a 5xx, which botocore would try again (facts: 3 requests, or 7.3 s): one attempt; the rest is the engine's.
+    # One attempt only: botocore would repeat a capacity refusal, which is a 5xx (measured: 3
+    # requests, or 7.3 s). Retries are the engine's.
     CREATE: (3.0, 15.0, 1),
-    # For what a person waits for: a check (5 s) or the stock (3 s).
+    # For calls that a person waits for: a check (5 s) or the stock (3 s).
     QUICK: (1.5, 2.5, 1),
 }
 T = TypeVar("T")
@@ -52,7 +60,7 @@ _LOGGERS = (
 
 
 class _NoStartScript(logging.Filter):
-    """Keeps botocore's debug log from repeating a start script: it holds keys."""
+    """Keeps start scripts, which hold keys, out of botocore's debug log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return "UserData" not in record.getMessage()
@@ -62,9 +70,10 @@ _filter = _NoStartScript()
 
 
 class Session:
-    """Clients of one account. Nothing is imported or read before the first use; safe to use from several threads.
+    """The clients of one account. Safe to use from several threads.
 
-    Credentials are boto3's own chain. When an environment variable or a credentials file changes, the next call uses the new ones.
+    Nothing is imported or read before the first use. Credentials come from boto3's own chain; when
+    an environment variable or a credentials file changes, the next call uses the new ones.
     """
 
     def __init__(self) -> None:
@@ -77,9 +86,13 @@ class Session:
 
     @contextmanager
     def _held(self) -> Iterator[None]:
-        # A credential process of the user's may hang under it: then its thread is lost, and no other is with it.
+        # A credential process of the user's may hang while it holds the lock. Then only its own
+        # thread is stuck.
         if not self._lock.acquire(timeout=CREDENTIALS_SECONDS):
-            words = f"the AWS credentials could not be read within {CREDENTIALS_SECONDS:g} s (a credential_process, or a sign-on, that hangs?)"
+            words = (
+                f"the AWS credentials could not be read within {CREDENTIALS_SECONDS:g} s: "
+                "a credential_process or a sign-on may be hanging"
+            )
             raise CloudError(Failure(Cause.TRANSIENT, words, "slow-credentials"))
         try:
             yield
@@ -87,18 +100,18 @@ class Session:
             self._lock.release()
 
     def boto(self) -> Any:
-        """The boto3 session of the credentials that hold now.
+        """Return the boto3 session of the current credentials.
 
         Raises
         ------
         CloudError
-            `credentials` where there are none or they cannot be read; `bad_request` without boto3.
+            `credentials` if there are none or they cannot be read; `bad_request` without boto3.
         """
         with self._held():
             return self._current()
 
     def client(self, service: str, region: str, kind: str = ASK) -> Any:
-        """A client of a service in a region, with the bounds of its kind."""
+        """Return a client of a service in a region, with the timeouts of its kind."""
         with self._held():
             session = self._current()
             key = (service, region, kind)
@@ -121,9 +134,10 @@ class Session:
 
     @contextmanager
     def within(self, seconds: Seconds) -> Iterator[None]:
-        """Begin no further call of this thread after so many seconds: what several calls do together has one bound.
+        """Begin no further call in this thread after so many seconds, to bound several calls
+        together.
 
-        A call that has begun may end later, by its own bounds.
+        A call that has begun may end later, by its own timeouts.
         """
         before = getattr(self._budget, "until", None)
         self._budget.until = min(before or float("inf"), time.monotonic() + seconds)
@@ -141,12 +155,12 @@ class Session:
         service: str = "ec2",
         **arguments: Any,
     ) -> Any:
-        """One call, by botocore's name for it (`DescribeInstances`).
+        """Make one call, by AWS's name for it (`DescribeInstances`).
 
         Raises
         ------
         CloudError
-            Whatever goes wrong, with its cause.
+            For anything that goes wrong, with its cause.
         """
         until = getattr(self._budget, "until", None)
         if until is not None and time.monotonic() > until:
@@ -172,7 +186,10 @@ class Session:
         service: str = "ec2",
         **arguments: Any,
     ) -> Iterator[Any]:
-        """All pages of an answer. A token that comes back unchanged ends in an error instead of never."""
+        """Return all pages of an answer.
+
+        A page token that repeats itself raises an error, instead of looping for ever.
+        """
         token = ""
         while True:
             page = self.call(
@@ -198,7 +215,7 @@ class Session:
             token = following
 
     def account(self) -> str:
-        """The number of the account whose credentials hold now."""
+        """Return the number of the account that the current credentials belong to."""
         known = self.fact(("account",))
         if known:
             return str(known)
@@ -208,7 +225,7 @@ class Session:
             raise CloudError(
                 Failure(
                     Cause.TRANSIENT,
-                    "the AWS credentials changed while it was asked whose they are",
+                    "the AWS credentials changed while nbprov asked which account they belong to",
                     "changed",
                 )
             )
@@ -216,17 +233,23 @@ class Session:
         return number
 
     def home(self) -> str:
-        """The region that the user's AWS configuration names, or the first of those it is narrowed to."""
+        """Return the region of the user's AWS configuration.
+
+        If `NBPROV_AWS_REGIONS` excludes it, the first region named there is used.
+        """
         named = narrowed()
         configured = self.boto().region_name or USUAL_REGION
         return configured if not named or configured in named else named[0]
 
     def regions(self) -> tuple[str, ...]:
-        """The regions that are looked into: those that `NBPROV_AWS_REGIONS` names, else all that are enabled."""
+        """Return the regions in use.
+
+        Those that `NBPROV_AWS_REGIONS` names, or all that are enabled.
+        """
         return narrowed() or self.enabled()
 
     def enabled(self) -> tuple[str, ...]:
-        """All regions this account can have machines in: those that need no enabling, and those that are enabled."""
+        """Return all regions that this account can have machines in."""
         known: tuple[str, ...] = self.fact(("regions",), REGIONS_SECONDS)
         if known:
             return known
@@ -240,15 +263,18 @@ class Session:
         return found
 
     def fact(self, key: tuple[str, ...], holds: Seconds = float("inf")) -> Any:
-        """What `keep` was given under this key for the credentials that hold now, not longer ago than so many seconds; else None."""
+        """Return what `keep` stored under this key for the current credentials.
+
+        Returns None if nothing was stored, or longer ago than `holds` seconds.
+        """
         with self._held():
             self._current()
             at, value = self._facts.get(key, (0.0, None))
-        # What seems to be from the future was kept before a clock was set back.
+        # A time in the future was stored before the clock was set back; it counts as old.
         return value if 0 <= time.time() - at < holds else None
 
     def keep(self, key: tuple[str, ...], value: Any) -> None:
-        """Remember something of the account, until its credentials change."""
+        """Remember a fact about the account until its credentials change."""
         with self._held():
             self._facts[key] = (time.time(), value)
 
@@ -263,12 +289,13 @@ class Session:
     @staticmethod
     def _named(error: Exception, operation: str) -> CloudError:
         failure = errors.failure_of_exception(error, call=operation)
-        # `from None` at the raise: a chain would carry the request, and with it the start script, into a traceback.
+        # Callers raise it `from None`: a chained traceback would carry the request with its start
+        # script.
         return CloudError(failure or Failure(Cause.UNKNOWN, f"{type(error).__name__}: {error}"))
 
 
 def narrowed() -> tuple[str, ...]:
-    """The regions that `NBPROV_AWS_REGIONS` names; none where it is not set."""
+    """Return the regions that `NBPROV_AWS_REGIONS` names; none if it is not set."""
     return tuple(dict.fromkeys(os.environ.get(REGIONS_VARIABLE, "").replace(",", " ").split()))
 
 
@@ -277,7 +304,8 @@ def _open() -> Any:
         raise CloudError(lacking)
     from nbprov.clouds.sdk_import import without_collections
 
-    # A quarter of a second of a worker thread; full garbage collections in it would hold the kernel's thread as well.
+    # The import takes a quarter of a second in this worker thread. Full garbage collections during
+    # it would also block the kernel's thread.
     with without_collections("boto3"):
         import boto3
 
@@ -294,7 +322,7 @@ def _open() -> Any:
 
 
 def _mark() -> str:
-    """What tells one set of credentials and settings from another without keeping any of it."""
+    """Return a hash that changes with the credentials and settings and reveals none of them."""
     seen: list[object] = [pair for pair in sorted(os.environ.items()) if pair[0].startswith("AWS_")]
     for name, usual in FILES.items():
         try:

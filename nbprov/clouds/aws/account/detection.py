@@ -1,4 +1,4 @@
-"""Whether there are signs of an AWS account here: looked for without boto3, and without asking anybody."""
+"""Whether this computer has credentials for AWS, found without boto3 and without the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ FILES = {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials", "AWS_CONFIG_FILE":
 
 
 def credentials_lie_about(keys: Mapping[str, str]) -> bool:
-    """Whether there are signs of AWS credentials. It asks no metadata service: that would keep everyone without an account waiting."""
+    """Whether there are signs of AWS credentials.
+
+    The metadata service is not asked, because everybody without an account would have to wait for
+    its timeout.
+    """
     if keys.get("access_key_id"):
         return True
     return any(os.environ.get(name) for name in SIGNS) or any(
@@ -35,18 +39,21 @@ def sdk_is_there() -> bool:
 
 
 def no_credentials() -> Failure:
-    """What a person without AWS credentials is told."""
-    words = "no AWS credentials found: run `aws configure` (or `aws sso login`), or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    """Return the failure shown to a person without AWS credentials."""
+    words = (
+        "no AWS credentials found: run `aws configure` (or `aws sso login`), or set "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    )
     return Failure(Cause.CREDENTIALS, words, "NoCredentials")
 
 
 def no_sdk() -> Failure:
-    """What a person without boto3 is told."""
+    """Return the failure shown to a person without boto3."""
     return Failure(Cause.BAD_REQUEST, f"AWS needs boto3: {NEEDS}", "no-sdk")
 
 
 def missing() -> Failure | None:
-    """Why AWS cannot be used; None where it may be."""
+    """Return why AWS cannot be used, or None if it may be usable."""
     if not credentials_lie_about({}):
         return no_credentials()
     return None if sdk_is_there() else no_sdk()

@@ -1,4 +1,7 @@
-"""Small facts that hold for a day (images, which zone sells what), kept in nbprov's home so that a launch need not ask for them again."""
+"""A cache of small facts that hold for a day, such as images and which zone sells what.
+
+It lives in nbprov's home, so that a launch need not ask for them again.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,32 @@ _lock = threading.Lock()
 
 
 def path(name: str) -> Path:
-    """The file of one kind of fact."""
+    """Return the file for one kind of fact."""
     return home() / "cache" / "aws" / f"{name}.json"
 
 
 def read(name: str, key: str, *, newer_than: Seconds = DAY) -> Any:
-    """A fact that is not older than so many seconds; None where there is none. A torn or foreign file counts as empty."""
+    """Return a fact that is at most `newer_than` seconds old, or None.
+
+    A damaged or foreign file counts as empty.
+    """
     entry = _all(name).get(key)
     if not isinstance(entry, dict) or not isinstance(entry.get("at"), (int, float)):
         return None
-    # What claims to be from the future was written before a clock was set back.
+    # A time in the future was written before the clock was set back; it counts as old.
     return entry.get("value") if 0 <= time.time() - entry["at"] < newer_than else None
 
 
 def write(name: str, values: dict[str, Any]) -> None:
-    """Keep facts under their keys. A disk that takes none costs a question more, never a launch."""
+    """Store facts under their keys.
+
+    A disk that cannot be written costs one more request later, and never a launch.
+    """
     _change(name, {key: {"at": time.time(), "value": value} for key, value in values.items()}, "")
 
 
 def drop(name: str, key: str) -> None:
-    """Keep a fact no longer."""
+    """Remove a fact."""
     _change(name, {}, key)
 
 

@@ -1,4 +1,4 @@
-"""Calls to several regions, or several calls to one, at once and within one bound of time."""
+"""Calls that run at once within one time limit: to several regions, or several to one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ T = TypeVar("T")
 def in_every_region(
     session: Session, work: Callable[[str], T], seconds: Seconds, *, also: Iterable[str] = ()
 ) -> dict[str, T]:
-    """Do something in every region that is looked into, and in some others, the list of the regions included in the time.
+    """Do something in every region in use and in the regions of `also`.
+
+    The time limit includes reading the list of regions.
 
     Raises
     ------
     CloudError
-        Where a single region failed: what is left out would count as gone.
+        If a single region failed, because machines that are missing from a listing count as gone.
     """
     began = time.monotonic()
     regions = sorted({*session.regions(), *also})
@@ -35,7 +37,7 @@ def in_every_region(
 
 
 def _worst(bad: Mapping[str, Exception]) -> CloudError:
-    """The error for regions that could not be asked; of several the one that tells most."""
+    """Return the error for regions that failed; of several, the most informative one."""
 
     def passing(error: Exception) -> bool:
         return isinstance(error, CloudError) and error.failure.cause in (
@@ -57,7 +59,8 @@ def _worst(bad: Mapping[str, Exception]) -> CloudError:
     words = f"EC2 in {region} could not be listed: {error.failure.message}"
     if error.failure.cause is Cause.PERMISSION:
         words += (
-            f" (where an account may not use a region, {REGIONS_VARIABLE} names those that it uses)"
+            " (if the account may not use this region, name those that it uses in "
+            f"{REGIONS_VARIABLE})"
         )
     return CloudError(replace(error.failure, message=words))
 
@@ -65,11 +68,11 @@ def _worst(bad: Mapping[str, Exception]) -> CloudError:
 def call_each(
     things: Iterable[str], work: Callable[[str], T], seconds: Seconds
 ) -> tuple[dict[str, T], dict[str, Exception]]:
-    """Do something for many regions at once, in daemon threads, for at most so many seconds.
+    """Do something for many names at once, in daemon threads, for at most `seconds`.
 
     Returns
     -------
-    What came back and what failed, by region; what did not end in time is among the failed, as `transient`.
+    Results and errors, both by name. What does not end in time is among the errors, as `transient`.
     """
     names = tuple(dict.fromkeys(things))
     waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -88,7 +91,7 @@ def call_each(
             except Exception as error:
                 done.put((name, None, error))
 
-    # Daemon threads, not an executor: one stuck region must not hold a kernel's shutdown.
+    # Daemon threads, not an executor: one stuck region must not delay the kernel's shutdown.
     for number in range(min(AT_ONCE, len(names))):
         threading.Thread(target=worker, name=f"nbprov-aws-{number}", daemon=True).start()
     good: dict[str, T] = {}

@@ -1,7 +1,9 @@
-"""How many vCPUs an account may run: the limits of Service Quotas by family and market, and what is running now.
+"""How many vCPUs an account may run, and how many it runs now.
 
-The codes are those of docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (on demand) and
-docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html (spot). Limits count vCPUs, on demand and spot apart.
+Limits come from Service Quotas. They count vCPUs for each family, separately for on-demand and spot
+machines. The codes are those of
+docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (on demand) and
+docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-spot-limits.html (spot).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ ON_DEMAND: Mapping[str, str] = {
 SPOT: Mapping[str, str] = {
     "Standard": "L-34B43A08",
     "G and VT": "L-3819A6DF",
-    # Of P2, P3 and P4; P5 has a limit of its own, and of P6 none is known.
+    # For P2, P3 and P4. P5 has a limit of its own; none is known for P6.
     "P": "L-7212CCBC",
     "P5": "L-C4BD4855",
     "F": "L-88CF9481",
@@ -38,7 +40,7 @@ SPOT: Mapping[str, str] = {
     "X": "L-E3A00192",
 }
 HOLDS: Seconds = 600.0
-"""How long a limit is remembered: raising one takes AWS minutes to days."""
+"""How long a limit is remembered. AWS takes minutes to days to raise one."""
 
 
 _FAMILIES: Mapping[str, str] = {
@@ -54,12 +56,14 @@ _FAMILIES = {**_FAMILIES, "gr": "G and VT", "vt": "G and VT", "f": "F", "x": "X"
 
 
 def family_of_type(instance_type: str) -> str:
-    """The family whose limit a type counts against; empty where it has another kind of limit.
+    """Return the family whose limit a type counts against; empty if it has another kind of limit.
 
     Examples
     --------
-    >>> [family_of_type(t) for t in ("g5.xlarge", "im4gn.large", "p5.48xlarge", "u-6tb1.metal", "mac2.metal")]
-    ['G and VT', 'Standard', 'P', 'High Memory', '']
+    >>> [family_of_type(t) for t in ("g5.xlarge", "im4gn.large", "p5.48xlarge")]
+    ['G and VT', 'Standard', 'P']
+    >>> [family_of_type(t) for t in ("u-6tb1.metal", "mac2.metal")]
+    ['High Memory', '']
     """
     letters = re.match(r"[a-z]*", instance_type)
     name = letters[0] if letters else ""
@@ -67,12 +71,16 @@ def family_of_type(instance_type: str) -> str:
 
 
 def bucket(instance_type: str, *, spot: bool) -> str:
-    """The limit that a machine counts against; empty where none is known. On spot the newer P types are not counted with the older ones.
+    """Return the limit that a machine counts against; empty if none is known.
+
+    On spot, newer P types do not count against the limit of the older ones.
 
     Examples
     --------
-    >>> [bucket(t, spot=True) for t in ("p4d.24xlarge", "p5en.48xlarge", "p6-b200.48xlarge")], bucket("p5.48xlarge", spot=False)
-    (['P', 'P5', ''], 'P')
+    >>> [bucket(t, spot=True) for t in ("p4d.24xlarge", "p5en.48xlarge", "p6-b200.48xlarge")]
+    ['P', 'P5', '']
+    >>> bucket("p5.48xlarge", spot=False)
+    'P'
     """
     family = family_of_type(instance_type)
     if not spot or family != "P" or instance_type[:2] in ("p2", "p3", "p4"):
@@ -81,7 +89,10 @@ def bucket(instance_type: str, *, spot: bool) -> str:
 
 
 def limit(session: Session, region: str, family: str, *, spot: bool) -> float | None:
-    """How many vCPUs of a family may run in a region; None where AWS has no such limit that we know by its code."""
+    """Return how many vCPUs of a family may run in a region.
+
+    None if the code of its limit is not known.
+    """
     code = (SPOT if spot else ON_DEMAND).get(family)
     if code is None:
         return None
@@ -104,12 +115,13 @@ def limit(session: Session, region: str, family: str, *, spot: bool) -> float | 
 def running(
     session: Session, region: str, sizes: Mapping[str, float]
 ) -> list[tuple[str, bool, float]]:
-    """The machines that count against limits now: type, whether spot, vCPUs.
+    """Return the machines that count against limits now: type, whether spot, vCPUs.
 
     Parameters
     ----------
     sizes
-        vCPUs by type, for answers that do not carry them. A type that is not among them counts nothing, so the sum is never too large.
+        vCPUs by type, for answers that lack them. A type that is not among them counts as none, so
+        the sum is never too large.
     """
     filters = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
     found = []

@@ -1,4 +1,4 @@
-"""What EC2 tells an account: the zones by their ids, which types are sold in each, what they are, and their spot prices."""
+"""What EC2 tells an account about its catalog: zones, types, and spot prices."""
 
 from __future__ import annotations
 
@@ -28,9 +28,15 @@ THROTTLED = (
     "SlowDown",
 )
 REFUSED = (
-    "InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "ExpiredToken", "ExpiredTokenException", "RequestExpired",
-    "InvalidAccessKeyId", "MissingAuthenticationToken",
-)  # fmt: skip
+    "InvalidClientTokenId",
+    "UnrecognizedClientException",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "RequestExpired",
+    "InvalidAccessKeyId",
+    "MissingAuthenticationToken",
+)
 FORBIDDEN = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
 
 
@@ -47,7 +53,10 @@ class Described:
 
 @dataclass(slots=True)
 class RegionView:
-    """A region as this account sees it; zones are ids (`use1-az1`), which mean the same to every account."""
+    """A region as this account sees it.
+
+    Zones are given by their ids (`use1-az1`), which mean the same to every account.
+    """
 
     offered: dict[str, list[str]] = field(default_factory=dict)
     spot: dict[tuple[str, str], Micros] = field(default_factory=dict)
@@ -67,7 +76,8 @@ class Account:
         self._http: Http = context.http
         self._url = context.endpoints.get("ec2")
         self._lock = threading.Lock()
-        # Tried again here, by the rules of `Http`, so that a stop is heeded between two tries.
+        # Retries are made here, by the rules of `Http`, so that a stop is obeyed between two
+        # attempts.
         self._config = Config(
             connect_timeout=CONNECT_SECONDS,
             read_timeout=READ_SECONDS,
@@ -81,9 +91,11 @@ class Account:
 
     @classmethod
     def open(cls, context: FetchContext) -> Account | str:
-        """The account of the keys there are; or why there is none."""
+        """Return the account of the available credentials, or a sentence that says why there is
+        none.
+        """
         if not credentials_lie_about(context.keys):
-            return "there are no AWS credentials here"
+            return "no AWS credentials were found"
         if not sdk_is_there():
             return NEEDS
         from botocore.exceptions import BotoCoreError
@@ -93,23 +105,24 @@ class Account:
             found = account._session.get_credentials()
         except BotoCoreError as error:
             return str(error)
-        return account if found is not None else "there are no AWS credentials here"
+        return account if found is not None else "no AWS credentials were found"
 
     def read(self, region: str) -> RegionView:
-        """All that EC2 says of a region.
+        """Read everything that EC2 tells about a region.
 
         Raises
         ------
         CloudError
-            `permission` with the name of the permission that is missing, or for a region that this account may not use (its code is
-            `AuthFailure`); `credentials`, `rate_limit` and `transient` as they say.
+            `permission` with the name of the missing permission, or for a region that this account
+            may not use (with the code `AuthFailure`); otherwise `credentials`, `rate_limit` or
+            `transient`.
         """
         with self._lock:
             client = self._session.client(
                 "ec2", region_name=region, endpoint_url=self._url, config=self._config
             )
         ask = _Asker(client, region, self._http)
-        # The smallest answer first: it tells whether the account may use the region at all.
+        # The smallest answer comes first: it tells whether the account may use the region at all.
         zones = {
             zone["ZoneName"]: zone["ZoneId"]
             for page in ask.pages("DescribeAvailabilityZones", client.describe_availability_zones)
@@ -139,7 +152,7 @@ class Account:
         self, view: RegionView, ask: _Asker, client: Any, zones: Mapping[str, str]
     ) -> None:
         newest: dict[tuple[str, str], datetime] = {}
-        # From now on: the price that holds at this moment is given with the time it began.
+        # From now on: EC2 also returns the price that holds at this moment, with the time it began.
         pages = ask.pages(
             "DescribeSpotPriceHistory",
             client.describe_spot_price_history,
@@ -164,7 +177,7 @@ class Account:
 
 
 class _Asker:
-    """Calls of one region's client, with pages and tries."""
+    """Calls of one region's client, with pages and retries."""
 
     def __init__(self, client: Any, region: str, http: Http) -> None:
         self._client = client
@@ -172,7 +185,10 @@ class _Asker:
         self._http = http
 
     def pages(self, action: str, call: Callable[..., Any], **arguments: Any) -> Iterator[Any]:
-        """The pages of an answer. A token that comes back unchanged ends in an error instead of never."""
+        """Return the pages of an answer.
+
+        A page token that repeats itself raises an error, instead of looping for ever.
+        """
         token = ""
         while True:
             more = {"NextToken": token} if token else {}
@@ -251,7 +267,7 @@ class _Asker:
 
 
 def described(one: Mapping[str, Any]) -> Described:
-    """A type out of `DescribeInstanceTypes`."""
+    """Read a type from an answer to `DescribeInstanceTypes`."""
     memory = one.get("MemoryInfo", {}).get("SizeInMiB")
     arches = one.get("ProcessorInfo", {}).get("SupportedArchitectures") or [""]
     devices = [

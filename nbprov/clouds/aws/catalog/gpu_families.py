@@ -1,7 +1,8 @@
-"""Which accelerator a family of EC2 types has.
+"""The accelerators of EC2's instance families.
 
-Transcribed from AWS's pages "Specifications for Amazon EC2 accelerated computing instances" (docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
-EC2's own data has errors here: it calls the H200 of p5en `NVIDIA` and counts the fractions of g6f as whole GPUs.
+Transcribed from AWS's page "Specifications for Amazon EC2 accelerated computing instances"
+(docs.aws.amazon.com/ec2/latest/instancetypes/ac.html). EC2's own data has errors here: it calls the
+H200 of p5en `NVIDIA` and counts the fractions of g6f as whole GPUs.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """What a machine has; `count` is None where the price list has to say it."""
+    """The accelerator of a type; `count` is None if the price list has to tell it."""
 
     name: str
     device_gib: float
@@ -52,30 +53,46 @@ FAMILIES: dict[str, Accelerator] = {
     "inf2": Accelerator("Inferentia2", 32, "AWS"),
     "dl1": Accelerator("Gaudi-HL-205", 32, "Habana"),
 }
-# Where the price list's column GPU is empty, or takes a part of a GPU for a whole one.
+# Types for which the price list's column GPU is empty, or counts a fraction of a GPU as a whole.
 COUNTS: dict[str, float] = {
-    "g6f.large": 0.125, "g6f.xlarge": 0.125, "g6f.2xlarge": 0.25, "g6f.4xlarge": 0.5, "gr6f.4xlarge": 0.5,
-    "trn1.2xlarge": 1, "trn1.32xlarge": 16, "trn1n.32xlarge": 16, "trn2.3xlarge": 1, "trn2.48xlarge": 16, "trn2u.48xlarge": 16,
-    "inf1.xlarge": 1, "inf1.2xlarge": 1, "inf1.6xlarge": 4, "inf1.24xlarge": 16,
-    "inf2.xlarge": 1, "inf2.8xlarge": 1, "inf2.24xlarge": 6, "inf2.48xlarge": 12,
+    "g6f.large": 0.125,
+    "g6f.xlarge": 0.125,
+    "g6f.2xlarge": 0.25,
+    "g6f.4xlarge": 0.5,
+    "gr6f.4xlarge": 0.5,
+    "trn1.2xlarge": 1,
+    "trn1.32xlarge": 16,
+    "trn1n.32xlarge": 16,
+    "trn2.3xlarge": 1,
+    "trn2.48xlarge": 16,
+    "trn2u.48xlarge": 16,
+    "inf1.xlarge": 1,
+    "inf1.2xlarge": 1,
+    "inf1.6xlarge": 4,
+    "inf1.24xlarge": 16,
+    "inf2.xlarge": 1,
+    "inf2.8xlarge": 1,
+    "inf2.24xlarge": 6,
+    "inf2.48xlarge": 12,
     "dl1.24xlarge": 8,
-}  # fmt: skip
-# Accelerated families whose device is no GPU and no chip for training: they are not offered as machines with an accelerator.
+}
+# Families whose device is neither a GPU nor a training chip. They are not offered as machines with
+# an accelerator.
 OTHERS = frozenset({"f1", "f2", "vt1"})
 
 
 def family_of(instance_type: str) -> str:
-    """`p4d` of `p4d.24xlarge`."""
+    """Return the family of a type: `p4d` for `p4d.24xlarge`."""
     return instance_type.partition(".")[0]
 
 
 def accelerator_of(instance_type: str, listed: float | None) -> Accelerator | None:
-    """The accelerator of a type, or None where its family is not in the table.
+    """Return the accelerator of a type, or None if its family is not in the table.
 
     Parameters
     ----------
     listed
-        How many GPUs the price list, or EC2, says it has.
+        How many GPUs the type has according to the price list or EC2.
     """
     known = FAMILIES.get(family_of(instance_type))
     if known is None:

@@ -1,4 +1,7 @@
-"""EC2's public price list of a region: 70 to 190 MB of CSV of which some hundred rows matter; read line by line, never held."""
+"""Reader of EC2's public price list of a region.
+
+A list is 70 to 190 MB of CSV of which a few hundred rows matter, so it is read line by line.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.money import Micros
 
 HEADER_WITHIN = 20
-"""The header stands behind a few lines about the list; one that is not there by now is none."""
+"""The header follows a few lines about the list. A file without one by this line is not a price
+list."""
 ALWAYS = (
     "termtype",
     "unit",
@@ -24,7 +28,7 @@ ALWAYS = (
     "operatingsystem",
     "preinstalleds/w",
 )
-# A column that a list lacks says nothing; where it is there, it has to say this.
+# The value that each column must have. A column that a list lacks is not checked.
 WANTED = {
     "termtype": ("OnDemand",),
     "unit": ("Hrs",),
@@ -33,7 +37,7 @@ WANTED = {
     "operatingsystem": ("Linux",),
     "preinstalleds/w": ("NA", ""),
     "capacitystatus": ("Used",),
-    # A Capacity Block shares every other word with the machine that can be had at once.
+    # A Capacity Block equals an ordinary on-demand machine in all other columns.
     "marketoption": ("OnDemand",),
     "locationtype": ("AWS Region",),
     "licensemodel": ("No License required", "NA", ""),
@@ -42,7 +46,7 @@ WANTED = {
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One type as the list has it. `on_demand` is None where the list contradicts itself."""
+    """One type in the list. `on_demand` is None if the list contains two prices for it."""
 
     instance_type: str
     vcpus: float | None
@@ -54,36 +58,36 @@ class Listed:
 
 @dataclass(slots=True)
 class Columns:
-    """Where the columns stand, by name: their number and order change with every service that AWS adds."""
+    """The positions of the columns by name, because AWS changes their number and order."""
 
     at: dict[str, int]
     wanted: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, header: Sequence[str]) -> Columns | None:
-        """The columns, if this line is the header."""
+        """Read the columns if this line is the header, else return None."""
         at = {name.replace(" ", "").lower(): place for place, name in enumerate(header)}
         if any(name not in at for name in ALWAYS):
             return None
         return cls(at, [(at[name], words) for name, words in WANTED.items() if name in at])
 
     def sold_plainly(self, row: Sequence[str]) -> bool:
-        """Whether a row is a Linux machine on demand, by the hour, with nothing on it."""
+        """Whether a row is a plain Linux machine on demand, priced by the hour."""
         return len(row) == len(self.at) and all(row[place] in words for place, words in self.wanted)
 
     def get(self, row: Sequence[str], name: str) -> str:
-        """A field; empty where the list has no such column."""
+        """Return a field; empty if the list has no such column."""
         place = self.at.get(name)
         return "" if place is None else row[place]
 
 
 def read_list(lines: Iterable[str], region: str) -> dict[str, Listed]:
-    """The types in a region's list.
+    """Return the types in a region's list.
 
     Raises
     ------
     CloudError
-        If it is no price list, or has no machine in it.
+        If it is not a price list, or has no machine in it.
     """
     found: dict[str, Listed] = {}
     columns: Columns | None = None
@@ -93,7 +97,8 @@ def read_list(lines: Iterable[str], region: str) -> dict[str, Listed]:
         if columns is None:
             columns = Columns.of(next(csv.reader([line]), []))
             if columns is not None and line.startswith('"'):
-                # The fields before the kind of term are codes: cutting there spares parsing the nine tenths that are reservations.
+                # Rows are rejected by the text before the kind of term, because parsing the nine
+                # tenths that are reservations is slow.
                 quick, place = "OnDemand", columns.at["termtype"]
             elif columns is None and seen >= HEADER_WITHIN:
                 break

@@ -1,4 +1,4 @@
-"""What is done to machines that are there: ended, stopped, started, opened, looked into."""
+"""Actions on machines by their ids: end, stop, start, open ports, read the console."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.launches import InstanceState
 
 CHANGE_SECONDS: Seconds = 15.0
-"""How long the regions of one change may take at once; with the look for unknown ids before it stays under a call's 30 s."""
+"""How long the regions of one action may take together. With the search for unknown ids before it,
+the action stays under a call's 30 s."""
 LOOK_SECONDS: Seconds = 12.0
-"""How long several calls in a row may go on beginning new ones: the last one may take 17 s."""
+"""When a sequence of calls begins no further one: the last call may take 17 s."""
 CONSOLE_SECONDS: Seconds = 3.0
-"""The same for a look at the console, which has a listing's 20 s."""
+"""The same bound for reading the console, which has a listing's 20 s."""
 PROTECTED = "OperationNotPermitted"
 _UP = (InstanceState.PENDING, InstanceState.RUNNING, InstanceState.UNKNOWN)
 _GONE = (InstanceState.ENDING, InstanceState.GONE)
 
 
 class InstanceActions:
-    """Calls on machines by their ids, wherever they are."""
+    """Actions on machines by their ids, in whatever region they are."""
 
     def __init__(self, session: Session, security_groups: SecurityGroups, listing: Listing) -> None:
         self._session = session
@@ -42,7 +43,10 @@ class InstanceActions:
         self._listing = listing
 
     def terminate(self, ids: Sequence[str]) -> None:
-        """End machines; those that are gone are passed over, those that EC2 does not know yet are an error."""
+        """End machines.
+
+        Those that are gone are skipped; ids that EC2 does not know yet are an error.
+        """
         self._each(ids, self._terminate)
 
     def stop(self, ids: Sequence[str]) -> None:
@@ -50,7 +54,7 @@ class InstanceActions:
         self._each(ids, self._stop)
 
     def start(self, ids: Sequence[str]) -> None:
-        """Start the machines that are stopped. All are looked at before any is started."""
+        """Start the stopped machines, after the states of all were read."""
         with self._session.within(LOOK_SECONDS):
             placed = self._listing.by_region(ids)
             rows = {region: self._listing.by_id(region, some) for region, some in placed.items()}
@@ -72,11 +76,14 @@ class InstanceActions:
         for region, found in rows.items():
             stopped = [str(r["InstanceId"]) for r in found if state_of(r) is InstanceState.STOPPED]
             if stopped:
-                # One attempt: a refusal for want of capacity is a 5xx, and trying it again is the engine's.
+                # One attempt only: a capacity refusal is a 5xx, and retries are the engine's.
                 self._session.call(region, "StartInstances", CREATE, InstanceIds=stopped)
 
     def open_ports(self, ids: Sequence[str], ports: Sequence[Ports]) -> None:
-        """Open ports in the group of each machine's launch, which is made and put on where there is none."""
+        """Open ports in the security group of each machine's launch.
+
+        The group is created and attached to machines that lack it.
+        """
         wanted = covered(ports)
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
@@ -103,7 +110,7 @@ class InstanceActions:
                     )
 
     def close_ports(self, ids: Sequence[str], ports: Sequence[Ports]) -> None:
-        """Close what `open_ports`, or the launch, opened."""
+        """Close the ports that `open_ports` or the launch opened."""
         wanted = covered(ports)
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
@@ -115,7 +122,7 @@ class InstanceActions:
                     )
 
     def admit(self, ids: Sequence[str]) -> bool:
-        """Let this computer in to the machines' groups; whether any rule was changed."""
+        """Admit this computer's address to the machines' groups; return whether a rule changed."""
         groups: dict[tuple[str, str, str], set[int]] = {}
         with self._session.within(LOOK_SECONDS):
             for region, row in self._rows(ids):
@@ -137,7 +144,10 @@ class InstanceActions:
             return changed
 
     def console(self, instance_id: str) -> str:
-        """What the machine wrote to its console; empty where there is none or the machine is gone."""
+        """Return what the machine wrote to its console.
+
+        Empty if there is nothing or the machine is gone.
+        """
         with self._session.within(CONSOLE_SECONDS):
             for region in self._listing.by_region([instance_id]):
                 try:
@@ -149,15 +159,16 @@ class InstanceActions:
                         return ""
                     if not error.failure.code.startswith("Unsupported"):
                         raise
-                    # Only machines of the Nitro system give the latest; the others what they wrote when they booted.
+                    # Only Nitro machines give the latest output; others give what they wrote at
+                    # boot.
                     answer = self._session.call(region, "GetConsoleOutput", InstanceId=instance_id)
                 return str(answer.get("Output") or "")
         return ""
 
-    # ------------------------------------------------------------ a region's share
+    # ------------------------------------------------------------ one region's part
 
     def _each(self, ids: Sequence[str], change: Callable[[str, Sequence[str]], None]) -> None:
-        """A change in all regions at once; what failed in one keeps it from none of the others."""
+        """Act in all regions at once; a failure in one does not prevent the others."""
         away = self._listing.away(ids)
         placed = self._listing.by_region([one for one in ids if one not in away])
         _, bad = call_each(placed, lambda region: change(region, placed[region]), CHANGE_SECONDS)
@@ -169,7 +180,7 @@ class InstanceActions:
             )
 
     def _rows(self, ids: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-        """The machines that are not gone, with their regions."""
+        """Return the machines that are not gone, with their regions."""
         placed = self._listing.by_region(ids)
         return [
             (region, row)
@@ -183,7 +194,8 @@ class InstanceActions:
             self._session.call(region, "TerminateInstances", InstanceIds=[*ids])
             return
         except CloudError as error:
-            # One id that EC2 does not know refuses the whole request, and so does one machine that is protected from being ended.
+            # EC2 refuses the whole request for one unknown id, or for one machine that is protected
+            # from termination.
             if error.failure.code == PROTECTED and len(ids) > 1:
                 self._one_by_one(region, ids)
                 return
@@ -194,11 +206,14 @@ class InstanceActions:
             self._session.call(region, "TerminateInstances", InstanceIds=there)
         unseen = [one for one in ids if one not in there and self._listing.is_young(one)]
         if unseen:
-            words = f"EC2 in {region} does not list {', '.join(unseen)} yet, which it made only just now: that does not mean gone"
+            words = (
+                f"EC2 in {region} does not list {', '.join(unseen)} yet, which it created "
+                "only just now: that does not mean that they are gone"
+            )
             raise CloudError(Failure(Cause.TRANSIENT, words, "InvalidInstanceID.NotFound"))
 
     def _one_by_one(self, region: str, ids: Sequence[str]) -> None:
-        """End each by itself; the first refusal is raised when all were asked."""
+        """End the machines one by one; raise the first refusal after all were tried."""
         refused: CloudError | None = None
         for one in ids:
             try:
@@ -216,7 +231,7 @@ class InstanceActions:
 
 
 def _own_group(row: dict[str, Any]) -> str:
-    """The group of the machine's own launch; empty where it has none."""
+    """Return the group of the machine's own launch; empty if it has none."""
     tags = tags_of(row)
     name = group_name(tags.get("nbprov-owner", ""), tags.get("nbprov-token", "") or "-")
     return next(

@@ -1,8 +1,10 @@
-"""Which launches may have machines, where, and in whose account: so that other settings in the environment do not make them look gone.
+"""An index of launches that may have machines, with their region and account.
 
-A listing is of one account, and of the regions that are looked into. Where a notebook is opened with another profile, or with fewer regions in
-`NBPROV_AWS_REGIONS`, a listing lacks machines that run on, and what a listing lacks counts as ended. So a create is noted first, in a file
-of its own (nothing to tear, nothing to lock), and the note stays until a listing of its account shows that no machine of it is left.
+A listing covers one account and the regions in use. If a notebook runs with another profile, or
+with fewer regions in `NBPROV_AWS_REGIONS`, a listing lacks machines that still run, and a machine
+that a listing lacks counts as ended. So each create is recorded here first, in a file of its own,
+which needs no lock and cannot be half written. The record stays until a listing of its account
+shows that no machine of it is left.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from nbprov.model.failures import Cause, CloudError, Failure
 from nbprov.model.paths import home
 
 LATE: Seconds = 600.0
-"""How long after a create its machines may be missing from a listing: EC2's advice on eventual consistency speaks of minutes."""
+"""How long after a create its machines may be missing from a listing. EC2's advice on eventual
+consistency speaks of minutes."""
 _TOKEN = re.compile(r"[0-9A-Za-z_-]{1,64}$")
 
 
@@ -33,11 +36,11 @@ class Note:
     Attributes
     ----------
     account
-        The number of the account; empty where it was not known when the create was sent.
+        The number of the account; empty if it was not known when the create was sent.
     count
         How many machines its first create asked for.
     ids
-        Its machines; none before EC2 named them.
+        The ids of its machines; none before EC2 returned them.
     at
         When its create was last sent.
     """
@@ -55,30 +58,35 @@ class Note:
 
     @property
     def is_late(self) -> bool:
-        """Whether what is not listed by now will not be."""
+        """Whether machines that are not listed by now will never be."""
         return not 0 <= time.time() - self.at < LATE
 
     def path(self) -> Path:
-        """Its file."""
+        """Return its file."""
         return folder() / f"{self.token}.json"
 
 
 def folder() -> Path:
-    """Where the notes are."""
+    """Return the folder of the records."""
     return home() / "clouds" / "aws"
 
 
 def write(note: Note) -> None:
-    """Write a note down; the one of the same launch before it is replaced.
+    """Write a record, replacing the earlier one of the same launch.
 
     Raises
     ------
     CloudError
-        `bad_request` where the disk takes nothing: a machine of which nothing is known afterwards must not be made.
+        `bad_request` if the disk cannot be written: no machine may be created without a record of
+        it.
     """
     if not _TOKEN.match(note.token):
         raise CloudError(
-            Failure(Cause.BAD_REQUEST, "the token of a launch is no name of a file", "bad-token")
+            Failure(
+                Cause.BAD_REQUEST,
+                ("the token of a launch must be usable as a file name"),
+                "bad-token",
+            )
         )
     file = note.path()
     draft = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}.new")
@@ -97,29 +105,32 @@ def write(note: Note) -> None:
 
 
 def read(token: str) -> Note | None:
-    """The note of a launch; None where there is none."""
+    """Return the record of a launch, or None."""
     return _of_file(folder() / f"{token}.json") if _TOKEN.match(token) else None
 
 
 def of_owner(owner: str) -> list[Note]:
-    """All notes of an owner."""
+    """Return all records of an owner."""
     return [note for note in _all() if note.owner == owner]
 
 
 def of_ids(ids: Iterable[str]) -> dict[str, Note]:
-    """The notes of these machines, as far as there are any."""
+    """Return the records of these machines, by id."""
     wanted = set(ids)
     return {one: note for note in _all() for one in note.ids if one in wanted}
 
 
 def drop(note: Note) -> None:
-    """Forget a launch of which no machine can be."""
+    """Remove the record of a launch that cannot have machines."""
     with contextlib.suppress(OSError):
         note.path().unlink(missing_ok=True)
 
 
 def seen(note: Note, alive: Iterable[str], account: str) -> None:
-    """Take into account that a listing of its account shows these machines of a launch as not gone. A disk that takes nothing changes nothing."""
+    """Update a record with the machines that a listing of its account shows as alive.
+
+    A disk that cannot be written leaves the record as it was.
+    """
     there = tuple(sorted(alive))
     with contextlib.suppress(CloudError):
         if not there and note.is_late:
@@ -135,7 +146,7 @@ def _all() -> list[Note]:
 
 
 def _of_file(file: Path) -> Note | None:
-    """A note; None where the file is gone, torn or somebody else's."""
+    """Read a record; None if the file is gone, damaged or foreign."""
     try:
         found = json.loads(file.read_text())
         note = Note(**{**found, "ids": tuple(map(str, found["ids"])), "at": float(found["at"])})

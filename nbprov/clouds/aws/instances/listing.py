@@ -1,4 +1,4 @@
-"""Finding machines: by owner in all regions, by token or id where they are."""
+"""Finding machines: by owner in all regions, by token or id in theirs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from nbprov.model.launches import Instance, InstanceState
 from nbprov.model.places import Place
 
 YOUNG: Seconds = 300.0
-"""How long EC2 may not know an id that it gave out (its pages on eventual consistency speak of minutes)."""
+"""How long EC2 may not know an id that it issued; its pages on eventual consistency speak of
+minutes."""
 FIND_SECONDS: Seconds = 12.0
-"""How long looking for ids whose region is not known may take, of a call's 30 s."""
+"""How long the search for ids of unknown region may take, of a call's 30 s."""
 _ID = re.compile(r"i-[0-9a-f]{8}(?:[0-9a-f]{9})?$")
 MOST_VALUES = 200
-"""Values that one filter may have."""
+"""How many values one filter may have."""
 
 
 class Listing:
-    """The machines of an account as EC2 lists them, and the regions where they were seen."""
+    """The machines of an account as EC2 lists them, and the regions where they were last seen."""
 
     def __init__(self, session: Session, networks: Networks) -> None:
         self._session = session
@@ -39,17 +40,20 @@ class Listing:
         self._where: dict[str, str] = {}
 
     def of_owner(self, owner: str, seconds: Seconds) -> builtins.list[Instance]:
-        """All machines that bear this owner's tag, in every region; those in another account than the one that can be asked are of unknown state.
+        """Return all machines that bear this owner's tag, in every region.
+
+        Machines in another account than that of the current credentials have an unknown state.
 
         Raises
         ------
         CloudError
-            Where a single region could not be listed, or the credentials changed meanwhile: what is left out would count as gone.
+            If a single region could not be listed, or if the credentials changed meanwhile, because
+            machines that are missing from a listing count as gone.
         """
         began, notes, session = time.monotonic(), launch_index.of_owner(owner), self._session.boto()
         beside = {note.region for note in notes} - set(self._session.regions())
         if beside:
-            # Not looked into any more, or enabled a moment ago, or of another account.
+            # Regions outside those in use: excluded since, newly enabled, or of another account.
             mine = self._session.account()
             beside &= {note.region for note in notes if note.account in ("", mine)}
         filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}]
@@ -67,7 +71,10 @@ class Listing:
     def _unseen(
         self, notes: Sequence[launch_index.Note], found: Sequence[Instance]
     ) -> builtins.list[Instance]:
-        """Machines of other accounts, which a listing of this one cannot show; the notes of this one's launches are brought up to date."""
+        """Return machines of other accounts, which this listing cannot show.
+
+        The records of this account's own launches are updated.
+        """
         unseen: builtins.list[Instance] = []
         for note in notes:
             shown = [i for i in found if i.token == note.token]
@@ -81,31 +88,37 @@ class Listing:
         return unseen
 
     def away(self, ids: Sequence[str]) -> dict[str, launch_index.Note]:
-        """Those of these machines that are in another account than the one whose credentials hold now."""
+        """Return those of these machines that are in another account than the current one."""
         noted = {one: note for one, note in launch_index.of_ids(ids).items() if note.account}
         try:
             return {
                 one: note for one, note in noted.items() if note.account != self._session.account()
             }
         except CloudError:
-            # That nobody says whose credentials these are keeps no machine from being ended.
+            # If the account cannot be determined, ending machines must still be possible.
             return {}
 
     def of_token(self, token: str, region: str, key: str = "") -> builtins.list[Instance]:
-        """The machines of one launch: in its region, or in all where that is not known. With a key those of that replacement alone."""
+        """Return the machines of one launch, in its region or, if that is not known, in all.
+
+        With a key, only the machines of that replacement create are returned.
+        """
         filters = [{"Name": "tag:nbprov-token", "Values": [token]}]
         filters += [{"Name": f"tag:{KEY_TAG}", "Values": [key]}] if key else []
         return self._in_one(region, filters) if region else self._in_all(filters, FIND_SECONDS)
 
     def rows(self, region: str, filters: Sequence[dict[str, Any]]) -> builtins.list[dict[str, Any]]:
-        """What EC2 says of machines, as it says it."""
+        """Return machines as EC2 describes them."""
         pages = self._session.pages(region, "DescribeInstances", Filters=[*filters])
         found = [i for page in pages for r in page["Reservations"] for i in r["Instances"]]
         self.note(region, (str(i["InstanceId"]) for i in found))
         return found
 
     def by_id(self, region: str, ids: Sequence[str]) -> builtins.list[dict[str, Any]]:
-        """The machines with these ids. By a filter, for one id that is not there would fail a request that names them."""
+        """Return the machines with these ids.
+
+        The ids are given as a filter, because a request that names an unknown id is refused.
+        """
         batches = [ids[at : at + MOST_VALUES] for at in range(0, len(ids), MOST_VALUES)]
         return [
             row
@@ -114,17 +127,20 @@ class Listing:
         ]
 
     def note(self, region: str, ids: Iterable[str]) -> None:
-        """Remember where machines are."""
+        """Remember the region of machines."""
         with self._lock:
             self._where |= dict.fromkeys(ids, region)
 
     def is_young(self, instance_id: str) -> bool:
-        """Whether EC2 gave this id out so lately that not knowing it means nothing."""
+        """Whether EC2 issued this id so recently that it may not know it yet."""
         note = launch_index.of_ids([instance_id]).get(instance_id)
         return note is not None and time.time() - note.at < YOUNG
 
     def by_region(self, ids: Sequence[str]) -> dict[str, builtins.list[str]]:
-        """The regions of these machines. Ids that no region knows are left out: they are gone, or were never EC2's."""
+        """Group these ids by region.
+
+        Ids that no region knows are left out: they are gone, or never existed.
+        """
         placed: dict[str, builtins.list[str]] = {}
         unplaced = []
         noted = launch_index.of_ids(ids)
@@ -172,10 +188,11 @@ class Listing:
 
 
 def not_ours_to_see(note: launch_index.Note) -> str:
-    """Why nothing can be told of a machine in another account."""
+    """Say why the state of a machine in another account is unknown."""
     return (
-        f"made in the AWS account {note.account}, of which the credentials that hold now are not; "
-        f"where that account is no more, delete clouds/aws/{note.token}.json in nbprov's home"
+        f"made in the AWS account {note.account}, and the current credentials are of another "
+        "account; "
+        f"if that account no longer exists, delete clouds/aws/{note.token}.json in nbprov's home"
     )
 
 

@@ -1,4 +1,8 @@
-"""The one request that makes machines: built from nothing but the launch and lasting facts, so that a repeat is the same to the byte."""
+"""The request that creates machines.
+
+It is built from nothing but the launch and lasting facts, so that a repeat is identical to the byte
+and EC2 accepts its token.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +20,13 @@ from nbprov.model.places import Market
 MOST_TAGS = 50
 MOST_KEY, MOST_VALUE = 128, 256
 MOST_USER_DATA = 16 * 1024
-"""Bytes of a start script, before base64 (docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
+"""The most bytes of a start script, before base64
+(docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
 
 GP3_FREE_IOPS, GP3_FREE_RATE = 3000, 125
 TIERS: Mapping[str, tuple[str, int, int]] = {
-    # tier: volume type, IOPS, MB/s. What gp3 gives for nothing (3000, 125) is the lowest there is; magnetic disks cost hardly less.
+    # tier: volume type, IOPS, MB/s. The free performance of gp3 (3000, 125) is the lowest tier;
+    # magnetic disks cost hardly less.
     "": ("gp3", GP3_FREE_IOPS, GP3_FREE_RATE),
     "low": ("gp3", GP3_FREE_IOPS, GP3_FREE_RATE),
     "medium": ("gp3", 3000, 220),
@@ -29,8 +35,15 @@ TIERS: Mapping[str, tuple[str, int, int]] = {
     "ultra": ("io2", 60000, 0),
 }
 _PER_GB = {"gp3": 500, "io2": 1000}
-"""The most IOPS a GB of the disk may have (docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html)."""
+"""The most IOPS for each GB of the disk
+(docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html)."""
 _VOLUME_TAGS_REFUSED = re.compile(r"CreateTags.*volume", re.DOTALL)
+
+SPOT_OPTIONS: dict[str, Any] = {
+    "MarketType": "spot",
+    "SpotOptions": {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"},
+}
+"""No maximum price: AWS advises against one, and nbprov has checked the spec's limits before."""
 
 
 def request(
@@ -42,42 +55,45 @@ def request(
     efa: bool = False,
     tag_volumes: bool = True,
 ) -> dict[str, Any]:
-    """What `RunInstances` is sent.
+    """Build the arguments of `RunInstances`.
 
     Parameters
     ----------
     subnet
         Where the machines go.
     groups
-        Security groups, in a lasting order.
+        Ids of security groups, in a stable order.
     efa
         Give the machines an Elastic Fabric Adapter.
     tag_volumes
-        Whether the disks are tagged too, which is a permission of its own.
+        Tag the disks too, which needs a permission of its own.
 
     Raises
     ------
     CloudError
-        `bad_request` where the start script is too long for EC2.
+        `bad_request` if the start script is too long for EC2.
     """
     offer = launch.candidate.offer
     script = launch.user_data()
     if len(script.encode()) > MOST_USER_DATA:
-        words = f"the start script has {len(script.encode())} bytes; EC2 takes {MOST_USER_DATA}"
+        words = (
+            f"the start script has {len(script.encode())} bytes; EC2 accepts at most "
+            f"{MOST_USER_DATA}"
+        )
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "UserDataTooLarge"))
     spot = offer.market is Market.SPOT
+    ends = spot or launch.on_shutdown is OnShutdown.TERMINATE
     made: dict[str, Any] = {
         "ImageId": image.id,
         "InstanceType": offer.instance_type,
-        # All or none.
+        # All machines or none.
         "MinCount": launch.count,
         "MaxCount": launch.count,
         "ClientToken": launch.key,
-        "InstanceInitiatedShutdownBehavior": "terminate"
-        if spot or launch.on_shutdown is OnShutdown.TERMINATE
-        else "stop",
+        "InstanceInitiatedShutdownBehavior": "terminate" if ends else "stop",
         "BlockDeviceMappings": _disks(launch, image),
-        # One hop: what a container on the machine asks goes over two, and the start script, which holds the host key, is none of its concern.
+        # One hop only: requests from a container on the machine take two, and containers must not
+        # read the start script, which holds the host key.
         "MetadataOptions": {
             "HttpTokens": "required",
             "HttpEndpoint": "enabled",
@@ -88,14 +104,12 @@ def request(
     if script:
         made["UserData"] = script
     if spot:
-        # No highest price: AWS advises against one, and what the spec allows was settled before.
-        options = {"SpotInstanceType": "one-time", "InstanceInterruptionBehavior": "terminate"}
-        made["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": options}
+        made["InstanceMarketOptions"] = SPOT_OPTIONS
     return made | _network(subnet, groups, efa=efa)
 
 
 def _network(subnet: Subnet, groups: list[str], *, efa: bool) -> dict[str, Any]:
-    """The part of the request that says where in the network the machines go."""
+    """Build the arguments that say where in the network the machines go."""
     if subnet.any_will_do and not efa:
         return {"SecurityGroupIds": groups}
     if subnet.gives_address and not efa:
@@ -111,7 +125,7 @@ def _network(subnet: Subnet, groups: list[str], *, efa: bool) -> dict[str, Any]:
 
 
 def _disks(launch: Launch, image: MachineImage) -> list[dict[str, Any]]:
-    """The boot disk, and the image's other disks, which would stay on the bill when it ends."""
+    """Describe the boot disk, and have the image's other disks deleted with the machine."""
     return [
         {"DeviceName": image.device, "Ebs": disk(launch, image)},
         *({"DeviceName": other, "Ebs": {"DeleteOnTermination": True}} for other in image.kept),
@@ -119,7 +133,10 @@ def _disks(launch: Launch, image: MachineImage) -> list[dict[str, Any]]:
 
 
 def disk(launch: Launch, image: MachineImage) -> dict[str, Any]:
-    """The boot disk: never smaller than the image, and large enough for the speed of its tier."""
+    """Describe the boot disk.
+
+    At least the image's size, and large enough for the speed of its tier.
+    """
     kind, iops, rate = TIERS.get(launch.disk_tier, TIERS[""])
     size = max(launch.disk_gb, image.least_gb, 1)
     if kind == "io2":
@@ -134,9 +151,12 @@ def disk(launch: Launch, image: MachineImage) -> dict[str, Any]:
 
 
 def tags(launch: Launch) -> list[dict[str, str]]:
-    """The tags of a launch as EC2 takes them: ours first, then the spec's labels as far as there is room.
+    """Return the tags of a launch as EC2 accepts them.
 
-    EC2 refuses keys that begin with `aws:`, and keys and values that are too long; such keys get `x-` in front, the rest is cut.
+    Ours first, then the spec's labels as far as they fit.
+
+    EC2 refuses keys that begin with `aws:`, which get `x-` in front, and keys and values that are
+    too long, which are cut.
     """
     ours = {key: value for key, value in launch.tags.items() if key.startswith("nbprov-")}
     ours |= {
@@ -146,7 +166,8 @@ def tags(launch: Launch) -> list[dict[str, str]]:
         "nbprov-name": launch.name,
     }
     if launch.part:
-        # EC2 numbers what one create makes from 0 on; and the create is found again by its key, as the cluster's other machines bear the token.
+        # EC2 numbers the machines of one create from 0, so the node's number is a tag. The create
+        # is found by its key, because the cluster's other machines bear the same token.
         ours |= {NODE_TAG: str(launch.numbers[0]), KEY_TAG: launch.key}
     theirs = {key: value for key, value in launch.tags.items() if key not in ours}
     clean: dict[str, str] = {}
@@ -160,7 +181,7 @@ def tags(launch: Launch) -> list[dict[str, str]]:
 
 
 def cleaned(key: str, most: int) -> str:
-    """A tag's key that EC2 takes.
+    """Return a tag key that EC2 accepts.
 
     Examples
     --------
@@ -172,7 +193,7 @@ def cleaned(key: str, most: int) -> str:
 
 
 def wants_no_volume_tags(failure: Failure) -> bool:
-    """Whether a refusal may be for the disks' tags alone: it names them, or it is one that names nothing."""
+    """Whether a refusal may concern only the disks' tags: it names them, or names nothing."""
     if failure.code != "UnauthorizedOperation":
         return False
     return (

@@ -1,7 +1,9 @@
-"""What launches leave beside their machines: disks that outlived them, groups of open ports, spot requests, a network of our own.
+"""What launches leave beside their machines.
 
-Key pairs and fixed addresses are never made: the login key and the host key travel in the start script, and addresses are EC2's own. A network
-card goes with its machine.
+Disks that outlived them, security groups with open ports, spot requests, and nbprov's own networks.
+
+Key pairs and fixed addresses are never created: the login key and the host key travel in the start
+script, and addresses are EC2's own. A network interface is deleted with its machine.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from nbprov.model.launches import SideObject
 
 VOLUME, GROUP, SPOT_REQUEST, NETWORK = "volume", "security-group", "spot-request", "network"
 LAST_CALL: Seconds = 16.5
-"""How long one request may take at the worst, two tries with a pause; a removal begins no other one so late that it would not fit."""
+"""How long one request may take at worst: two attempts with a pause. No request begins later than
+that before the end of a removal."""
 
 
 class SideObjects:
@@ -35,15 +38,18 @@ class SideObjects:
         self._security_groups = security_groups
 
     def find(self, owner: str) -> list[SideObject]:
-        """All of an owner's, in every region. Raises where a region could not be asked."""
+        """Return all side objects of an owner, in every region.
+
+        Raise if a region could not be asked.
+        """
         found = in_every_region(
             self._session, lambda region: self._in_region(region, owner), LIST_SECONDS - 1.0
         )
         return [thing for things in found.values() for thing in things]
 
     def remove(self, objects: Sequence[SideObject]) -> list[SideObject]:
-        """Remove what can be; the rest, in use or not reached in time, comes back."""
-        # A network goes last: the others may be in it.
+        """Remove side objects; return those that are still in use or were not reached in time."""
+        # Networks go last, because the other objects may be in them.
         order = sorted(objects, key=lambda o: (o.kind == NETWORK, o.kind == GROUP))
         left = []
         with self._session.within(CALL_SECONDS - LAST_CALL):
@@ -86,7 +92,11 @@ class SideObjects:
         return found
 
     def _volumes(self, region: str, owner: str) -> list[SideObject]:
-        """Disks that no machine has any more. EC2 deletes ours with their machines; what is left was detached by hand, or by a fault."""
+        """Return disks that no machine has any more.
+
+        EC2 deletes our disks with their machines; those that are left were detached by hand or by a
+        fault.
+        """
         filters = [
             {"Name": "tag:nbprov-owner", "Values": [owner]},
             {"Name": "status", "Values": ["available", "error"]},
@@ -94,7 +104,10 @@ class SideObjects:
         return self._tokened(region, "DescribeVolumes", "Volumes", VOLUME, "VolumeId", filters)
 
     def _spot_requests(self, region: str, owner: str) -> list[SideObject]:
-        """Requests that still want a machine: one that has its machine ends with it."""
+        """Return spot requests that still wait for a machine.
+
+        One that has its machine ends with it.
+        """
         filters = [
             {"Name": "tag:nbprov-owner", "Values": [owner]},
             {"Name": "state", "Values": ["open"]},

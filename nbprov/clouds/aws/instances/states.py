@@ -1,4 +1,4 @@
-"""What EC2's listing says of a machine, in the words of the model."""
+"""Translation of EC2's descriptions of machines into the model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from nbprov.model.places import Place
 
 CLOUD = "aws"
 LOGIN = "ubuntu"
-"""Who logs in on Ubuntu's images, and so on all that nbprov chooses."""
+"""The user of Ubuntu's images, and so of all images that nbprov chooses."""
 NODE_TAG, KEY_TAG = "nbprov-node", "nbprov-key"
-"""On a machine that replaces a lost one: which node it is, and the key of its create."""
+"""Tags of a machine that replaces a lost one: its node number, and the key of its create."""
 POWERED_OFF = "Client.InstanceInitiatedShutdown"
 ASKED_FOR = frozenset({"", POWERED_OFF, "Client.UserInitiatedShutdown"})
 """Reasons of machines that were ended on purpose."""
@@ -32,25 +32,28 @@ _STATES = {
 
 
 def state_of(row: Mapping[str, Any]) -> InstanceState:
-    """The state of a machine; one that this table does not know is unknown, which counts as billed.
+    """Return the state of a machine; unknown states count as billed.
 
     Examples
     --------
-    >>> state_of({"State": {"Name": "shutting-down"}}).value, state_of({"State": {"Name": "hibernating"}}).value
-    ('ending', 'unknown')
+    >>> state_of({"State": {"Name": "shutting-down"}}).value
+    'ending'
+    >>> state_of({"State": {"Name": "hibernating"}}).value
+    'unknown'
     """
     return _STATES.get(str(row.get("State", {}).get("Name", "")), InstanceState.UNKNOWN)
 
 
 def tags_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """The tags of anything that EC2 lists."""
+    """Return the tags of anything that EC2 lists."""
     return {str(tag["Key"]): str(tag.get("Value", "")) for tag in row.get("Tags", [])}
 
 
 def reason_of(row: Mapping[str, Any]) -> tuple[str, str]:
-    """The code and the words of why a machine is in its state; empty while it runs.
+    """Return the code and the text of the reason for a machine's state; empty while it runs.
 
-    `StateReason` is the newer field and says `Client.…` or `Server.…`; the older one says when.
+    `StateReason` is the newer field and begins with `Client.` or `Server.`; the older field
+    contains the time.
     """
     told = row.get("StateReason") or {}
     code, words = str(told.get("Code", "")), str(told.get("Message", ""))
@@ -60,7 +63,7 @@ def reason_of(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def failure_of(row: Mapping[str, Any]) -> Failure | None:
-    """Why a machine ended by itself; None where it did not, or where somebody asked for it, from inside or outside."""
+    """Return why a machine ended unasked; None if it did not end, or somebody ended it."""
     code, words = reason_of(row)
     if state_of(row) not in (InstanceState.ENDING, InstanceState.GONE) or code in ASKED_FOR:
         return None
@@ -69,7 +72,7 @@ def failure_of(row: Mapping[str, Any]) -> Failure | None:
 
 
 def instance_of(row: Mapping[str, Any], region: str, zone_id: str) -> Instance:
-    """A machine as EC2 describes it.
+    """Translate a machine as EC2 describes it.
 
     Parameters
     ----------
@@ -104,7 +107,9 @@ def instance_of(row: Mapping[str, Any], region: str, zone_id: str) -> Instance:
 
 
 def node_of(row: Mapping[str, Any], tags: Mapping[str, str]) -> int:
-    """Which node a machine is: by its tag where it replaced another one, else by its place in the create.
+    """Return the node number of a machine.
+
+    Its tag if it replaced another one, else its index in the create.
 
     Examples
     --------
@@ -120,5 +125,5 @@ def node_of(row: Mapping[str, Any], tags: Mapping[str, str]) -> int:
 
 
 def ssh_port(text: str) -> int:
-    """Where sshd listens, as a label says; 22 where it says nothing that can be."""
+    """Return the port of sshd that a label names; 22 if it names no valid port."""
     return int(text) if text.isdecimal() and 1 <= int(text) <= 65535 else SSH

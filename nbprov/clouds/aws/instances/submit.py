@@ -1,4 +1,4 @@
-"""From a launch to its machines: what has to be there first, the one create, and what became of it."""
+"""Creating the machines of a launch: preparation, the one create, and its outcome."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ from nbprov.model.launches import (
 from nbprov.model.places import Market
 
 PREPARE_SECONDS: Seconds = 10.0
-"""How long image, subnet and security group may take together: the last of their calls may take 17 s, and the create 18 s, of a call's 30."""
+"""How long image, subnet and security group may take together. The last of their calls may take 17
+s, and the create 18 s, of a call's 30."""
 ASKING_SECONDS: Seconds = 3.0
-"""When a poll begins no second call any more: one may take 17 s of a listing's 20."""
+"""When a poll begins no second call: one may take 17 s of a listing's 20."""
 SETTLING: Seconds = 10.0
-"""How long machines that are still `pending` count as undecided: that is when EC2 ends those for which it has no room after all."""
+"""How long `pending` machines count as undecided: in that time EC2 ends those that it has no room
+for."""
 NOTHING_MADE = frozenset(
     {Cause.CAPACITY, Cause.SPOT, Cause.QUOTA, Cause.NOT_OFFERED, Cause.BAD_REQUEST}
 )
-"""Refusals of a first create after which surely no machine of it is there."""
+"""Causes of a refused first create after which surely no machine of it exists."""
 USED_TOKEN = frozenset({"IdempotentParameterMismatch", "IdempotentInstanceTerminated"})
 
 
 class Submitter:
-    """Creates of one account."""
+    """Sends the creates of one account."""
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class Submitter:
         _not_too_late(launch)
         region = launch.candidate.offer.region
         if narrowed() and region not in narrowed():
-            # A machine there would be in no listing.
+            # No listing would show a machine there.
             words = f"{region} is not among the regions that {REGIONS_VARIABLE} names"
             raise CloudError(Failure(Cause.NOT_OFFERED, words, "narrowed", Scope.REGION))
         try:
@@ -83,9 +85,10 @@ class Submitter:
         return self._create(launch, note, image, subnet, groups, efa=efa, is_first=before is None)
 
     def poll(self, operation: Operation) -> PollResult:
-        """What became of a create.
+        """Return the outcome of a create.
 
-        EC2 answers a create with the ids it made, so what is left to tell is whether it took them back: pending, then terminated with a reason.
+        EC2 answers a create with the ids of its machines. What remains to be seen is whether it
+        ends them again: they go from pending to terminated, with a reason.
         """
         told = tuple(i for i in operation.data.get("ids", "").split(",") if i)
         region = operation.data.get("region", "")
@@ -94,7 +97,7 @@ class Submitter:
         with self._session.within(ASKING_SECONDS):
             shown = self._listing.of_token(operation.token, region, operation.data.get("key", ""))
         if not shown:
-            # Given out and not listed yet: that is how fresh machines are, and no refusal.
+            # Fresh machines are often not listed yet, which is no refusal.
             return (
                 Accepted(told)
                 if told
@@ -108,7 +111,7 @@ class Submitter:
             i.state is InstanceState.ENDING for i in shown
         )
         if all(i.state is InstanceState.GONE and i.failure for i in shown):
-            # EC2 took all of them back.
+            # EC2 ended all of them again.
             return Refused(next(i.failure for i in shown if i.failure))
         if undecided and 0 <= time.time() - float(operation.data.get("at") or 0) < SETTLING:
             return Pending()
@@ -136,7 +139,10 @@ class Submitter:
         ]
 
     def _has_efa(self, region: str, instance_type: str) -> bool:
-        """Whether a type can have an Elastic Fabric Adapter; where it cannot, `network_tier: best` is the network it has."""
+        """Whether a type supports an Elastic Fabric Adapter.
+
+        If not, `network_tier: best` means the network that the type has.
+        """
         answer = self._session.call(region, "DescribeInstanceTypes", InstanceTypes=[instance_type])
         return any(
             bool(t.get("NetworkInfo", {}).get("EfaSupported")) for t in answer["InstanceTypes"]
@@ -145,21 +151,26 @@ class Submitter:
     # ------------------------------------------------------------ the create
 
     def _noted(self, launch: Launch, before: launch_index.Note | None) -> launch_index.Note:
-        """Write down what is about to be asked for.
+        """Record the launch before its create is sent.
 
         Raises
         ------
         CloudError
-            `unknown_outcome` where this create was sent with the credentials of another account: it may have made machines there.
+            `unknown_outcome` if this create was sent before with credentials of another account,
+            because it may have made machines there.
         """
         offer = launch.candidate.offer
         try:
             account = self._session.account()
         except CloudError:
-            # Who may launch may ask this as well; where it is not answered, the answer to the create tells.
+            # Anyone who may launch may ask this as well. Without an answer, the create's answer
+            # names the account.
             account = ""
         if before is not None and before.account and account != before.account:
-            words = f"this create was sent before, with credentials of the AWS account {before.account}, and these are of another"
+            words = (
+                "this create was sent before with credentials of the AWS account "
+                f"{before.account}, and the current ones are of another account"
+            )
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, "OtherAccount"))
         if before is None:
             spot = offer.market is Market.SPOT
@@ -202,7 +213,7 @@ class Submitter:
                 "InvalidSubnet",
                 "InvalidGroup.NotFound",
             ):
-                # What was remembered is gone, or what was just made is not seen everywhere yet.
+                # A remembered object is gone, or a new one is not visible everywhere yet.
                 self._networks.forget(region)
                 failure = replace(failure, cause=Cause.TRANSIENT)
             elif (
@@ -210,7 +221,7 @@ class Submitter:
                 and not launch.image
                 and images.forget(region, launch.candidate.offer)
             ):
-                # The image of the day was withdrawn: the next try looks for the one in its place.
+                # The cached image was withdrawn; the next attempt looks up its successor.
                 failure = replace(failure, cause=Cause.TRANSIENT)
             raise CloudError(self._explained(region, failure)) from None
         rows: Sequence[dict[str, Any]] = sorted(
@@ -218,7 +229,7 @@ class Submitter:
         )
         ids = tuple(str(i["InstanceId"]) for i in rows)
         with contextlib.suppress(CloudError):
-            # What is noted already is enough to find them again.
+            # The existing record suffices to find the machines again.
             others = note.ids if launch.part else ()
             launch_index.write(
                 replace(
@@ -249,11 +260,16 @@ class Submitter:
             try:
                 return self._session.call(region, errors.CREATE, CREATE, **less)
             except CloudError as error:
-                # The refusal of the whole names what is missing; that of the rest may not.
+                # The refusal of the full request names the missing permission; that of the smaller
+                # one may not.
                 raise (refused if error.failure.code == refused.failure.code else error) from None
 
     def _made_before(self, launch: Launch, note: launch_index.Note, failure: Failure) -> Operation:
-        """The operation of an earlier create with this token, where a repeat of it came out different: the image of the day changed, say."""
+        """Return the operation of an earlier create with this token.
+
+        This is needed if a repeat differs from the first request, for example because the default
+        image changed.
+        """
         region = note.region
         key = launch.key if launch.part else ""
         shown = [
@@ -267,7 +283,10 @@ class Submitter:
             )
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
         if not launch.part and len(shown) < note.count == launch.count:
-            words = f"this token was used before, and of its {note.count} machines {len(shown)} are listed so far: {failure.message}"
+            words = (
+                f"this token was used before, and only {len(shown)} of its {note.count} "
+                f"machines are listed so far: {failure.message}"
+            )
             raise CloudError(Failure(Cause.UNKNOWN_OUTCOME, words, failure.code))
         if len(shown) != launch.count or {i.instance_type for i in shown} != {
             launch.candidate.offer.instance_type
@@ -289,10 +308,13 @@ class Submitter:
             | ({"key": launch.key} if launch.part else {}),
         )
 
-    # ------------------------------------------------------------ reasons
+    # ------------------------------------------------------------ causes
 
     def _explained(self, region: str, failure: Failure) -> Failure:
-        """The failure, with one thing set right: in a region that is not enabled, good credentials are refused as if they were bad."""
+        """Correct one misleading refusal.
+
+        In a region that is not enabled, EC2 refuses valid credentials as invalid.
+        """
         if failure.cause is not Cause.CREDENTIALS or failure.code not in (
             "AuthFailure",
             "UnrecognizedClientException",
@@ -314,7 +336,7 @@ def _not_too_late(launch: Launch) -> None:
         raise CloudError(
             Failure(
                 Cause.TIMEOUT,
-                "the create was not sent before the instant until which it was wanted",
+                "the create was not sent in time",
                 "TooLate",
             )
         )

@@ -1,6 +1,8 @@
-"""Who may reach a machine: one security group an owner and network for port 22 and the nodes among themselves, one a launch for open ports.
+"""Security groups, which decide who may reach a machine.
 
-Rules live in groups and never in the create, so that a repeated create stays the same to the byte when this computer's address changed.
+One group for each owner and network admits ssh and the nodes to each other; one for each launch
+holds its open ports. Rules live in groups and never in the create, so that a repeated create is
+identical to the byte even after this computer's address changed.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ class SecurityGroups:
         self._session = session
 
     def shared(self, region: str, vpc: str, owner: str, ssh_port: int = SSH) -> str:
-        """The owner's group in a network, which lets this computer in and nobody else.
+        """Return the owner's group in a network, which admits this computer and nobody else.
 
         Parameters
         ----------
         ssh_port
-            Where sshd listens on the image.
+            The port of sshd on the image.
         """
         name = group_name(owner)
         found = self._find(region, vpc, name)
@@ -49,7 +51,7 @@ class SecurityGroups:
     def for_ports(
         self, region: str, vpc: str, owner: str, token: str, ports: Iterable[Ports]
     ) -> str:
-        """The group of one launch, with these ports open to the internet."""
+        """Return the group of one launch, with these ports open to the internet."""
         name = group_name(owner, token)
         found = self._find(region, vpc, name)
         group = str(found["GroupId"]) if found else self._make(region, vpc, name, owner, token)
@@ -57,26 +59,29 @@ class SecurityGroups:
         return group
 
     def open(self, region: str, group: str, ports: Iterable[Ports]) -> None:
-        """Let the internet in to these ports; repeats are passed over."""
+        """Open these ports to the internet; open ones are skipped."""
         for pair in ports:
             for network in ANYWHERE:
                 self._authorize(region, group, _rule(pair, network, "nbprov: opened by the spec"))
 
     def close(self, region: str, group: str, ports: Iterable[Ports]) -> None:
-        """Take the rules of `open` away; what is closed already is passed over."""
+        """Remove the rules of `open`; closed ports are skipped."""
         for pair in ports:
             for network in ANYWHERE:
                 self._revoke(region, group, _rule(pair, network, ""))
 
     def admit(self, region: str, group: str, owner: str, ssh_ports: Iterable[int]) -> bool:
-        """Put this computer's address, asked for anew, in the place of those that our rules name. Whether anything was changed."""
+        """Look up this computer's address again and put it into our rules.
+
+        Return whether one changed.
+        """
         answer = self._session.call(region, "DescribeSecurityGroups", GroupIds=[group])
         return self._admit(
             region, answer["SecurityGroups"][0], owner, my_address(fresh=True), {SSH, *ssh_ports}
         )
 
     def find(self, region: str, owner: str) -> list[dict[str, Any]]:
-        """All groups that bear this owner's tag."""
+        """Return all groups that bear this owner's tag."""
         filters = [{"Name": "tag:nbprov-owner", "Values": [owner]}]
         return [
             g
@@ -85,7 +90,7 @@ class SecurityGroups:
         ]
 
     def delete(self, region: str, group: str) -> None:
-        """Delete a group; one that is gone is passed over. Raises while a machine is in it."""
+        """Delete a group; one that is gone is skipped. Raises while a machine is in it."""
         try:
             self._session.call(region, "DeleteSecurityGroup", GroupId=group)
         except CloudError as error:
@@ -120,7 +125,7 @@ class SecurityGroups:
                 ],
             )
         except CloudError as error:
-            # Another kernel, or an earlier try whose answer was lost, made it.
+            # Another kernel made it, or an earlier attempt whose answer was lost.
             found = self._find(region, vpc, name) if error.failure.code in DUPLICATE else None
             if found is None:
                 raise
@@ -132,7 +137,10 @@ class SecurityGroups:
     def _admit(
         self, region: str, group: dict[str, Any], owner: str, address: Network, ports: Iterable[int]
     ) -> bool:
-        """Bring our rules on sshd's ports to exactly this address. The new one comes first: a session that is open stays so."""
+        """Change our rules for sshd's ports to exactly this address.
+
+        The new rule is added first, so that open sessions continue.
+        """
         identity, mark = str(group["GroupId"]), rule_mark(owner)
         there = {
             (int(p["FromPort"]), ipaddress.ip_network(str(r[key]), strict=False))
@@ -145,7 +153,7 @@ class SecurityGroups:
             for r in ranges
             if r.get("Description") == mark
         }
-        # A port that another machine of the owner's listens on stays open, to the new address.
+        # A port that another machine of the owner's listens on stays open, for the new address.
         wanted = {(port, address) for port in {*ports, *(port for port, _ in there)}}
         for port, network in sorted(wanted - there, key=str):
             self._authorize(region, identity, _rule((port, port), network, mark))
@@ -154,7 +162,7 @@ class SecurityGroups:
         return wanted != there
 
     def _join(self, region: str, group: dict[str, Any]) -> None:
-        """Let the machines of the group reach one another: the nodes of a gang do."""
+        """Let the machines of the group reach each other, as the nodes of a cluster do."""
         identity = str(group["GroupId"])
         if any(
             pair.get("GroupId") == identity
@@ -172,7 +180,10 @@ class SecurityGroups:
         )
 
     def join_out(self, region: str, group: str) -> None:
-        """The same for what leaves: EFA asks for a rule of its own, which the one to everywhere does not stand for."""
+        """Allow outgoing traffic within the group.
+
+        EFA needs a rule for the group itself; the default rule for all addresses does not count.
+        """
         rule = {
             "IpProtocol": "-1",
             "UserIdGroupPairs": [{"GroupId": group, "Description": "nbprov: nodes"}],
@@ -205,7 +216,7 @@ def _passed_over(codes: frozenset[str]) -> Any:
 
 
 def group_name(owner: str, token: str = "") -> str:
-    """The name of an owner's group, or of the group of one of its launches.
+    """Return the name of an owner's group, or of the group of one of its launches.
 
     Examples
     --------
@@ -217,28 +228,28 @@ def group_name(owner: str, token: str = "") -> str:
 
 
 def rule_mark(owner: str) -> str:
-    """The description by which our rules on port 22 are known: no others are ever replaced."""
+    """Return the description that identifies our rules for ssh: other rules are never replaced."""
     return f"nbprov {group_name(owner).removeprefix('nbprov-')}"
 
 
 def covered(ports: Sequence[Ports]) -> tuple[Ports, ...]:
-    """Port ranges in order, each once.
+    """Return port ranges in order, without duplicates.
 
     Raises
     ------
     CloudError
-        `bad_request` where a range is none.
+        `bad_request` for an invalid range.
     """
     for low, high in ports:
         if not 1 <= low <= high <= 65535:
             raise CloudError(
-                Failure(Cause.BAD_REQUEST, f"{low}-{high} is no range of ports", "bad-ports")
+                Failure(Cause.BAD_REQUEST, f"{low}-{high} is not a valid port range", "bad-ports")
             )
     return tuple(sorted(set(ports)))
 
 
 def without(ports: Sequence[Ports], ssh_port: int = SSH) -> tuple[Ports, ...]:
-    """Port ranges without those that sshd listens on, which are never opened to the internet.
+    """Return port ranges without the ports of sshd, which are never opened to the internet.
 
     Examples
     --------

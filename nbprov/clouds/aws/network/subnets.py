@@ -1,7 +1,8 @@
-"""Where in a region a machine is put: the default network's subnet of the zone, or, where an account has no default network, one of our own.
+"""The subnet that a machine is put into: of the default network, or of one that nbprov makes.
 
-The network of our own is a VPC tagged `nbprov-network`, with a way to the internet and one public subnet a zone. It is made when first
-needed, shared by everything nbprov starts in that region, and costs nothing; `remove` takes it down when nothing is in it.
+nbprov's own network is for accounts without a default one. It is a VPC tagged `nbprov-network` with
+an internet gateway and one public subnet for each zone. It is created when first needed, shared by
+everything nbprov starts in that region, and free; `remove` deletes it once it is empty.
 """
 
 from __future__ import annotations
@@ -17,19 +18,21 @@ from nbprov.model.failures import Cause, CloudError, Failure
 
 NETWORK_TAG = "nbprov-network"
 OWN_RANGE = "10.213.0.0/16"
-"""Seldom used by companies' networks, so that it can be joined to one."""
+"""A range that companies' networks seldom use, so that the network can be connected to one."""
 HOLDS: Seconds = 600.0
-"""How long the subnets of a region are remembered; nobody changes them while a plan runs, and one that is gone says so."""
+"""How long the subnets of a region are remembered. They seldom change, and a launch into a deleted
+one is refused and looks again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subnet:
-    """One subnet: where it is, and whether machines in it get a public address by themselves.
+    """A subnet, its zone, and whether its machines get a public address by default.
 
     Attributes
     ----------
     any_will_do
-        Any other one of the default network would do as well: which zone it is may be left to EC2, which knows where the type is sold and in stock.
+        Any other subnet of the default network would also do, so the zone may be left to EC2, which
+        knows where the type is sold and in stock.
     """
 
     id: str
@@ -41,27 +44,34 @@ class Subnet:
 
 
 class Networks:
-    """The zones and subnets of all regions, as the account that holds now sees them; subnets are remembered for `HOLDS` seconds."""
+    """The zones and subnets of all regions, as the current account sees them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def zone_ids(self, region: str) -> dict[str, str]:
-        """The zones of a region by this account's names for them (`us-east-1a`): their ids mean the same to everybody."""
+        """Return the ids of a region's zones by this account's names for them (`us-east-1a`).
+
+        The ids mean the same to every account; the names do not.
+        """
         known: dict[str, str] | None = self._session.fact(("zones", region))
         if known is None:
             answer = self._session.call(region, "DescribeAvailabilityZones")
             known = {
                 z["ZoneName"]: z["ZoneId"]
                 for z in answer["AvailabilityZones"]
-                # Local and Wavelength Zones sell other things, and to nobody who has not asked for them.
+                # Local Zones and Wavelength Zones are left out: they sell other types and must be
+                # enabled first.
                 if z.get("ZoneId") and z.get("ZoneType", "availability-zone") == "availability-zone"
             }
             self._session.keep(("zones", region), known)
         return known
 
     def zone_name(self, region: str, zone: str) -> str:
-        """This account's name for a zone that is given by its id or by its name; empty where the region has no such zone."""
+        """Return this account's name for a zone given by id or name.
+
+        Empty if the region has no such zone.
+        """
         names = self.zone_ids(region)
         return (
             zone
@@ -70,12 +80,14 @@ class Networks:
         )
 
     def place(self, region: str, zone: str) -> Subnet:
-        """The subnet for a zone; for any zone, always the same one, since a repeated create has to repeat it.
+        """Return the subnet for a zone.
+
+        For any zone it is always the same one, as a repeat of a create needs.
 
         Raises
         ------
         CloudError
-            `not_offered` where the region has no such zone.
+            `not_offered` if the region has no such zone.
         """
         subnets, ours = self._subnets(region)
         if not subnets:
@@ -90,15 +102,18 @@ class Networks:
             raise CloudError(Failure(Cause.NOT_OFFERED, f"{region} has no zone {zone}", "no-zone"))
         if ours:
             return self._own(region, zone)
-        words = f"the default network of {region} has no subnet in {zone}: `aws ec2 create-default-subnet` makes one"
+        words = (
+            f"the default network of {region} has no subnet in {zone}: `aws ec2 "
+            "create-default-subnet` creates one"
+        )
         raise CloudError(Failure(Cause.NOT_OFFERED, words, "no-subnet"))
 
     def forget(self, region: str) -> None:
-        """Look again at the next call: something that was remembered is gone."""
+        """Forget the subnets of a region, because one of them is gone."""
         self._session.keep(("subnets", region), None)
 
     def _subnets(self, region: str) -> tuple[tuple[Subnet, ...], bool]:
-        """The subnets to choose from, and whether they are of a network of our own."""
+        """Return the subnets to choose from, and whether they belong to nbprov's own network."""
         known: tuple[tuple[Subnet, ...], bool] | None = self._session.fact(
             ("subnets", region), HOLDS
         )
@@ -134,10 +149,13 @@ class Networks:
         ]
         return tuple(sorted(found, key=lambda s: (s.zone_id, s.id)))
 
-    # ------------------------------------------------------------ a network of our own
+    # ------------------------------------------------------------ nbprov's own network
 
     def own_vpcs(self, region: str) -> tuple[str, ...]:
-        """The networks that we made in a region; more than one only where two kernels made the first at the same instant."""
+        """Return nbprov's networks in a region.
+
+        Two exist only if two kernels made the first at once.
+        """
         answer = self._session.call(
             region, "DescribeVpcs", Filters=[{"Name": f"tag:{NETWORK_TAG}", "Values": ["1"]}]
         )
@@ -147,7 +165,7 @@ class Networks:
         zones = sorted(self.zone_ids(region).items(), key=lambda pair: pair[1])
         if not zones:
             raise CloudError(
-                Failure(Cause.NOT_OFFERED, f"{region} shows this account no zone", "no-zone")
+                Failure(Cause.NOT_OFFERED, f"{region} shows no zone to this account", "no-zone")
             )
         wanted = next(((name, known) for name, known in zones if zone in ("", name, known)), None)
         if wanted is None:
@@ -162,7 +180,7 @@ class Networks:
         ]
         if not here:
             third = zones.index(wanted) * 16
-            # Lost to another kernel's identical request: then the subnet is there now.
+            # If another kernel's identical request came first, the subnet exists now.
             with contextlib.suppress(CloudError):
                 self._session.call(
                     region,
@@ -195,7 +213,10 @@ class Networks:
         )
 
     def _open_up(self, region: str, vpc: str) -> None:
-        """Give a network of ours its way to the internet, as far as it lacks it: whoever made it may have come no further than that."""
+        """Complete the internet access of nbprov's network.
+
+        An earlier attempt may have ended after any of these steps.
+        """
         call = self._session.call
         attached = [{"Name": "attachment.vpc-id", "Values": [vpc]}]
         gateways = call(region, "DescribeInternetGateways", Filters=attached)["InternetGateways"]
@@ -220,7 +241,7 @@ class Networks:
             )
 
     def _gateway(self, region: str) -> str:
-        """A gateway of ours that nothing has: one that was left over, or a new one. An account may have only a few."""
+        """Return an unattached gateway of ours, or make one. An account may have only a few."""
         ours = self._session.call(
             region,
             "DescribeInternetGateways",
@@ -239,7 +260,7 @@ class Networks:
         return str(made["InternetGateway"]["InternetGatewayId"])
 
     def take_down(self, region: str, vpc: str) -> None:
-        """Remove a network of our own; raises while anything is in it."""
+        """Delete nbprov's network; raises while anything is in it."""
         call, of_vpc = self._session.call, [{"Name": "vpc-id", "Values": [vpc]}]
         self.forget(region)
         for subnet in self._read(region, of_vpc):

@@ -1,7 +1,9 @@
-"""The way to the Compute API: google-cloud-compute for a machine's life, and plain REST with the same credentials for quick questions.
+"""Access to the Compute API: google-cloud-compute for machines, and plain REST for quick questions.
 
-Bodies and answers are the API's own JSON on this side; the library's messages stay inside. Operations are never followed by the library: it would
-ask the real Google even where another endpoint is set (`_zone_operations_client` is built without it), and waiting is the engine's.
+Requests and answers are the API's own JSON; the library's message classes are used in this module
+only. The library never follows operations, because it would ask the real Google even if another
+endpoint is set (`_zone_operations_client` is built without it), and because waiting is the
+engine's.
 """
 
 from __future__ import annotations
@@ -20,20 +22,20 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 CONNECT_SECONDS: Seconds = 5.0
-"""How long a connection may take to open; Google's front ends answer in well under one."""
+"""How long a connection may take to open; Google's front ends answer in well under a second."""
 PAGE = 500
 MOST_PAGES = 200
 
 
 class Deadline:
-    """The seconds of one call of the adapter, spent on several requests."""
+    """The time limit of one adapter call, shared by its requests."""
 
     def __init__(self, seconds: Seconds) -> None:
         self._end = time.monotonic() + seconds
 
     @property
     def left(self) -> Seconds:
-        """Seconds left; raises `CloudError` (transient) where none are."""
+        """Return the seconds left; raise a `transient` `CloudError` if there are none."""
         left = self._end - time.monotonic()
         if left <= 0.05:
             raise CloudError(
@@ -43,17 +45,20 @@ class Deadline:
 
 
 class Compute:
-    """The API of one login. Clients are made when first used and kept; safe to use from several threads."""
+    """The API of one login, in one project. Safe to use from several threads.
+
+    Clients are made when first used and kept.
+    """
 
     def __init__(self, login: Login, project: str = "") -> None:
         self.login = login
         self.project = project or login.project
-        """The project that everything here belongs to."""
+        """The project that all calls are about."""
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}
 
     def within(self, project: str) -> Compute:
-        """The same login in another project."""
+        """Return the API of the same login in another project."""
         if project == self.project:
             return self
         found = Compute(self.login, project)
@@ -71,16 +76,18 @@ class Compute:
         spot: bool = False,
         **fields: Any,
     ) -> dict[str, Any]:
-        """Call a method of google-cloud-compute once, without its retries, and give back the answer as the API's JSON.
+        """Call a method of google-cloud-compute once, without its retries, and return the answer as
+        JSON.
 
         Parameters
         ----------
         service, method
-            `Instances` and `insert_unary`: the client's and the method's names in the library.
+            The names of the client and the method in the library, such as `Instances` and
+            `insert_unary`.
         body
-            The request's field for the body, its message's name, and the body as JSON.
+            The request's field for the body, the name of its message class, and the body as JSON.
         creates
-            `insert` or `bulkInsert`, where a lost answer may have made machines.
+            `insert` or `bulkInsert`, if a lost answer may have created machines.
 
         Raises
         ------
@@ -95,12 +102,13 @@ class Compute:
     def pages(
         self, service: str, method: str, deadline: Deadline, **fields: Any
     ) -> Iterator[dict[str, Any]]:
-        """Every page of a list, each within what is left of the deadline.
+        """Return every page of a list, each within what is left of the deadline.
 
         Raises
         ------
         CloudError
-            A page failed, or part of the cloud did not answer: a list that lacks machines is none.
+            If a page failed or a part of the cloud did not answer, because machines that are
+            missing from a listing count as gone.
         """
         token = ""
         for _ in range(MOST_PAGES):
@@ -162,7 +170,10 @@ class Compute:
 
 
 class Rest:
-    """Quick questions to the Compute API, with google-auth and `requests` alone: importing the whole library would cost a check two seconds."""
+    """Quick questions to the Compute API, with google-auth and `requests` only.
+
+    Importing the whole library would cost a check two seconds.
+    """
 
     def __init__(self, login: Login) -> None:
         self.login = login
@@ -170,7 +181,7 @@ class Rest:
     def ask(
         self, path: str, deadline: Deadline, *, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """GET, or POST a body that asks and changes nothing. `path` is below the project.
+        """Send a GET, or a POST whose body asks and changes nothing. `path` is below the project.
 
         Raises
         ------
@@ -186,7 +197,8 @@ class Rest:
             if self.login.credentials.token:
                 self.login.credentials.apply(headers)
             left = deadline.left
-            # An `auth` that does nothing: without one, requests would put a .netrc entry in the place of the token.
+            # An `auth` that does nothing: without one, requests would replace the token by a .netrc
+            # entry.
             response = requests.request(
                 "GET" if body is None else "POST",
                 url,
@@ -207,13 +219,13 @@ class Rest:
 
 
 def _message(library: Any, name: str, content: Mapping[str, Any]) -> Any:
-    """A body as the library's message."""
+    """Turn a JSON body into the library's message."""
     from google.protobuf.json_format import ParseError
 
     try:
         return getattr(library, name).from_json(json.dumps(content))
     except ParseError as error:
-        # An older library does not know a field; nothing was sent.
+        # An old library does not know a field; nothing was sent.
         words = f"this google-cloud-compute is too old: {str(error)[:200]}"
         raise CloudError(Failure(Cause.BAD_REQUEST, words, "old-library")) from None
 
@@ -229,7 +241,7 @@ def _document(response: Any) -> dict[str, Any]:
         raise CloudError(
             Failure(
                 Cause.TRANSIENT,
-                "something that is not JSON came in the place of Google's answer",
+                "the answer of Google's Compute API is not JSON",
                 "not-json",
             )
         )
@@ -243,7 +255,7 @@ def _document(response: Any) -> dict[str, Any]:
 
 
 def _without_request(error: BaseException) -> BaseException:
-    """The exception without the request that it carries: a create's body holds a host key, a header the token."""
+    """Remove the request from an exception: its body may hold a host key, a header the token."""
     for name in ("request", "response"):
         if getattr(error, name, None) is not None:
             try:

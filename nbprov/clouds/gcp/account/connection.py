@@ -11,7 +11,7 @@ from nbprov.clouds.gcp.account.price_list_auth import login_state
 
 
 class Connection:
-    """The login and the client that hold now. Safe to use from several threads."""
+    """The current login and client. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -20,7 +20,7 @@ class Connection:
         self._project_of: dict[str, str] = {}
 
     def login(self) -> Login:
-        """The login that the environment and the files hold now; read again when one of them changes."""
+        """Return the current login; read it again when the environment or a file of it changed."""
         key = (endpoint(), *login_state())
         with self._lock:
             if self._opened is None or self._opened[0] != key:
@@ -29,7 +29,7 @@ class Connection:
             return self._opened[1]
 
     def compute(self) -> Compute:
-        """The client of the login's own project."""
+        """Return the client of the login's own project."""
         login = self.login()
         with self._lock:
             if self._compute is None or self._compute.login is not login:
@@ -42,7 +42,10 @@ class Connection:
             self._project_of |= dict.fromkeys(instance_ids, project)
 
     def compute_of(self, instance_id: str) -> Compute:
-        """The client for a machine: of the project where it was last listed, else of the login's own."""
+        """Return the client for a machine.
+
+        Of the project where it was last listed, or of the login's own.
+        """
         compute = self.compute()
         with self._lock:
             return compute.within(self._project_of.get(instance_id, compute.project))

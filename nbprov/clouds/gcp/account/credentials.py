@@ -1,4 +1,7 @@
-"""Whose account and which project: found without Google's packages, opened with google-auth alone."""
+"""Google credentials and the project.
+
+Found without Google's packages, opened with google-auth only.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,19 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 ENDPOINT_VARIABLE = "NBPROV_GCP_ENDPOINT"
-"""Another address of the Compute API: a private endpoint, or a double on loopback, which is spoken to without credentials."""
+"""Another address of the Compute API: a private endpoint, or a test double on loopback, which is
+used without credentials."""
 ENDPOINT = "https://compute.googleapis.com"
 LOGIN_SECONDS: Seconds = 4.0
-"""How long a new token may take, within a check's five seconds; Google's token service answers in well under one."""
+"""How long renewing a token may take, within a check's five seconds; Google's token service answers
+in well under a second."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 NO_LOGIN = "no Google credentials on this computer: run `gcloud auth application-default login`"
 NO_LIBRARY = 'using Google Cloud needs its packages: pip install "nbprov[gcp]"'
-NO_PROJECT = "the Google project is not known: set GOOGLE_CLOUD_PROJECT, or run `gcloud config set project PROJECT`"
+NO_PROJECT = (
+    "the Google project is not known: set GOOGLE_CLOUD_PROJECT, or run `gcloud config "
+    "set project PROJECT`"
+)
 _TYPES = (
     "authorized_user",
     "service_account",
@@ -45,14 +53,14 @@ _TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who asks, of which project, where.
+    """A login: who asks, for which project, at which address.
 
     Attributes
     ----------
     source
-        Which credentials, masked, as a person knows them.
+        Which credentials these are, masked, for people.
     credentials
-        google-auth's object; its token is renewed by `fresh`.
+        google-auth's object; `fresh` renews its token.
     """
 
     project: str
@@ -62,12 +70,12 @@ class Login:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def fresh(self, seconds: Seconds = LOGIN_SECONDS) -> None:
-        """Renew the token if it has expired, in so many seconds.
+        """Renew the token if it has expired, within `seconds`.
 
         Raises
         ------
         google.auth.exceptions.GoogleAuthError
-            The credentials are refused, or the token service does not answer.
+            If the credentials are refused or the token service does not answer.
         """
         if self.credentials.valid or is_loopback(self.endpoint):
             return
@@ -79,23 +87,25 @@ class Login:
 
 
 def endpoint() -> str:
-    """Where the Compute API is, without a slash at the end."""
+    """Return the address of the Compute API, without a slash at the end."""
     return (os.environ.get(ENDPOINT_VARIABLE) or ENDPOINT).rstrip("/")
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is on this computer, where a double is and no account.
+    """Whether an address is on this computer, where no real account is.
 
     Examples
     --------
-    >>> is_loopback("http://127.0.0.1:8080"), is_loopback("https://compute.googleapis.com"), is_loopback("http://127.0.0.1.example.org")
-    (True, False, False)
+    >>> is_loopback("http://127.0.0.1:8080"), is_loopback("https://compute.googleapis.com")
+    (True, False)
+    >>> is_loopback("http://127.0.0.1.example.org")
+    False
     """
     return urlsplit(url).hostname in LOOPBACK
 
 
 def missing(environ: Mapping[str, str] | None = None) -> str:
-    """Why Google Cloud cannot be used here; empty where it may be. Reads files alone, and imports nothing."""
+    """Say why Google Cloud cannot be used here; empty if it may be usable. Only files are read."""
     env = os.environ if environ is None else environ
     if not (
         find_spec("google")
@@ -113,12 +123,12 @@ def missing(environ: Mapping[str, str] | None = None) -> str:
 
 
 def open_login() -> Login:
-    """Read the credentials; asks nothing of the network.
+    """Read the credentials, without using the network.
 
     Raises
     ------
     CloudError
-        `credentials`: there are none, they cannot be read, or no project is named.
+        `credentials` if there are none, they cannot be read, or no project is named.
     """
     if problem := missing():
         raise CloudError(Failure(Cause.CREDENTIALS, problem))
@@ -128,7 +138,10 @@ def open_login() -> Login:
         raise CloudError(
             Failure(
                 Cause.BAD_REQUEST,
-                f"{ENDPOINT_VARIABLE} is no https address: credentials are not sent in the open",
+                (
+                    f"{ENDPOINT_VARIABLE} must begin with https://, because credentials are sent "
+                    "with every request"
+                ),
                 "endpoint",
             )
         )
@@ -150,7 +163,7 @@ def open_login() -> Login:
     try:
         credentials = _read(content)
     except (exceptions.GoogleAuthError, ValueError, KeyError, TypeError) as error:
-        # Only the kind of error: its text may repeat what the file holds.
+        # Only the class of the error is shown: its text may repeat what the file holds.
         raise CloudError(
             Failure(
                 Cause.CREDENTIALS,
@@ -169,7 +182,10 @@ def _anonymous() -> Any:
 
 
 def _read(content: dict[str, Any]) -> Any:
-    """google-auth's object for the content of a credentials file. Not `google.auth.default`, which may run gcloud and ask the metadata server."""
+    """Make google-auth's object for the content of a credentials file.
+
+    `google.auth.default` is not used, because it may run gcloud and ask the metadata server.
+    """
     load: Any
     if content["type"] == "authorized_user":
         from google.oauth2.credentials import Credentials as UserCredentials
@@ -185,13 +201,16 @@ def _read(content: dict[str, Any]) -> Any:
 
     load = google.auth.load_credentials_from_dict
     with warnings.catch_warnings():
-        # It warns of files from strangers; this is the one that the person's own environment names.
+        # It warns about files from strangers; this file is named by the user's own environment.
         warnings.simplefilter("ignore", DeprecationWarning)
         return load(content, scopes=[SCOPE])[0]
 
 
 def project_of(environ: Mapping[str, str], content: Mapping[str, Any]) -> str:
-    """The project: named by the environment, else by the credentials, else gcloud's own; empty where none is."""
+    """Return the project named by the environment, the credentials or gcloud, in this order.
+
+    Empty if there is none.
+    """
     named = next((environ[name] for name in PROJECT_VARIABLES if environ.get(name)), "")
     return (
         named
@@ -229,7 +248,7 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _source(path: Path, content: Mapping[str, Any]) -> str:
-    """The credentials in a few words; nothing secret, and of an address only what its owner needs to know it by."""
+    """Describe the credentials in a few words, without secrets and with masked addresses."""
     email = str(content.get("client_email") or "")
     if email:
         name, _, domain = email.partition("@")

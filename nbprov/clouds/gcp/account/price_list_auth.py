@@ -1,4 +1,4 @@
-"""Which key opens Google's price list: an API key, or the application default credentials."""
+"""The key to Google's price list: an API key, or the application default credentials."""
 
 from __future__ import annotations
 
@@ -17,26 +17,30 @@ FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 PROJECT_VARIABLES = ("GOOGLE_CLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT", "GCLOUD_PROJECT")
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 LOGIN_SECONDS: Seconds = 15.0
-"""How long Google's token service may take: it answers in well under a second."""
+"""How long Google's token service may take; it usually answers in well under a second."""
 NO_KEY = (
-    "reading Google's price list needs a key: set NBPROV_GCP_API_KEY to an API key for the Cloud Billing API (free, no rights needed), "
+    "reading Google's price list needs a key: set NBPROV_GCP_API_KEY to an API key for the "
+    "Cloud Billing API (free, no rights needed), "
     "or run `gcloud auth application-default login`"
 )
-NO_LIBRARY = 'reading Google\'s price list with your Google login needs the package google-auth: pip install "nbprov[gcp]"'
+NO_LIBRARY = (
+    "reading Google's price list with your Google login needs the package "
+    'google-auth: pip install "nbprov[gcp]"'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to ask.
+    """How to ask for prices and zones.
 
     Attributes
     ----------
     headers, params
-        What goes with every question to the billing catalogue.
+        Sent with every request to the billing catalogue.
     bearer
-        Headers for the Compute API, which takes no API key; empty without a login.
+        Headers for the Compute API, which accepts no API key; empty without a login.
     project
-        The project whose zones are asked for; empty where it is not known.
+        The project whose zones are read; empty if it is not known.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,14 +50,14 @@ class Access:
 
 
 def api_key(keys: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    """The API key the caller gave, or that the environment names."""
+    """Return the API key that the caller gave, or that the environment names."""
     return keys.get("api_key") or next(
         (environ[name] for name in KEY_VARIABLES if environ.get(name)), ""
     )
 
 
 def login_file(environ: Mapping[str, str]) -> Path | None:
-    """The file of the application default credentials, where there is one."""
+    """Return the file of the application default credentials, or None."""
     named = environ.get(FILE_VARIABLE)
     if named:
         return Path(named) if Path(named).is_file() else None
@@ -73,7 +77,7 @@ def _gcloud_folder(environ: Mapping[str, str]) -> Path:
 
 
 def missing(keys: Mapping[str, str], environ: Mapping[str, str] | None = None) -> str:
-    """Why no price list can be read; empty where it can. Nothing is asked."""
+    """Say why no price list can be read; empty if it can. No request is sent."""
     env = os.environ if environ is None else environ
     if api_key(keys, env):
         return ""
@@ -83,12 +87,13 @@ def missing(keys: Mapping[str, str], environ: Mapping[str, str] | None = None) -
 
 
 def open_access(keys: Mapping[str, str]) -> Access:
-    """Take the key, and log in where there are credentials: one call to Google's token service.
+    """Find the key, and log in if there are credentials, with one request to Google's token
+    service.
 
     Raises
     ------
     CloudError
-        No key at all, or (without an API key) a login that is refused.
+        If there is no key at all, or (without an API key) if the login is refused.
     """
     env = os.environ
     key = api_key(keys, env)
@@ -143,7 +148,10 @@ def _log_in(path: Path) -> tuple[str, str]:
 
 
 def login_state() -> tuple[str, ...]:
-    """What a login is read from, so that a new one is noticed: variables, and the size and time of the credentials file."""
+    """Return the state of everything that a login is read from, to detect a new one.
+
+    This is the values of variables, and the size and time of the credentials file.
+    """
     path = login_file(os.environ)
     stamp: tuple[str, ...] = ()
     if path is not None:

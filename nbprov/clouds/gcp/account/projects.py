@@ -1,8 +1,10 @@
-"""In which projects an owner's machines may be, so that another project in the environment does not make them look gone.
+"""The projects in which an owner's machines may be.
 
-A listing is of one project. Where a notebook is opened with another `GOOGLE_CLOUD_PROJECT` than the one a machine was made in, a listing of that
-project alone lacks the machine, and what a listing lacks counts as ended while it runs on. So a create notes its project first, in a file
-of its own (nothing to tear, nothing to lock), and every listing asks all of them until one is empty and its last create is long over.
+A listing covers one project. If a notebook is opened with another `GOOGLE_CLOUD_PROJECT` than the
+one a machine was created in, a listing of that project lacks the machine, and a machine that a
+listing lacks counts as ended. So each create records its project first, in a file of its own, which
+needs no lock and cannot be half written. Every listing asks all recorded projects until one is
+empty and its last create is long ago.
 """
 
 from __future__ import annotations
@@ -18,18 +20,19 @@ from nbprov.model.clock import Seconds
 from nbprov.model.paths import home
 
 EMPTY_SECONDS: Seconds = 3600.0
-"""A project with no machine is asked for so long after its last create, which may make its machine late."""
+"""How long after its last create an empty project is still listed: its machines may appear late."""
 GONE_SECONDS: Seconds = 24 * 3600.0
-"""A project that Google does not know is asked for so long; then it was deleted, and its machines with it."""
+"""How long a project that Google does not know is still listed; after that it was deleted, with its
+machines."""
 
 
 def note(owner: str, project: str) -> None:
-    """Write down that a create in this project is about to be sent.
+    """Record that a create in this project is about to be sent.
 
     Raises
     ------
     OSError
-        The disk takes nothing.
+        If the disk cannot be written.
     """
     file = _file(owner, project)
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -43,7 +46,7 @@ def note(owner: str, project: str) -> None:
 
 
 def others(owner: str, project: str) -> list[str]:
-    """The projects beside this one in which the owner may have machines."""
+    """Return the other projects in which the owner may have machines."""
     found = []
     for file in sorted(folder().glob(f"{labels.short(owner)}-*")):
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -54,7 +57,7 @@ def others(owner: str, project: str) -> list[str]:
 
 
 def drop_old(owner: str, project: str, seconds: Seconds) -> bool:
-    """Forget a project whose last create is so long ago; whether it was."""
+    """Forget a project whose last create is older than `seconds`; return whether it was."""
     file = _file(owner, project)
     try:
         if 0 <= time.time() - file.stat().st_mtime < seconds:
@@ -68,7 +71,7 @@ def drop_old(owner: str, project: str, seconds: Seconds) -> bool:
 
 
 def folder() -> Path:
-    """Where the notes are."""
+    """Return the folder of the records."""
     return home() / "clouds" / "gcp"
 
 

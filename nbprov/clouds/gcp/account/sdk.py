@@ -1,4 +1,4 @@
-"""Google's client library, imported when it is first needed, and kept from writing down what it sends."""
+"""Google's client library: imported when first needed, and prevented from logging what it sends."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from nbprov.clouds.sdk_import import without_collections
 
 SPEAKERS = ("google.cloud.compute_v1", "google.auth.transport", "google.auth.aio")
-"""Loggers that write down requests and answers at the level DEBUG."""
+"""Loggers that write requests and answers at the level DEBUG."""
 _library: Any = None
 
 
 def compute_library() -> Any:
-    """The module `google.cloud.compute_v1`. Call it in a worker thread.
+    """Return the module `google.cloud.compute_v1`. Call it in a worker thread.
 
     Raises
     ------
     ImportError
-        Where it is not installed.
+        If it is not installed.
     """
     global _library
     if _library is None:
@@ -31,7 +31,10 @@ def compute_library() -> Any:
 
 
 def _hush() -> None:
-    """Keep bodies out of every log, whoever turned Google's logging on (`GOOGLE_SDK_PYTHON_LOGGING_SCOPE`): creates and lists carry start
-    scripts with host keys, which its debug records show whole."""
+    """Keep request bodies out of every log, even if Google's logging is switched on.
+
+    Creates and listings carry start scripts with host keys, which the library's debug records
+    (`GOOGLE_SDK_PYTHON_LOGGING_SCOPE`) would show in full.
+    """
     for name in SPEAKERS:
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,4 +1,8 @@
-"""Where a machine type is sold: the billing catalogue prices accelerators in regions that have none, so a second source decides."""
+"""The zones in which a machine type is sold.
+
+The billing catalogue has prices for accelerators in regions that have none, so a second source
+decides.
+"""
 
 from __future__ import annotations
 
@@ -14,31 +18,47 @@ from nbprov.clouds.web.client import Http
 from nbprov.model.failures import Cause, CloudError, Failure
 
 MOST_PAGES = 400
-"""Far beyond the some 130 zones' types at 500 a page: a page token that never ends is a fault."""
+"""Far more than the types of about 130 zones need at 500 a page, to end a list whose page token
+never ends."""
 PAGE = 500
 FIELDS = "items/*/{kind}(name,deprecated/state),nextPageToken,unreachables"
 _ZONE = re.compile(r"(?:^|/)zones/(([a-z]+-[a-z]+\d+)-[a-z0-9]+)$")
 
 KNOWN_AS_OF = "2026-01"
-# Zones by letter; none where it was retired. Source: the rows of SkyPilot's catalog v8 (T4, V100, a3, g2) and Google's zone list of 2023 (a2), as the shipped price snapshot.
+# The letters of each region's zones; none if the zone was retired. Source: the rows of SkyPilot's
+# catalog v8 (T4, V100, a3, g2) and Google's zone list of 2023 (a2), like the shipped price
+# snapshot.
 _KNOWN: Mapping[str, str] = {
-    "T4": "asia-east1:ac asia-east2:ac asia-northeast1:ac asia-northeast3:bc asia-south1:ab asia-southeast1:abc asia-southeast2:ab"
-    " australia-southeast1:ac europe-central2:bc europe-west1:bcd europe-west2:ab europe-west3:b europe-west4:abc me-west1:bc"
-    " northamerica-northeast1:c southamerica-east1:abc us-central1:abcf us-east1:bcd us-east4:abc us-west1:ab us-west2:bc us-west3:b us-west4:ab",
+    "T4": "asia-east1:ac asia-east2:ac asia-northeast1:ac asia-northeast3:bc asia-south1:ab "
+    "asia-southeast1:abc asia-southeast2:ab"
+    " australia-southeast1:ac europe-central2:bc europe-west1:bcd europe-west2:ab "
+    "europe-west3:b europe-west4:abc me-west1:bc"
+    " northamerica-northeast1:c southamerica-east1:abc us-central1:abcf us-east1:bcd "
+    "us-east4:abc us-west1:ab us-west2:bc us-west3:b us-west4:ab",
     "V100": "asia-east1:c europe-west4:abc us-central1:abcf us-east1:bc us-west1:ab",
-    "a2-highgpu": "asia-northeast1:ac asia-northeast3:ab asia-southeast1:bc europe-west4:ab me-west1:bc us-central1:abcf us-east1:ab"
+    "a2-highgpu": "asia-northeast1:ac asia-northeast3:ab asia-southeast1:bc europe-west4:ab "
+    "me-west1:bc us-central1:abcf us-east1:ab"
     " us-west1:b us-west3:b us-west4:b",
     "a2-megagpu": "asia-southeast1:c europe-west4:ab us-central1:abcf us-east1:a",
     "a2-ultragpu": "asia-southeast1:c europe-west4:a us-central1:ac us-east4:c us-east5:b",
-    "a3-highgpu": "asia-east1:c asia-northeast1:b asia-northeast3:ac asia-south1:c asia-south2:b asia-southeast1:bc australia-southeast1:c"
-    " europe-north1:c europe-west1:bc europe-west2:b europe-west3:ac europe-west4:bc europe-west9:c northamerica-northeast2:c us-central1:abc"
+    "a3-highgpu": "asia-east1:c asia-northeast1:b asia-northeast3:ac asia-south1:c "
+    "asia-south2:b asia-southeast1:bc australia-southeast1:c"
+    " europe-north1:c europe-west1:bc europe-west2:b europe-west3:ac europe-west4:bc "
+    "europe-west9:c northamerica-northeast2:c us-central1:abc"
     " us-east4:abc us-east5:a us-west1:ab us-west4:a",
-    "a3-megagpu": "asia-northeast1:b asia-northeast3:ac asia-south1:c asia-southeast1:bc australia-southeast1:c europe-west1:bc europe-west3:ac"
-    " europe-west4:bc northamerica-northeast2:c us-central1:abc us-east4:abc us-east5:a us-west1:ab us-west4:a",
-    "a3-ultragpu": "asia-south1:b asia-south2:c europe-west1:b europe-west4:a us-central1:b us-east4:b us-east5:a us-south1:b us-west1:c",
+    "a3-megagpu": "asia-northeast1:b asia-northeast3:ac asia-south1:c asia-southeast1:bc "
+    "australia-southeast1:c europe-west1:bc europe-west3:ac"
+    " europe-west4:bc northamerica-northeast2:c us-central1:abc us-east4:abc us-east5:a "
+    "us-west1:ab us-west4:a",
+    "a3-ultragpu": (
+        "asia-south1:b asia-south2:c europe-west1:b europe-west4:a us-central1:b "
+        "us-east4:b us-east5:a us-south1:b us-west1:c"
+    ),
     "K80": "",
-    "g2-standard": "asia-east1:abc asia-northeast1:abc asia-northeast3:ab asia-south1:abc asia-southeast1:abc europe-west1:bc europe-west2:ab"
-    " europe-west3:ab europe-west4:abc europe-west6:bc me-central2:ac northamerica-northeast1:bc northamerica-northeast2:ab us-central1:abc"
+    "g2-standard": "asia-east1:abc asia-northeast1:abc asia-northeast3:ab asia-south1:abc "
+    "asia-southeast1:abc europe-west1:bc europe-west2:ab"
+    " europe-west3:ab europe-west4:abc europe-west6:bc me-central2:ac "
+    "northamerica-northeast1:bc northamerica-northeast2:ab us-central1:abc"
     " us-east1:bcd us-east4:ac us-west1:abc us-west4:ac",
 }
 
@@ -50,10 +70,10 @@ class Places:
     Attributes
     ----------
     exact
-        Read from the account's own Compute API: a type that is not in it is not sold there. Otherwise what is known of old
-        of accelerators, and the whole region for the rest.
+        The zones were read from the account's Compute API, so a type that is missing is not sold
+        there. Otherwise they are known zones for accelerators, and whole regions for the rest.
     failed
-        Regions the API could not answer for, with the reason.
+        Regions that the API could not answer for, with the reason.
     """
 
     zones: Mapping[tuple[str, str], tuple[str, ...]]
@@ -61,7 +81,10 @@ class Places:
     failed: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, machine: Machine, region: str) -> tuple[str, ...]:
-        """The zones of a region that sell this; `("",)` for the region as a whole, nothing where it is not sold."""
+        """Return the zones of a region that sell a machine.
+
+        `("",)` stands for the whole region; the result is empty if it is not sold there.
+        """
         apart = machine.device.name if machine.device and not machine.name else ""
         if self.exact:
             return self.zones.get((apart or machine.name, region), ())
@@ -70,7 +93,7 @@ class Places:
 
 
 def known() -> Places:
-    """What is known without asking."""
+    """Return the zones that are known without asking."""
     zones = {}
     for key, regions in _KNOWN.items():
         for entry in regions.split():
@@ -80,7 +103,7 @@ def known() -> Places:
 
 
 def unknown(wanted: Iterable[Machine]) -> list[str]:
-    """The accelerators whose zones are not known without asking."""
+    """Return the accelerators whose zones are not known without asking."""
     devices = {
         m.device.name
         for m in wanted
@@ -96,12 +119,14 @@ def read(
     wanted: Iterable[Machine],
     tell: Callable[[str], object],
 ) -> Places:
-    """Ask the Compute API (`url`: the project's aggregated lists) which zone offers which of these types and accelerators.
+    """Ask the Compute API which zone offers which of these types and accelerators.
+
+    `url` is the address of the project's aggregated lists.
 
     Raises
     ------
     CloudError
-        Not allowed, or no answer.
+        If it is not allowed or there is no answer.
     """
     types = {machine.name: machine.name for machine in wanted if machine.name}
     families = "|".join(sorted({name.partition("-")[0] for name in types}))
@@ -138,7 +163,9 @@ def read(
 
 
 def _zones(said: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """Region and zone of what is named like `zones/us-central1-a`, with or without a project before it."""
+    """Return region and zone of names like `zones/us-central1-a`, with or without a project in
+    front.
+    """
     for place in said:
         if zone := _ZONE.search(str(place)):
             yield zone[2], zone[1]

@@ -1,7 +1,8 @@
-"""Which disk type serves which tier, by machine family.
+"""The disk type of each tier, by machine family.
 
-Source: Google's pages "About Persistent Disk" and "About Google Cloud Hyperdisk", their tables of machine series (state of 2026-07); newer series take
-Hyperdisk alone. `low` to `ultra` are SkyPilot's: pd-standard, pd-balanced, pd-ssd, pd-extreme.
+Source: Google's pages "About Persistent Disk" and "About Google Cloud Hyperdisk", with their tables
+of machine series (as of 2026-07); newer series take only Hyperdisk. The tiers `low` to `ultra` are
+SkyPilot's: pd-standard, pd-balanced, pd-ssd, pd-extreme.
 """
 
 from __future__ import annotations
@@ -16,22 +17,24 @@ HYPERDISK_ONLY = frozenset(
 HYPERDISK_SERIES = ("a3-ultragpu", "a3-edgegpu")
 NO_STANDARD = frozenset({"a3", "c3", "c3d", "g2", "h3", "m3", "z3"})
 EXTREME_VCPUS = 64
-"""pd-extreme is for machines of at least so many vCPUs, of the families named here."""
+"""pd-extreme is for machines of at least this many vCPUs, of the families named here."""
 EXTREME = frozenset({"n2", "m1", "m2", "m3"})
 
 
 def disk_type(instance_type: str, tier: str, vcpus: float | None = None) -> str:
-    """The disk type of a boot disk.
+    """Return the type of a boot disk.
 
     Raises
     ------
     CloudError
-        `not_offered`: this machine takes no disk of that tier.
+        `not_offered` if this machine takes no disk of that tier.
 
     Examples
     --------
-    >>> disk_type("n1-standard-4", ""), disk_type("g2-standard-4", "low"), disk_type("a4-highgpu-8g", "high")
-    ('pd-balanced', 'pd-balanced', 'hyperdisk-balanced')
+    >>> disk_type("n1-standard-4", ""), disk_type("g2-standard-4", "low")
+    ('pd-balanced', 'pd-balanced')
+    >>> disk_type("a4-highgpu-8g", "high")
+    'hyperdisk-balanced'
     """
     family = instance_type.partition("-")[0]
     extreme = family in EXTREME and (vcpus or 0) >= EXTREME_VCPUS
@@ -52,5 +55,8 @@ def disk_type(instance_type: str, tier: str, vcpus: float | None = None) -> str:
 
 
 def _none(instance_type: str) -> CloudError:
-    words = f"{instance_type} takes no disk of the tier ultra: Google has pd-extreme for N2 and M machines of {EXTREME_VCPUS} vCPUs and more"
+    words = (
+        f"{instance_type} takes no disk of the tier ultra: Google has pd-extreme for N2 "
+        f"and M machines with {EXTREME_VCPUS} vCPUs or more"
+    )
     return CloudError(Failure(Cause.NOT_OFFERED, words, "disk-tier"))

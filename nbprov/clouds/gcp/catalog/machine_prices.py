@@ -1,4 +1,4 @@
-"""Parts with prices and machines made of parts: whole machines with prices."""
+"""Prices of whole machines, added up from the prices of their parts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ ARCH = "x86_64"
 
 @dataclass(slots=True)
 class Assembled:
-    """The rows, and the machines that were left out because a part had no price, with the region and the part that lacked."""
+    """The rows, and the machines that were left out, each with the region and the part without a
+    price.
+    """
 
     rows: list[PriceRow] = field(default_factory=list)
     incomplete: Counter[tuple[str, Part]] = field(default_factory=Counter)
 
 
 def parts(machine: Machine) -> Iterator[tuple[Part, float]]:
-    """What a machine is billed for, with how many units of each."""
+    """Return the parts that a machine is billed for, with the number of units of each."""
     if machine.host:
         yield Part(Kind.CORE, machine.host), machine.vcpus
         yield Part(Kind.MEMORY, machine.host), machine.memory_gib
@@ -39,7 +41,7 @@ def parts(machine: Machine) -> Iterator[tuple[Part, float]]:
 def assemble(
     rates: Rates, places: Places, wanted: Iterable[Machine], regions: Iterable[str]
 ) -> Assembled:
-    """Add parts up to machines, in every region that sells all of them."""
+    """Add up the parts of each machine, in every region that sells all of them."""
     done = Assembled()
     for region in sorted(regions):
         for machine in wanted:
@@ -66,7 +68,10 @@ def _sum(rates: Rates, region: str, machine: Machine, *, spot: bool) -> Micros |
 
 
 def _note_incomplete(rates: Rates, region: str, machine: Machine, done: Assembled) -> None:
-    """Count a machine whose own part is priced here while another is not; one that is not sold in the region lacks nothing."""
+    """Record a machine that has a price for its own part here but none for another.
+
+    A machine that is not sold in the region lacks nothing.
+    """
     first, *others = (part for part, _ in parts(machine))
     own = Part(Kind.DEVICE, machine.device.name) if machine.device else first
     for spot in (False, True):

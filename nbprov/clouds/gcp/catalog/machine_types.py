@@ -1,9 +1,10 @@
-"""The machine types of Compute Engine: what a price list has to be added up to.
+"""The machine types of Compute Engine, for which a price has to be added up.
 
-Google bills a machine by its parts (cores, memory, accelerators, local SSD) and nowhere says which parts a type has, so the sizes stand
-here. Source: Google's pages on machine families ("Accelerator-optimized machine family", "General-purpose machine family",
-"Compute-optimized machine family"), also as transcribed in google-cloud-pricing-cost-calculator `build/gcp.yml` (Apache-2.0); state of
-2026-07.
+Google bills a machine by its parts (cores, memory, accelerators, local SSD) and nowhere lists which
+parts a type has, so the sizes stand here. Source: Google's pages on machine families
+("Accelerator-optimized machine family", "General-purpose machine family", "Compute-optimized
+machine family"), also as transcribed in google-cloud-pricing-cost-calculator `build/gcp.yml`
+(Apache-2.0); as of 2026-07.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ PARTITION_GIB = 375
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """An accelerator: its name in the catalogue, GiB of its own memory, and what the Compute API calls it."""
+    """An accelerator.
+
+    Its name in the catalogue, its memory in GiB, and its name in the Compute API.
+    """
 
     name: str
     gib: float
@@ -34,7 +38,8 @@ class Machine:
     name
         Empty for accelerators that are sold apart from their host.
     host
-        The family whose core and memory prices hold; empty where the accelerator's price contains the host.
+        The family whose core and memory prices apply; empty if the accelerator's price includes the
+        host.
     ssd_gib
         Local SSD that always comes with the machine and is billed with it.
     spot_only
@@ -52,7 +57,7 @@ class Machine:
 
     @property
     def series(self) -> str:
-        """What stands before the size: `a2-highgpu`, `n1-standard`."""
+        """The part of the name before the size: `a2-highgpu`, `n1-standard`."""
         return "-".join(self.name.split("-")[:2])
 
 
@@ -71,7 +76,7 @@ T4 = Device("T4", 16, "nvidia-tesla-t4")
 V100 = Device("V100", 16, "nvidia-tesla-v100")
 
 DEVICES = (A100, A100_80, H100, H100_MEGA, H200, B200, L4, RTX_PRO_6000, K80, P4, P100, T4, V100)
-# They attach to N1 hosts of many sizes: the catalogue joins them.
+# These attach to N1 hosts of many sizes; the catalogue joins them.
 ATTACHED = {K80: (1, 2, 4, 8), P4: (1, 2, 4), P100: (1, 2, 4), T4: (1, 2, 4), V100: (1, 2, 4, 8)}
 
 _A2 = {1: (12, 85), 2: (24, 170), 4: (48, 340), 8: (96, 680)}
@@ -81,7 +86,7 @@ _G2 = {4: 1, 8: 1, 12: 1, 16: 1, 24: 2, 32: 1, 48: 4, 96: 8}
 _G4 = {6: 22, 12: 45, 24: 90, 48: 180, 96: 360, 192: 720, 384: 1440}
 _G4_VCPUS_A_DEVICE = 48
 
-# Series to GiB a vCPU and its sizes in vCPUs.
+# Series: GiB for each vCPU, and its sizes in vCPUs.
 _EVEN = (2, 4, 8, 16, 32, 48, 64, 80, 96)
 _PLAIN: dict[str, tuple[float, tuple[int, ...]]] = {
     "n1-standard": (3.75, (1, 2, 4, 8, 16, 32, 64, 96)),
@@ -112,7 +117,10 @@ _PLAIN: dict[str, tuple[float, tuple[int, ...]]] = {
 
 @cache
 def machines() -> tuple[Machine, ...]:
-    """All types that are known, those with accelerators first, and the accelerators that are sold apart (without a name)."""
+    """Return all known types.
+
+    Those with accelerators first, and accelerators sold apart without a name.
+    """
     return (*_accelerated(), *_apart(), *_plain())
 
 

@@ -1,12 +1,15 @@
-"""The Cloud Billing catalogue: which of its some 30,000 lines is the price of which part of a machine.
+"""Reader of the Cloud Billing catalogue: which of its 30,000 lines prices which part of a machine.
 
-A line (SKU) has no key that names the part, only a sentence: "Spot Preemptible N2 Instance Core running in Americas". Such sentences
-are matched **whole**, after the market and the place are cut off, against the list below. That alone keeps out what looks alike and costs
-something else: commitments, sole tenancy, custom shapes, "Reserved …", DWS and calendar mode, virtual workstations, other families.
-A part with two different prices in one region has none: it is counted and never guessed.
+A line (SKU) has no key that names the part, only a description: "Spot Preemptible N2 Instance Core
+running in Americas". Descriptions are matched **whole**, after the market and the place are cut
+off, against the list below. That alone keeps out similar lines that cost something else:
+commitments, sole tenancy, custom shapes, "Reserved …", DWS and calendar mode, virtual workstations,
+other families. A part with two different prices in one region has none: it is counted and never
+guessed.
 
-The shape of a SKU is Google's `cloudbilling.v1` Discovery document; the sentences are those of google-cloud-pricing-cost-calculator
-`build/mapping.csv` (Apache-2.0) and of three other public price tools that agree with it, read in 2026-11.
+The shape of a SKU is that of Google's `cloudbilling.v1` Discovery document. The descriptions are
+those of google-cloud-pricing-cost-calculator `build/mapping.csv` (Apache-2.0) and of three other
+public price tools that agree with it, read in 2026-11.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from typing import Any, NamedTuple
 SERVICE = "6F81-5844-456A"
 """The id of Compute Engine in the billing catalogue."""
 HOURS_A_MONTH = 730
-"""What Google divides a monthly price of storage by."""
+"""The number by which Google divides a monthly price of storage."""
 _GB_IN_GIB = Decimal(2**30) / Decimal(10**9)
 
 
 class Kind(StrEnum):
-    """What a part is."""
+    """The kind of a part."""
 
     CORE = "core"
     MEMORY = "memory"
@@ -48,10 +51,21 @@ class Part(NamedTuple):
 SSD = Part(Kind.SSD)
 
 _FAMILIES = {
-    "n1": "N1 Predefined Instance", "n2": "N2 Instance", "n2d": "N2D AMD Instance", "n4": "N4 Instance", "e2": "E2 Instance",
-    "t2d": "T2D AMD Instance", "c2d": "C2D AMD Instance", "c3": "C3 Instance", "a2": "A2 Instance", "a3": "A3 Instance",
-    "a3plus": "A3Plus Instance", "a3ultra": "A3Ultra Instance", "g2": "G2 Instance", "g4": "G4 Instance",
-}  # fmt: skip
+    "n1": ("N1 Predefined Instance"),
+    "n2": "N2 Instance",
+    "n2d": "N2D AMD Instance",
+    "n4": "N4 Instance",
+    "e2": "E2 Instance",
+    "t2d": "T2D AMD Instance",
+    "c2d": "C2D AMD Instance",
+    "c3": "C3 Instance",
+    "a2": "A2 Instance",
+    "a3": "A3 Instance",
+    "a3plus": "A3Plus Instance",
+    "a3ultra": "A3Ultra Instance",
+    "g2": "G2 Instance",
+    "g4": "G4 Instance",
+}
 _DEVICES = {
     "Nvidia Tesla K80 GPU": "K80",
     "Nvidia Tesla P4 GPU": "P4",
@@ -80,12 +94,16 @@ _SENTENCES: dict[str, Part] = {
 _PLACE = re.compile(r"(?: running)?(?: in [A-Z].*)?$")
 _SPOT_HEAD = re.compile(r"^(?:Spot )?Preemptible ")
 _SPOT_TAIL = re.compile(r" attached to (?:Spot )?Preemptible VMs?$")
-# Accelerators under these are known and left out on purpose.
+# Accelerators with these words are known and left out on purpose.
 _OTHER_DEALS = re.compile(
-    r"commit|sole tenancy|reserved|dws|defined duration|calendar|capacity optimized|virtual workstation|custom",
+    (
+        r"commit|sole tenancy|reserved|dws|defined duration|calendar|capacity optimized|virtual "
+        r"workstation|custom"
+    ),
     re.IGNORECASE,
 )
-# How much of the unit that a part is counted in (an hour of one core, of one GiB, of one device) the price is for.
+# The unit of a price, and how much of the unit that a part is counted in (an hour of one core, one
+# GiB or one device) it is for.
 _UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
     Kind.CORE: {"h": Decimal(1)},
     Kind.DEVICE: {"h": Decimal(1)},
@@ -95,7 +113,10 @@ _UNITS: Mapping[Kind, Mapping[str, Decimal]] = {
 
 
 class Priced(NamedTuple):
-    """What one SKU says: dollars an hour of one unit of a part, in a market, in these regions."""
+    """The content of one SKU.
+
+    Dollars an hour for one unit of a part, in a market, in these regions.
+    """
 
     part: Part
     spot: bool
@@ -105,16 +126,16 @@ class Priced(NamedTuple):
 
 @dataclass(slots=True)
 class Rates:
-    """Dollars an hour of one unit, by part, market and region.
+    """Dollars an hour for one unit, by part, market and region.
 
     Attributes
     ----------
     disputed
-        Parts that the list gives two prices for in a region: they have none.
+        Parts with two different prices in a region, which therefore have none.
     unknown
-        Accelerators that are sold by the hour and have no name here, with the number of their lines.
+        Accelerators sold by the hour that have no name here, with the number of their lines.
     unreadable
-        Lines of known parts without a price that can be read.
+        The number of lines of known parts without a readable price.
     """
 
     by_place: dict[tuple[str, Part, bool], Decimal] = field(default_factory=dict)
@@ -124,12 +145,12 @@ class Rates:
     unreadable: int = 0
 
     def of(self, region: str, part: Part, *, spot: bool) -> Decimal | None:
-        """The price of a part; None where the list has none, or two."""
+        """Return the price of a part; None if the list has none, or two."""
         return self.by_place.get((region, part, spot))
 
 
 def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
-    """Read the lines; their order does not matter."""
+    """Read the lines, in any order."""
     found = Rates()
     said: dict[tuple[str, Part, bool], set[Decimal]] = defaultdict(set)
     for sku in skus:
@@ -153,20 +174,22 @@ def rates(skus: Iterable[Mapping[str, Any]]) -> Rates:
 
 
 def part_of(sku: Mapping[str, Any]) -> tuple[Part | None, bool]:
-    """The part whose price a SKU is, and whether of the spot market; None for whatever else it may be.
+    """Return the part that a SKU prices, or None, and whether it is for the spot market.
 
     Examples
     --------
-    >>> part_of({"description": "Spot Preemptible N2 Instance Core running in Americas", "category": {"usageType": "Preemptible"}})
+    >>> spot = "Spot Preemptible N2 Instance Core running in Americas"
+    >>> part_of({"description": spot, "category": {"usageType": "Preemptible"}})
     (Part(kind=<Kind.CORE: 'core'>, of='n2'), True)
-    >>> part_of({"description": "N2 Custom Instance Core running in Americas", "category": {"usageType": "OnDemand"}})
+    >>> custom = "N2 Custom Instance Core running in Americas"
+    >>> part_of({"description": custom, "category": {"usageType": "OnDemand"}})
     (None, False)
     """
     usage = _category(sku).get("usageType")
     if usage not in ("OnDemand", "Preemptible"):
         return None, False
     sentence, spot = _market_off(str(sku.get("description", "")))
-    # Google files some spot accelerators under "OnDemand": the sentence is right.
+    # Google files some spot accelerators under "OnDemand"; the description is right.
     return _SENTENCES.get(sentence), spot or usage == "Preemptible"
 
 
@@ -197,7 +220,7 @@ def _priced(sku: Mapping[str, Any], part: Part, spot: bool) -> Priced | None:
     try:
         expression = sku["pricingInfo"][-1]["pricingExpression"]
         share = _UNITS[part.kind].get(expression["usageUnit"])
-        # A line with several tiers begins with a free allowance: what counts is the price beyond it.
+        # A line with several tiers begins with a free allowance; the price beyond it counts.
         price = max(expression["tieredRates"], key=lambda tier: tier.get("startUsageAmount", 0))[
             "unitPrice"
         ]

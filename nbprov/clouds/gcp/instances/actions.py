@@ -1,4 +1,4 @@
-"""Actions on machines by their ids: end, stop, start, look at the console."""
+"""Actions on machines by their ids: end, stop, start, read the console."""
 
 from __future__ import annotations
 
@@ -18,17 +18,21 @@ from nbprov.model.clock import Seconds
 from nbprov.model.failures import Cause, CloudError, Failure
 
 START_SECONDS: Seconds = 15.0
-"""How long a start is waited for, by Google and in one request: a refusal for want of stock comes within that; the engine looks on after it."""
+"""How long Google may wait for a start within one request. A refusal for lack of stock comes in
+that time; longer starts are watched by the engine."""
 AT_ONCE = 8
-"""Machines that are ended, stopped or started side by side."""
+"""How many machines are ended, stopped or started at once."""
 CONSOLE_BYTES = 64 * 1024
 ENDING_SECONDS: Seconds = 60.0
-"""How long a machine that was asked to end may still be listed as running or stopped: Google says STOPPING within seconds. One that is so for
-longer lives on, its end having failed, and has to be asked again."""
+"""How long a machine that was asked to end may still be listed as running or stopped.
+
+Google reports STOPPING within seconds. After this time its end has failed, and it has to be asked
+again.
+"""
 
 
 class InstanceActions:
-    """Calls on machines by their ids, each in the project where it was last listed."""
+    """Actions on machines by their ids, each in the project where it was last listed."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,7 +40,7 @@ class InstanceActions:
         self._ending: dict[str, float] = {}
 
     def is_ending(self, key: str, row: Mapping[str, Any]) -> bool:
-        """Whether this machine was asked to end, and still may."""
+        """Whether this machine was asked to end and may still be ending."""
         with self._lock:
             asked = self._ending.get(key)
             if asked is None:
@@ -66,7 +70,8 @@ class InstanceActions:
 
         def halt(compute: Compute, zone: str, name: str) -> None:
             try:
-                # What lies on a disk inside the machine is lost at any stop; without this word Google refuses to stop such machines.
+                # Any stop loses the data of a local SSD; Google refuses to stop such machines
+                # without this argument.
                 compute.call(
                     "Instances",
                     "stop_unary",
@@ -96,7 +101,7 @@ class InstanceActions:
         unknown = next((i for i in ids if labels.parts(i) is None), None)
         if unknown is not None:
             raise CloudError(
-                Failure(Cause.NOT_OFFERED, f"{unknown} is no machine of Google's", "notFound")
+                Failure(Cause.NOT_OFFERED, f"{unknown} is not a Google Cloud machine", "notFound")
             )
         self._side_by_side(begin, ids)
 
@@ -115,7 +120,7 @@ class InstanceActions:
                 port=1,
             )
         except CloudError as error:
-            # A machine that is gone, or stopped, has none.
+            # A machine that is gone or stopped has no console.
             if is_gone(error) or error.failure.code in ("resourceNotReady", "RESOURCE_NOT_READY"):
                 return ""
             raise
@@ -124,7 +129,7 @@ class InstanceActions:
     def machines(
         self, deadline: Deadline, ids: Sequence[str]
     ) -> Iterator[tuple[Compute, dict[str, Any]]]:
-        """The machines of these that are there, each with its project."""
+        """Return those of these machines that exist, each with its project."""
         for instance_id in ids:
             place = labels.parts(instance_id)
             if place is None:
@@ -140,7 +145,7 @@ class InstanceActions:
                     raise
 
     def launches(self, deadline: Deadline, ids: Sequence[str]) -> list[tuple[Compute, str, str]]:
-        """Project, owner and token of each launch that these machines are of."""
+        """Return project, owner and token of each launch that these machines belong to."""
         found = {}
         for compute, row in self.machines(deadline, ids):
             tags = row.get("labels") or {}
@@ -153,7 +158,10 @@ class InstanceActions:
         return [found[token] for token in sorted(found)]
 
     def _await_start(self, compute: Compute, zone: str, told: dict[str, Any]) -> None:
-        """Let Google wait for a start, once: it refuses for want of stock in the operation. One that takes longer is the engine's to follow."""
+        """Let Google wait for a start once, because it refuses for lack of stock in the operation.
+
+        The engine watches a start that takes longer.
+        """
         if told.get("status") != "DONE":
             try:
                 told = compute.call(
@@ -171,7 +179,7 @@ class InstanceActions:
             raise CloudError(errors.worst_of(said, call="start"))
 
     def _side_by_side(self, call: Callable[[Compute, str, str], None], ids: Sequence[str]) -> None:
-        """Do something to several machines at once, each in its project. What is no id of ours is passed over."""
+        """Act on several machines at once, each in its project; foreign ids are skipped."""
         _side_by_side(
             call,
             [
@@ -185,7 +193,7 @@ class InstanceActions:
 def _side_by_side(
     call: Callable[[Compute, str, str], None], places: Sequence[tuple[Compute, str, str]]
 ) -> None:
-    """Do something to several machines at once; raises the first failure after all were tried."""
+    """Do something to several machines at once; raise the first failure after all were tried."""
     failures: list[BaseException] = []
     gate = threading.Semaphore(AT_ONCE)
 
@@ -199,7 +207,7 @@ def _side_by_side(
     if len(places) == 1:
         call(*places[0])
         return
-    # Daemon threads: a stuck call must not hold a kernel's end.
+    # Daemon threads: a stuck call must not delay the kernel's shutdown.
     threads = [
         threading.Thread(target=run, args=place, name="nbprov-gcp", daemon=True) for place in places
     ]

@@ -1,8 +1,12 @@
-"""Creates: sent once, followed by their operation, and found again by label where Google has forgotten the operation.
+"""Creates.
 
-One machine is made by `instances.insert`, several by the zone's `bulkInsert` (all or none). Where an offer names no zone, because prices are the
-whole region's, the region's `bulkInsert` lets Google choose a zone that has all of them. A repeat bears the same `requestId`, and its
-machines have the same names; only the names do not help in a region, where a repeat might land in another zone, so there it is looked first.
+Sent once, followed by their operation, or by label if Google has forgotten the operation.
+
+One machine is created by `instances.insert`, several by the zone's `bulkInsert` (all or none). If
+an offer names no zone, because prices hold for the whole region, the region's `bulkInsert` lets
+Google choose a zone that has all of them. A repeat has the same `requestId` and the same machine
+names. In a region, names do not help, because a repeat might land in another zone; so existing
+machines are looked for first.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ class _Create:
 
 
 class Inserter:
-    """Sends creates and says what became of them."""
+    """Sends creates and reports their outcome."""
 
     def __init__(self) -> None:
         self._images = Images()
@@ -50,9 +54,7 @@ class Inserter:
     def submit(self, compute: Compute, launch: Launch) -> Operation:
         """See `Cloud.submit`."""
         if launch.answer_by and time.time() > launch.answer_by:
-            raise CloudError(
-                Failure(Cause.TIMEOUT, "the create was not sent: its time was over", "too-late")
-            )
+            raise CloudError(Failure(Cause.TIMEOUT, "the create was not sent in time", "too-late"))
         deadline = Deadline(CALL_SECONDS)
         offer = launch.candidate.offer
         shape = insert_bodies.shape_of(offer.instance_type)
@@ -81,7 +83,10 @@ class Inserter:
         try:
             projects.note(launch.owner, compute.project)
         except OSError as error:
-            words = f"the create was not sent: its project cannot be written down in {projects.folder()} ({error.strerror})"
+            words = (
+                "the create was not sent, because its project could not be recorded in "
+                f"{projects.folder()} ({error.strerror})"
+            )
             raise CloudError(Failure(Cause.TRANSIENT, words, "not-noted")) from error
         if "region" in create.place and any(rows(compute, deadline, labels.TOKEN, launch.token)):
             return self._repeated(compute, deadline, launch, data)
@@ -133,20 +138,24 @@ class Inserter:
                 tuple(labels.instance_id(place["zone"], name) for name in data["names"].split())
             )
         found = _from_listing(compute, deadline, operation.token, data)
-        # Google has just made them: a list that does not show them yet says nothing.
+        # Google has only just created them, so a list without them says nothing.
         return Pending() if _is_forgotten(found) else found
 
     def _repeated(
         self, compute: Compute, deadline: Deadline, launch: Launch, data: dict[str, str]
     ) -> Operation:
-        """The operation for a create whose machines are there: of one older than Google remembers, or with other wishes (then it is refused)."""
+        """Return the operation of a create whose machines exist already.
+
+        Google no longer remembers that create, or it asked for something else and this one is
+        refused.
+        """
         result = _from_listing(compute, deadline, launch.token, data)
         if isinstance(result, Refused):
             failure = result.failure
             if failure.code == _FORGOTTEN:
                 failure = Failure(
                     Cause.UNKNOWN_OUTCOME,
-                    "machines of this name are said to exist, and are not listed yet",
+                    "machines of this name exist, but are not listed yet",
                     failure.code,
                 )
             raise CloudError(failure)
@@ -155,7 +164,7 @@ class Inserter:
 
 _FORGOTTEN = "operation-forgotten"
 YOUNG_SECONDS: Seconds = 60.0
-"""An operation that Google does not know, of a create so young, is not known yet; so neither is what it makes."""
+"""How long after a create an unknown operation may still appear, and its machines with it."""
 
 
 def _is_forgotten(result: PollResult) -> bool:
@@ -198,15 +207,15 @@ def _create(launch: Launch, image: Image, project: str) -> _Create:
 def _from_listing(
     compute: Compute, deadline: Deadline, token: str, data: Mapping[str, str]
 ) -> PollResult:
-    """What became of a create of which there is no operation."""
+    """Return the outcome of a create whose operation no longer exists, from the listing."""
     found = list(rows(compute, deadline, labels.TOKEN, token))
-    if data.get("part", "0") != "0":  # the cluster's other machines bear the token as well
+    if data.get("part", "0") != "0":  # the cluster's other machines have the same token
         found = [row for row in found if str(row["name"]) in data["names"].split()]
     if not found:
         return Refused(
             Failure(
                 Cause.UNKNOWN,
-                "Google knows of no such create, and lists no machine of it",
+                "Google knows no such create and lists no machine of it",
                 _FORGOTTEN,
             )
         )
@@ -214,11 +223,13 @@ def _from_listing(
     if wanted and any((row.get("labels") or {}).get(labels.PRINT) != wanted for row in found):
         return Refused(
             Failure(
-                Cause.BAD_REQUEST, "this token made machines of another kind before", "token-reused"
+                Cause.BAD_REQUEST,
+                ("this token was used before for another type of machine"),
+                "token-reused",
             )
         )
     if set(data.get("names", "").split()) - {str(row["name"]) for row in found}:
-        return Pending()  # Google makes the rest, or takes all back
+        return Pending()  # Google creates the rest, or deletes all of them again
     ids = sorted(
         (
             labels.node_of(str(row["name"])),

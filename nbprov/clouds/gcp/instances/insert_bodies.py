@@ -1,4 +1,7 @@
-"""What a create asks for, in the API's own JSON: one machine (`instances.insert`) or n at once (`instances.bulkInsert`)."""
+"""The body of a create in the API's JSON.
+
+One machine (`instances.insert`) or several (`instances.bulkInsert`).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from nbprov.model.places import Market
 NETWORK_VARIABLE = "NBPROV_GCP_NETWORK"
 SUBNETWORK_VARIABLE = "NBPROV_GCP_SUBNETWORK"
 LEAST_RUN, MOST_RUN = 30, 120 * 24 * 3600
-"""What Google takes as `maxRunDuration`, in seconds (page "Limit the runtime of a VM")."""
+"""The limits of `maxRunDuration`, in seconds (page "Limit the runtime of a VM")."""
 FAST_NETWORK = {
     "n2": 32,
     "n2d": 48,
@@ -34,16 +37,17 @@ FAST_NETWORK = {
     "g2": 48,
     "m3": 64,
 }
-"""Families with per-VM Tier_1 networking, and from how many vCPUs on (page "Configure per VM Tier_1 networking performance")."""
+"""Families with per-VM Tier_1 networking, and their smallest size in vCPUs (page "Configure per VM
+Tier_1 networking performance")."""
 _ATTACHED = re.compile(r"(?P<host>[a-z0-9-]+)\+(?P<count>\d+)x(?P<device>[A-Za-z0-9-]+)")
 _API_NAMES = {device.name: device.api_name for device in DEVICES}
 _OWN_DEVICES = ("a2-", "a3-", "a4-", "a4x-", "g2-", "g4-")
-"""Machine families that bring their accelerators."""
+"""Machine families with accelerators of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A machine type, with the accelerators that are attached to it."""
+    """A machine type with the accelerators that are attached to it."""
 
     machine_type: str
     device: str = ""
@@ -51,7 +55,7 @@ class Shape:
 
     @property
     def family(self) -> str:
-        """`n1`, `g2`."""
+        """The machine family: `n1`, `g2`."""
         return self.machine_type.partition("-")[0]
 
     @property
@@ -61,12 +65,12 @@ class Shape:
 
 
 def shape_of(instance_type: str) -> Shape:
-    """What a row's type means to Google.
+    """Translate the type of a catalogue row into Google's terms.
 
     Raises
     ------
     CloudError
-        `not_offered`: an accelerator that Compute Engine does not know under any name.
+        `not_offered` for an accelerator that Compute Engine does not know under any name.
 
     Examples
     --------
@@ -79,7 +83,7 @@ def shape_of(instance_type: str) -> Shape:
             raise CloudError(
                 Failure(
                     Cause.NOT_OFFERED,
-                    f"{instance_type!r} is no machine type of Compute Engine",
+                    f"{instance_type!r} is not a machine type of Compute Engine",
                     "machine-type",
                 )
             )
@@ -97,19 +101,19 @@ def shape_of(instance_type: str) -> Shape:
 
 
 def network() -> str:
-    """The network that machines and rules are in, as a part of an address."""
+    """Return the network of machines and rules, as a part of an address."""
     said = os.environ.get(NETWORK_VARIABLE, "").strip() or "default"
     return said if "/" in said else f"global/networks/{said}"
 
 
 def ssh_port(launch: Launch) -> int:
-    """Where sshd listens: 22, or what the spec says of its own image."""
+    """Return the port of sshd: 22, or what the spec says about its own image."""
     said = launch.tags.get(SSH_PORT_LABEL, "")
     return int(said) if said.isdecimal() and 0 < int(said) < 65536 else 22
 
 
 def wishes(launch: Launch, disk: str) -> dict[str, object]:
-    """What tells one create from another under the same token."""
+    """Return what distinguishes one create from another with the same token."""
     offer = launch.candidate.offer
     return {
         "zone": offer.zone,
@@ -123,7 +127,9 @@ def wishes(launch: Launch, disk: str) -> dict[str, object]:
 
 
 def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
-    """What all machines of a launch have in common (`instanceProperties`), and the fingerprint of what was asked."""
+    """Build what all machines of a launch have in common (`instanceProperties`), and its
+    fingerprint.
+    """
     offer = launch.candidate.offer
     shape = shape_of(offer.instance_type)
     disk = disk_type(shape.machine_type, launch.disk_tier, offer.vcpus)
@@ -139,7 +145,7 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
         "networkInterfaces": [_interface(launch, offer)],
         "metadata": {"items": _metadata(launch, image, shape)},
         "scheduling": _scheduling(launch, shape),
-        # No service account: nothing of the project's may be done from the machine.
+        # No service account: the machine must not be able to change anything in the project.
         "serviceAccounts": [],
     }
     if shape.device:
@@ -152,7 +158,7 @@ def properties(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
 
 
 def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str]:
-    """The body of `instances.insert`, which wants addresses where `bulkInsert` wants names."""
+    """Build the body of `instances.insert`, which takes addresses and not names."""
     body, fingerprint = properties(launch, image)
     zone = launch.candidate.offer.zone
     body["name"] = labels.names(launch)[0]
@@ -169,7 +175,7 @@ def one(launch: Launch, image: Image, project: str) -> tuple[dict[str, Any], str
 
 
 def many(launch: Launch, image: Image) -> tuple[dict[str, Any], str]:
-    """The body of `instances.bulkInsert`: all of them, or none (`minCount`), under names of ours."""
+    """Build the body of `instances.bulkInsert`: all machines or none, with our names."""
     body, fingerprint = properties(launch, image)
     return {
         "count": str(launch.count),
@@ -194,7 +200,7 @@ def _disk(launch: Launch, image: Image, disk: str, own_labels: Mapping[str, str]
 def _interface(launch: Launch, offer: Offer) -> dict[str, Any]:
     found: dict[str, Any] = {"network": network()}
     if not launch.image or launch.network_best:
-        # Google's own images all bring its network driver; an image of one's own may not.
+        # All of Google's own images have its network driver; a user's image may not.
         found["nicType"] = "GVNIC"
     found["accessConfigs"] = [{"name": "External NAT", "type": "ONE_TO_ONE_NAT"}]
     if subnetwork := os.environ.get(SUBNETWORK_VARIABLE, "").strip():
@@ -205,7 +211,10 @@ def _interface(launch: Launch, offer: Offer) -> dict[str, Any]:
 
 
 def _metadata(launch: Launch, image: Image, shape: Shape) -> list[dict[str, str]]:
-    """The start script, which Google runs at every boot, and nothing that lets anyone else in."""
+    """Build the metadata.
+
+    The start script, which Google runs at every boot, and no access for anyone else.
+    """
     found = {
         "startup-script": launch.user_data(),
         "enable-oslogin": "FALSE",
@@ -225,7 +234,7 @@ def _scheduling(launch: Launch, shape: Shape) -> dict[str, Any]:
         "automaticRestart": not spot,
     }
     if spot or shape.has_gpu:
-        # Machines with GPUs and spot ones cannot be moved while they run.
+        # Machines with GPUs and spot machines cannot be migrated while they run.
         found["onHostMaintenance"] = "TERMINATE"
     if launch.terminate_after is not None:
         seconds = min(MOST_RUN, max(LEAST_RUN, round(launch.terminate_after)))
@@ -243,7 +252,10 @@ def _has_local_disk(shape: Shape) -> bool:
 
 
 def device_need(offer: Offer) -> tuple[str, float]:
-    """Which accelerator, by Google's name, and how many of it one machine of this offer takes; empty and 0 where none."""
+    """Return the accelerator of this offer by Google's name, and how many one machine takes.
+
+    The result is empty and 0 for machines without one.
+    """
     shape = shape_of(offer.instance_type)
     if shape.device:
         return shape.device, float(shape.count)

@@ -1,4 +1,4 @@
-"""Looking things up by a label, in all zones at once; a list that lacks a zone is none."""
+"""Searches by label, in all zones at once. A list that lacks a zone raises an error."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ _LACKING = frozenset({"UNREACHABLE", "PARTIAL_SUCCESS"})
 
 
 def rows(compute: Compute, deadline: Deadline, label: str, value: str) -> Iterator[dict[str, Any]]:
-    """The machines with a label.
+    """Return the machines with a label.
 
     Raises
     ------
     CloudError
-        With the cause; `transient` where a zone does not answer: what is not seen would count as gone.
+        With the cause; `transient` if a zone does not answer, because machines that are missing
+        from a listing count as gone.
     """
     for scope in scopes(compute, deadline, "Instances", label, value):
         for row in scope.get("instances") or ():
-            # The filter is Google's; that only one's own machines are touched is ours.
+            # Google's filter is checked again: only machines of the owner may be touched.
             if (row.get("labels") or {}).get(label) == value:
                 yield row
 
@@ -30,12 +31,12 @@ def rows(compute: Compute, deadline: Deadline, label: str, value: str) -> Iterat
 def scopes(
     compute: Compute, deadline: Deadline, service: str, label: str, value: str
 ) -> Iterator[dict[str, Any]]:
-    """What an aggregated list has of each zone.
+    """Return the part of an aggregated list for each zone.
 
     Raises
     ------
     CloudError
-        With the cause; `transient` where a zone does not answer.
+        With the cause; `transient` if a zone does not answer.
     """
     for page in compute.pages(
         service, "aggregated_list", deadline, filter=f'labels.{label} = "{value}"'

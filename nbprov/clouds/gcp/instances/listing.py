@@ -1,4 +1,4 @@
-"""Google's machines in the model's words."""
+"""Translation of Google's descriptions of machines into the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nbprov.model.places import Place
 
 NAME = "gcp"
 LOGIN = "nbprov"
-"""Who logs in; made by the start script."""
+"""The user that logs in; the start script creates it."""
 STATES: Mapping[str, InstanceState] = {
     "PENDING": InstanceState.PENDING,
     "PROVISIONING": InstanceState.PENDING,
@@ -29,9 +29,10 @@ STATES: Mapping[str, InstanceState] = {
     "TERMINATED": InstanceState.STOPPED,
     "DEPROVISIONING": InstanceState.ENDING,
 }
-"""By Google's status (Discovery document, `Instance.status`). TERMINATED is its word for stopped: the machine and its disk are kept and may start again."""
+"""States by Google's status (Discovery document, `Instance.status`). TERMINATED means stopped: the
+machine and its disk are kept and may start again."""
 REASONS = {
-    "REPAIRING": "Google repairs the machine it is on",
+    "REPAIRING": "Google repairs the host it runs on",
     "SUSPENDED": "it was suspended",
     "TERMINATED": "it is stopped; its disk is kept and billed",
     "STOPPED": "it is stopped; its disk is kept and billed",
@@ -47,14 +48,14 @@ def instance(
     reason: str = "",
     by_itself: bool = False,
 ) -> Instance:
-    """A machine as the listing tells it.
+    """Translate a machine of the listing.
 
     Parameters
     ----------
     ending
-        It was asked to end from here: Google's STOPPING then means that.
+        nbprov asked it to end, so Google's STOPPING means that it is ending.
     reason
-        Why it is in its state, where more is known than its status.
+        Why it is in its state, if more is known than its status.
     by_itself
         It powered itself off.
     """
@@ -87,18 +88,19 @@ def instance(
         launched_at=instant(row.get("creationTimestamp")),
         reason=reason
         or str(row.get("statusMessage") or "")
-        or REASONS.get(status, "" if status in STATES else f"Google calls it {status}"),
+        or REASONS.get(status, "" if status in STATES else f"its status at Google is {status}"),
         by_itself=by_itself,
     )
 
 
 def type_of(row: Mapping[str, Any]) -> str:
-    """The machine type as the catalogue writes it: with the accelerators that were attached to a host.
+    """Return the machine type as in the catalogue: with the accelerators attached to its host.
 
     Examples
     --------
-    >>> type_of({"machineType": "zones/z/machineTypes/n1-standard-4",
-    ...          "guestAccelerators": [{"acceleratorType": "zones/z/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}]})
+    >>> device = {"acceleratorType": "…/acceleratorTypes/nvidia-tesla-t4", "acceleratorCount": 1}
+    >>> host = "zones/z/machineTypes/n1-standard-4"
+    >>> type_of({"machineType": host, "guestAccelerators": [device]})
     'n1-standard-4+1xT4'
     """
     host = labels.last(row.get("machineType"))
@@ -110,7 +112,7 @@ def type_of(row: Mapping[str, Any]) -> str:
 
 
 def instant(text: object) -> float:
-    """One of Google's times as seconds since the epoch; 0 where there is none."""
+    """Return one of Google's times as seconds since the epoch; 0 if there is none."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -1,10 +1,12 @@
-"""Machines that powered themselves off. Google stops them and keeps their disks, whatever was wanted; the rest is ours.
+"""Deletion of machines that powered themselves off and were to end with that.
 
-On EC2 a machine can be told to end when it powers itself off. On Compute Engine it cannot: `instanceTerminationAction` is for preemption and
-`maxRunDuration` alone, and a machine that is to delete itself would need a service account, which machines of nbprov do not have. So a machine
-whose launch said "terminate" bears the label `nbprov-poweroff=delete`, and whoever lists it next ends it, once Google's own record says that
-the guest did it: an operation `compute.instances.guestTerminate` since its last start, and no stop that was asked for. One that a person or
-Google stopped, or of which nothing is recorded, stays.
+An EC2 machine can be told to terminate when it powers itself off. On Compute Engine it cannot:
+Google stops it and keeps its disk. `instanceTerminationAction` is only for preemption and
+`maxRunDuration`, and a machine that deletes itself would need a service account, which nbprov's
+machines do not have. So a machine whose launch said "terminate" has the label
+`nbprov-poweroff=delete`. Whoever lists it next deletes it, once Google's own record shows that the
+guest powered it off: an operation `compute.instances.guestTerminate` since its last start, and no
+stop that was requested. A machine that a person or Google stopped, or without any record, stays.
 """
 
 from __future__ import annotations
@@ -22,30 +24,34 @@ from nbprov.model.failures import CloudError
 
 GUEST = "compute.instances.guestTerminate"
 RECORDED_SECONDS: Seconds = 3600.0
-"""What Google has not recorded of a stop by then it never will: it is not asked again at every list. (It keeps operations for weeks, not for ever.)"""
+"""After this time Google will record nothing more about a stop, so it is not asked again at every
+listing. (It keeps operations for weeks, not for ever.)"""
 PREEMPTED = "compute.instances.preempted"
 STOPPED = ("TERMINATED", "STOPPED")
 GOING = "STOPPING"
 REASONS = {
     GUEST: "it powered itself off",
     PREEMPTED: "Google took the spot machine back",
-    "compute.instances.hostError": "the computer it was on failed",
-    "compute.instances.terminateOnHostMaintenance": "Google maintains the computer it was on",
+    "compute.instances.hostError": "the host it ran on failed",
+    "compute.instances.terminateOnHostMaintenance": "Google maintains the host it ran on",
     "stop": "it was stopped",
     "suspend": "it was suspended",
 }
-"""Operations that stop a machine, and what a person is told of them; the first that is there is the reason."""
+"""Operations that stop a machine, with the reason shown to people; the first one found counts."""
 
 
 class PoweroffCleanup:
-    """Why machines are stopped, by machine and stop; asked once each."""
+    """Finds out why machines are stopped; each stop is looked up once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str, str], frozenset[str]] = {}
 
     def kinds(self, compute: Compute, deadline: Deadline, row: Mapping[str, Any]) -> frozenset[str]:
-        """The operations that stopped a machine since its last start. Empty where nothing is recorded or Google cannot say now: asked again then."""
+        """Return the operations that stopped a machine since its last start.
+
+        Empty if nothing is recorded or Google cannot tell now; then it is asked again.
+        """
         if row.get("status") not in STOPPED and not (row.get("status") == GOING and is_spot(row)):
             return frozenset()
         key = (
@@ -86,7 +92,7 @@ class PoweroffCleanup:
 
 
 def reason_of(kinds: frozenset[str]) -> str:
-    """Why a machine is stopped, for a person; empty where it is not known."""
+    """Say why a machine is stopped; empty if that is not known."""
     return next(
         (
             words
@@ -98,16 +104,16 @@ def reason_of(kinds: frozenset[str]) -> str:
 
 
 def ends_now(row: Mapping[str, Any], kinds: frozenset[str]) -> bool:
-    """Whether a machine powered itself off, by nobody's wish but its own, and was to end with that."""
+    """Whether a machine powered itself off, unasked, and was to be deleted with that."""
     return kinds == {GUEST} and (row.get("labels") or {}).get(labels.POWEROFF) == labels.DELETE
 
 
 def is_spot(row: Mapping[str, Any]) -> bool:
-    """Whether Google may take it back."""
+    """Whether Google may preempt the machine."""
     return (row.get("scheduling") or {}).get("provisioningModel") == "SPOT"
 
 
 def is_taken_back(row: Mapping[str, Any], kinds: frozenset[str]) -> bool:
-    """Whether Google is taking a spot machine back for good: what it calls STOPPING then ends with the machine gone."""
+    """Whether Google is preempting a spot machine: its STOPPING then ends with the machine gone."""
     deletes = (row.get("scheduling") or {}).get("instanceTerminationAction") == "DELETE"
     return row.get("status") == GOING and PREEMPTED in kinds and deletes

@@ -1,4 +1,4 @@
-"""Disks that were left: by a create that failed half-way, or a machine that somebody deleted without its disk."""
+"""Disks left by a failed create, or by a machine that was deleted without its disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KIND = "disk"
 
 
 def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
-    """The owner's disks that no machine uses, in all zones."""
+    """Return the owner's disks that no machine uses, in all zones."""
     found = []
     value = labels.clean(owner)
     for scope in scopes(compute, deadline, "Disks", labels.OWNER, value):
@@ -35,7 +35,7 @@ def disks(compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
 
 
 def remove_disk(compute: Compute, deadline: Deadline, disk: str) -> bool:
-    """Delete a disk. False where a machine uses it still; one that is gone is passed over."""
+    """Delete a disk. Returns False if a machine still uses it; one that is gone is skipped."""
     place = labels.parts(disk)
     if place is None:
         return True

@@ -1,12 +1,15 @@
-"""Who may reach a machine: this computer its ssh port, the owner's machines each other, and nobody else anything.
+"""Firewall rules: ssh from this computer, everything between the owner's machines, nothing else.
 
-Four kinds of rule, all aimed at network tags that only nbprov's machines bear, so that nothing else in the project changes:
+There are four rules, all for network tags that only nbprov's machines have, so that nothing else in
+the project changes:
 
-- `nbprov-<owner>-ssh`: port 22 from this computer's address. Shared by all launches, costs nothing, outlives clusters.
-- `nbprov-<owner>-inner`: everything between machines of one owner (nodes of a cluster); sources are named by tag, so nothing from outside fits.
-- `nbprov-<owner>-deny`: everything else. The `default` network of every project lets the whole internet in to port 22; for these machines this
-  rule comes before that one.
-- `nbprov-<token>-ports`: the ports a launch opens to the internet, where it does; removed with it.
+- `nbprov-<owner>-ssh`: port 22 from this computer's address. Shared by all launches, free, and kept
+  when clusters end.
+- `nbprov-<owner>-inner`: everything between machines of one owner (nodes of a cluster). Sources are
+  named by tag, so that nothing from outside matches.
+- `nbprov-<owner>-deny`: everything else. The `default` network of every project opens port 22 to
+  the whole internet; for these machines this rule takes precedence.
+- `nbprov-<token>-ports`: the ports that a launch opens to the internet, if any; removed with it.
 """
 
 from __future__ import annotations
@@ -27,31 +30,38 @@ from nbprov.model.launches import SideObject
 KIND = "firewall"
 GLOBAL = "global"
 KEPT: Seconds = 300.0
-"""How long rules that were found right count as right; a person may have removed them by hand."""
+"""How long rules that were checked count as right; after that a user may have removed them by hand.
+"""
 PORTS_PRIORITY, SSH_PRIORITY, INNER_PRIORITY, DENY_PRIORITY = 890, 900, 910, 950
-"""Less is stronger; rules that people make have 1000 unless they say otherwise."""
+"""A lower number takes precedence; rules of users have 1000 unless they say otherwise."""
 EVERYWHERE = "0.0.0.0/0"
 MARK = "nbprov"
 
 
 class Firewall:
-    """The rules of one project's owners."""
+    """The firewall rules of the owners in a project."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._right: dict[tuple[str, str, str, int], tuple[float, str]] = {}
 
     def ensure(self, compute: Compute, deadline: Deadline, owner: str, port: int = 22) -> None:
-        """Make or correct the shared rules of an owner. One question where they are right, nothing where they were a moment ago.
+        """Create or correct the shared rules of an owner.
+
+        This takes one request if they are right, and none if they were checked a moment ago.
 
         Raises
         ------
         CloudError
-            With the cause; `permission` where rules may not be made, or this computer is seen at an IPv6 address.
+            With the cause; `permission` if rules may not be created, or if this computer is seen at
+            an IPv6 address.
         """
         address = my_address()
         if address.version != 4:
-            words = f"Google's machines have IPv4 addresses, and this computer is seen at {address}: set {VARIABLE} to the IPv4 one it goes out by"
+            words = (
+                "Google's machines have IPv4 addresses, and this computer is seen at "
+                f"{address}: set {VARIABLE} to its public IPv4 address"
+            )
             raise CloudError(Failure(Cause.PERMISSION, words, "ipv6"))
         source = str(address)
         key = (compute.project, owner, network(), port)
@@ -67,7 +77,10 @@ class Firewall:
             self._right[key] = (time.time(), source)
 
     def admit(self, compute: Compute, deadline: Deadline, tags: Sequence[str]) -> bool:
-        """Put this computer's present address into the ssh rules that aim at these tags. True where one was changed."""
+        """Put this computer's current address into the ssh rules for these tags.
+
+        Return whether one changed.
+        """
         source = str(my_address(fresh=True))
         changed = False
         for tag in tags:
@@ -89,7 +102,7 @@ class Firewall:
         token: str,
         ports: Sequence[tuple[int, int]],
     ) -> None:
-        """Open port ranges of a launch's machines to the internet, beside those that are open."""
+        """Open port ranges of a launch's machines to the internet, beside those already open."""
         name = ports_rule(token)
         there = self._there(compute, deadline, name).get(name)
         ranges = _ranges(there) | {_words(p) for p in ports}
@@ -104,7 +117,7 @@ class Firewall:
         token: str,
         ports: Sequence[tuple[int, int]],
     ) -> None:
-        """Close ranges that were opened; the rule goes with its last range."""
+        """Close port ranges; the rule is removed with its last range."""
         name = ports_rule(token)
         there = self._there(compute, deadline, name).get(name)
         if there is None:
@@ -116,7 +129,7 @@ class Firewall:
             self.remove(compute, deadline, name)
 
     def remove(self, compute: Compute, deadline: Deadline, name: str) -> bool:
-        """Remove a rule. False where it is busy; one that is gone is passed over."""
+        """Remove a rule. Returns False if it is busy; one that is gone is skipped."""
         try:
             compute.call("Firewalls", "delete_unary", deadline, firewall=name)
         except CloudError as error:
@@ -126,12 +139,12 @@ class Firewall:
         return True
 
     def of(self, compute: Compute, deadline: Deadline, owner: str) -> list[SideObject]:
-        """All rules of an owner."""
+        """Return all rules of an owner."""
         found = []
         for page in compute.pages("Firewalls", "list", deadline, filter='name eq "nbprov-.*"'):
             for rule in page.get("items") or ():
                 words = str(rule.get("description") or "").split()
-                # The filter is a convenience; what the rule says of itself decides.
+                # The filter is a convenience; the rule's own description decides.
                 if len(words) == 3 and words[0] == MARK and words[1] == labels.clean(owner):
                     token = "" if words[2] == "-" else words[2]
                     found.append(
@@ -164,7 +177,8 @@ class Firewall:
                     body=("firewall_resource", "Firewall", rule),
                 )
             except CloudError as error:
-                # Another kernel, or the other launch of a race, made it a moment ago, from this computer too.
+                # Another kernel, or another launch of the race, created it a moment ago, from this
+                # computer too.
                 if error.failure.code not in ("alreadyExists", "RESOURCE_ALREADY_EXISTS"):
                     raise _explained(error) from error
             return
@@ -192,14 +206,14 @@ class Firewall:
 
 
 def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]]:
-    """The three rules that every machine of an owner is behind.
+    """Return the three rules that apply to every machine of an owner.
 
     Parameters
     ----------
     source
-        The network to let in, `203.0.113.7/32`.
+        The network to admit, such as `203.0.113.7/32`.
     port
-        Where sshd listens, if not at 22: then a rule of its own.
+        The port of sshd; if it is not 22, it has a rule of its own.
     """
     tag = labels.owner_tag(owner)
     common = {
@@ -209,7 +223,8 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
         "description": _description(owner, "-"),
         "disabled": False,
     }
-    # Rules are the project's, each on one network: those on another than the usual one need other names.
+    # Rules belong to the project and each to one network; those of another than the default network
+    # need other names.
     place = "" if network() == "global/networks/default" else f"-{labels.short(network(), 4)}"
     ssh = f"{tag}-ssh{place}" if port == 22 else f"{tag}-ssh{place}-{port}"
     return [
@@ -238,12 +253,12 @@ def shared_rules(owner: str, source: str, port: int = 22) -> list[dict[str, Any]
 
 
 def ports_rule(token: str) -> str:
-    """The name of the rule with a launch's open ports."""
+    """Return the name of the rule with a launch's open ports."""
     return f"{labels.launch_tag(token)}-ports"
 
 
 def is_gone(error: CloudError) -> bool:
-    """Whether a refusal says that what was named is not there."""
+    """Whether a refusal says that the named object does not exist."""
     return error.failure.code in ("notFound", "RESOURCE_NOT_FOUND", "404")
 
 
@@ -262,7 +277,7 @@ def _ports(owner: str, token: str, ranges: set[str]) -> dict[str, Any]:
 
 
 def _description(owner: str, token: str) -> str:
-    """What a rule says of itself: firewall rules take no labels."""
+    """Return the description that identifies a rule, because firewall rules have no labels."""
     return f"{MARK} {labels.clean(owner)} {token}"
 
 
@@ -276,7 +291,10 @@ def _ranges(rule: Mapping[str, Any] | None) -> set[str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is compared: Google leaves empty lists and false out, and gives an address for a name."""
+    """Normalise a value for comparison.
+
+    Google omits empty lists and false, and returns addresses for names.
+    """
     if isinstance(value, list):
         return [_plain(v) for v in value]
     if isinstance(value, Mapping):
@@ -285,7 +303,7 @@ def _plain(value: Any) -> Any:
 
 
 def _explained(error: CloudError) -> CloudError:
-    """A network that is not there, in words that say what to do."""
+    """Add the next step to the error for a network that does not exist."""
     if "network" not in error.failure.message or error.failure.cause is not Cause.PERMISSION:
         return error
     words = f"{error.failure.message}: name the network to use in NBPROV_GCP_NETWORK"

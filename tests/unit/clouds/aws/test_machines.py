@@ -1,4 +1,6 @@
-"""Machines of EC2 once they are there: found in all regions, ended, stopped, started, opened, and what is left beside them."""
+"""EC2 machines: listed in all regions, ended, stopped, started, with open ports and side
+objects.
+"""
 
 from __future__ import annotations
 

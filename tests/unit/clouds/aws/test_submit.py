@@ -1,4 +1,4 @@
-"""A create at EC2: what is sent, what a repeat of it sends, and what is made of every answer."""
+"""Creates at EC2: the request, its repeats, and the outcome of every answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a create asks of Google, checked against the official model."""
+"""The body of a create at Google, checked against the official model."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def test_bodies_fit_the_official_model(
     ],
 )
 def test_time_limit_that_stops_gives_local_disks_up(kind: str, has_disk: bool) -> None:
-    """Google refuses a limit with STOP for a machine with local SSDs without that word, and for all others with it."""
+    """Google refuses a limit with STOP without that argument for machines with local SSDs, and with
+    it for others.
+    """
     for ends, limit in (
         (OnShutdown.STOP, 3600.0),
         (OnShutdown.TERMINATE, 3600.0),

@@ -1,4 +1,4 @@
-"""Which key opens Google's list, and what is said where there is none."""
+"""The key to Google's price list, and the message without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapter of Google Cloud over a server made from the official model, with made-up machines."""
+"""The Google Cloud adapter over a server made from the official model, with simulated machines."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ DEADLINE = 15.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[GcpDouble]:
-    """One server for all of these; each test begins with nothing in it."""
+    """Yield one server for all tests; each begins with an empty world."""
     with GcpDouble() as made:
         yield made
 
 
 @pytest.fixture
 def double(server: GcpDouble) -> Iterator[GcpDouble]:
-    """A Google Cloud, which must have been asked nothing, and have answered nothing, that is out of its model."""
+    """Yield the double, and check that no request or answer broke its model."""
     before = {name: os.environ.get(name) for name in server.env}
     os.environ.update(server.env)
     os.environ[VARIABLE] = "203.0.113.7"
@@ -306,7 +306,10 @@ def test_list_that_lacks_a_zone_is_none(cloud: GcpCloud, double: GcpDouble, do: 
 
 
 def test_rules_of_other_people_are_not_touched(cloud: GcpCloud, double: GcpDouble) -> None:
-    """Somebody puts a tag of theirs on our machine, whose name looks like one of ours; or makes a rule under a name of ours."""
+    """Somebody puts a tag of theirs on our machine, whose name looks like one of ours.
+
+    Or makes a rule under a name of ours.
+    """
     (machine,) = running(cloud, launch())
     theirs = {
         "teamweb-12345678-ssh": "teamweb-12345678",
@@ -333,7 +336,10 @@ def test_rules_of_other_people_are_not_touched(cloud: GcpCloud, double: GcpDoubl
 def test_machines_of_another_project_are_listed_and_ended_there(
     cloud: GcpCloud, double: GcpDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another notebook has another project in its environment: what this one made must not look gone to it."""
+    """Another notebook has another project in its environment.
+
+    What this one made must not look gone to it.
+    """
     wanted = launch()
     operation = cloud.submit(wanted)
     monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", OTHER_PROJECT)
@@ -503,7 +509,7 @@ def test_image_of_ones_own(cloud: GcpCloud, double: GcpDouble) -> None:
 
 
 def in_any_zone(**changes: Any) -> Launch:
-    """A launch whose offer is the whole region's."""
+    """Return a launch whose offer covers the whole region."""
     wanted = launch("n4-standard-8", **changes)
     return replace(
         wanted, candidate=replace(wanted.candidate, offer=replace(wanted.candidate.offer, zone=""))
@@ -580,7 +586,7 @@ def test_secrets_go_to_google_alone(cloud: GcpCloud, double: GcpDouble) -> None:
 
 
 def test_secrets_stay_out_of_googles_own_log(cloud: GcpCloud) -> None:
-    """Its client writes requests and answers down whole, where somebody turns that on."""
+    """Google's client logs whole requests and answers if somebody enables that."""
     said: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append(f"{record.getMessage()} {vars(record)}")  # type: ignore[method-assign]

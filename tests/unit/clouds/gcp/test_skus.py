@@ -1,4 +1,4 @@
-"""Which line of Google's billing catalogue is the price of which part: exactly these, and no line that looks like one."""
+"""Which line of Google's billing catalogue prices which part; similar lines are never used."""
 
 from __future__ import annotations
 
