@@ -7,9 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from nbprov.model.clock import Seconds
-from nbprov.model.clusters import ClusterState, ClusterView
+from nbprov.model.clusters import ClusterState, ClusterView, DesiredState
 from nbprov.model.errors import Interrupted, NotFound
-from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP
 from nbprov.runtime.waiting import Waitable, wait_for
 
 from .errors import OtherCluster, readably
@@ -224,7 +223,11 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
             waiting raises `OutputsNotPulled`; a machine that does not answer for two minutes is ended without them.
         """
         row, lifecycle = self._row(), self._session.engine.lifecycle
-        asked = lifecycle.ask(row, ASKED if outputs else ASKED_BARE, "you ended it")
+        asked = lifecycle.ask(
+            row,
+            DesiredState.ENDED if outputs else DesiredState.ENDED_WITHOUT_OUTPUTS,
+            "you ended it",
+        )
         return self._begin(
             row,
             self._session.takings.then_down(row, lifecycle.down(row), outputs=outputs, asked=asked),
@@ -250,7 +253,9 @@ class Cluster(Reachable, Carrying, Working, Giving, EngineClients):
     def stop(self) -> Done:
         """Stop it and keep its disks, where its cloud can. Returns at once. Its outputs are pulled first, as far as they come in ten minutes."""
         row, lifecycle = self._row(), self._session.engine.lifecycle
-        asked = lifecycle.can_stop(row) and lifecycle.ask(row, TO_STOP, "you stopped it")
+        asked = lifecycle.can_stop(row) and lifecycle.ask(
+            row, DesiredState.STOPPED, "you stopped it"
+        )
         return self._begin(
             row, self._session.takings.then_stop(row, lifecycle.stop(row), asked=asked), "stopping"
         )

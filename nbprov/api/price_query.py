@@ -84,7 +84,7 @@ class Prices:
         return not wanted or cloud in wanted
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an offer, cheapest first; `nbprov.catalog.frame` says what its columns hold.
+        """A pandas DataFrame, one row an offer, cheapest first; `nbprov.catalog.store.frame` says what its columns hold.
 
         Prices (`hourly`) are US dollars an hour a node as float64, `as_of` is datetime64. Where clouds were asked for their stock there are two
         columns more: `stock` (`none`, `low`, `medium`, `high`; None where nothing was said) and `stock_age_s`, how old that is, in seconds (NaN).

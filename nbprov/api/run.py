@@ -29,12 +29,12 @@ from .services.compute_engines import EngineClientsOfRun
 from .spec_inputs import Given
 
 if TYPE_CHECKING:
-    from nbprov.machines.masking import Masker
+    from nbprov.on_machine.agent.masking import Masker
     from nbprov.remote.agent.messages import Environment
 
     from .session import Session
 
-CANCEL, DETACH = "cancel", "detach"
+CANCEL = "cancel"
 
 LOG_LINES = 500
 """Of the set-up's log that are kept for display; all of it is on the machine: `%nbprov logs NAME setup`."""
@@ -136,7 +136,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     def masker(self) -> Masker:
         """What blots out the secrets of this run's setup and run."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         return masker(self._given.everything())
 

@@ -14,7 +14,7 @@ from nbprov.clouds import registry
 from nbprov.model.clock import Seconds
 from nbprov.model.clusters import ClusterView
 from nbprov.model.errors import Interrupted, NbprovError, UsageError
-from nbprov.model.offers import Block, Plan
+from nbprov.model.offers import Block, Plan, RuleKind
 from nbprov.model.spec import Spec
 from nbprov.runtime.waiting import wait_for
 
@@ -200,13 +200,12 @@ class Session(JobDesk, Keeping, Engined):
     def _plan_to_launch(self, spec: Spec) -> Plan:
         """The plan of a spec; one that waits for stock may begin where all is blocked for want of it."""
         from nbprov.provisioning.run.stock_wait import STOCK
-        from nbprov.provisioning.run.unavailable import BLOCKED
 
         plan = self.plan(spec)
         if (
             plan.chosen is not None
             or not spec.wait.seconds
-            or not any(d.rule.startswith(BLOCKED) for d in plan.dropped)
+            or not any(d.rule.kind is RuleKind.BLOCKED for d in plan.dropped)
         ):
             return plan
         return self.plan(
@@ -279,6 +278,7 @@ class Session(JobDesk, Keeping, Engined):
 
     def cluster_view(self, row: ClusterRow) -> ClusterView:
         """A ledger row with its machines, guards and cost."""
+        from nbprov.provisioning.supervision.desired_state import reason_words
         from nbprov.provisioning.supervision.guard_config import cluster_notes
 
         ledger = self.engine.ledger
@@ -297,7 +297,7 @@ class Session(JobDesk, Keeping, Engined):
             cost=ledger.cost(row.run_id),
             hourly_now=ledger.hourly_now(row.token),
             confirmed=row.confirmed,
-            reason=row.reason,
+            reason=reason_words(row),
             simulated=reports.is_simulated(row.candidate.offer),
         )
 

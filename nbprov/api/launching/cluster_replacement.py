@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from nbprov.api.cluster import Cluster
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from nbprov.api.session import Session
     from nbprov.provisioning.ledger import ClusterRow
 
-log = logging.getLogger("nbprov.api")
 
 _OVER = (ClusterState.ENDING, ClusterState.ENDED)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,18 +16,18 @@ from nbprov.api.spec_inputs import Ask, Given, collect
 from nbprov.machines.python.requirement_files import PythonSource, read_source
 from nbprov.model.clusters import ClusterState
 from nbprov.model.errors import UsageError
+from nbprov.model.events import EventKind
 from nbprov.model.spec import Guards, Spec
 
-from .setup_failure import EVENT, SET_UP, after_failure
+from .setup_failure import after_failure
 
 if TYPE_CHECKING:
     from nbprov.api.session import Session
-    from nbprov.machines.masking import Masker
+    from nbprov.on_machine.agent.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.remote.agent.messages import Environment
 
-log = logging.getLogger("nbprov.api")
 
 TOLD = 500
 """Of what was told before anybody listened."""
@@ -36,19 +35,19 @@ TOLD = 500
 
 def note_set_up(ledger: Ledger, run_id: str) -> None:
     """Write down that a cluster is set up."""
-    ledger.note(run_id, SET_UP, "files are copied, setup is done, run is started")
+    ledger.note(run_id, EventKind.SET_UP, "files are copied, setup is done, run is started")
 
 
 def is_set_up(ledger: Ledger, run_id: str, spec: Spec) -> bool:
     """Whether nothing of what its spec wants done on a cluster is left to do. What failed is left to do."""
     if not _wants(spec):
         return True
-    last = max(
-        (n for n, (_, kind, _) in enumerate(ledger.events(run_id)) if kind in (SET_UP, EVENT)),
-        default=-1,
+    done = (EventKind.SET_UP, EventKind.SETUP_FAILED)
+    last = next(
+        (event.kind for event in reversed(ledger.events(run_id)) if event.kind in done), None
     )
-    if last >= 0:
-        return ledger.events(run_id)[last][1] == SET_UP
+    if last is not None:
+        return last is EventKind.SET_UP
     jobs = {job["kind"]: job["exit_code"] for job in ledger.jobs(run_id)}
     if jobs.get("setup"):
         return False
@@ -135,7 +134,7 @@ class SettingUp(Done):
 
     def masker(self) -> Masker:
         """What blots out the secrets of this setup and run."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         return masker(self.given.everything())
 
@@ -285,7 +284,7 @@ def _left_to_do(
     """What a cell wants done on a running cluster that is not; None for nothing."""
     ledger = session.engine.ledger
     if _wants(spec) and not is_set_up(ledger, row.run_id, stored if _wants(stored) else spec):
-        failed = any(kind == EVENT for _, kind, _ in ledger.events(row.run_id))
+        failed = ledger.has_event(row.run_id, EventKind.SETUP_FAILED)
         return SettingUp(
             session, row, spec, given(), folder, "setting it up failed before" if failed else ""
         )

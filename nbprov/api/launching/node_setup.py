@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nbprov.api.session import Session
     from nbprov.provisioning.ledger import ClusterRow
     from nbprov.provisioning.live_cluster import LiveCluster, Node
+    from nbprov.provisioning.replacement.policy import NotNow
     from nbprov.remote.agent.messages import Environment
 
 log = logging.getLogger("nbprov.api")
@@ -25,23 +26,29 @@ class Bringer:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def why_not(self, row: ClusterRow) -> str:
-        """Why a new machine could not be set up now; empty where it could."""
+    def why_not(self, row: ClusterRow) -> NotNow | None:
+        """Why a new machine could not be set up now; None where it could."""
+        from nbprov.provisioning.replacement.policy import NotNow, Obstacle
+
         from .cluster_reuse import is_set_up
 
         run_id = row.run_id
         run = next((r for r in self._session.runs.values() if r.run_id == run_id), None)
         setting_up = self._session.setting_up.get(run_id)
         if (run is not None and not run.done) or (setting_up is not None and not setting_up.done):
-            return "the cluster is being set up"
+            return NotNow(Obstacle.SETUP_RUNS, "the cluster is being set up")
         spec, _ = self._spec(run_id)
         if not is_set_up(self._session.engine.ledger, run_id, spec):
-            return f"the cluster was never set up to its end: %nbprov setup {row.name} does so"
+            return NotNow(
+                Obstacle.NEVER_SET_UP,
+                f"the cluster was never set up to its end: %nbprov setup {row.name} does so",
+            )
         try:
             self._values(run_id)
         except NbprovError as error:
-            return f"this kernel does not know what its setup needs ({error.message}): run its cell again"
-        return ""
+            words = f"this kernel does not know what its setup needs ({error.message}): run its cell again"
+            return NotNow(Obstacle.VALUES_MISSING, words)
+        return None
 
     async def bring(self, live: LiveCluster, node: Node) -> None:
         """Set a node up. Raises where a step fails."""

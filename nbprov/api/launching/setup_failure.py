@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING
 
 from nbprov.api.errors import readable
 from nbprov.api.reports import is_simulated
+from nbprov.model.clusters import DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.money import format_usd
 from nbprov.model.python_env import DOWN
 from nbprov.model.spec import Spec
-from nbprov.provisioning.supervision.desired_state import ASKED_BARE
 
 if TYPE_CHECKING:
     from nbprov.api.session import Session
     from nbprov.machines.setup.setup_jobs import Report
 
 log = logging.getLogger("nbprov.api")
-
-SET_UP = "set-up"
-"""The event of a run whose files, Python, setup and run are done, or handed to the machine."""
-
-EVENT = "set-up-failed"
-"""The event of a run whose cluster could not be set up; its detail says why, in a line."""
 
 REASON = "it could not be set up"
 
@@ -45,14 +40,14 @@ async def after_failure(
     engine, told = session.engine, readable(error)
     row = engine.ledger.cluster_of_run(run_id)
     said = told.message if isinstance(told, NbprovError) else f"{type(told).__name__}: {told}"
-    engine.ledger.note(run_id, EVENT, said.partition("\n")[0])
-    was_set_up = any(kind == SET_UP for _, kind, _ in engine.ledger.events(run_id))
+    engine.ledger.note(run_id, EventKind.SETUP_FAILED, said.partition("\n")[0])
+    was_set_up = engine.ledger.has_event(run_id, EventKind.SET_UP)
     if spec.on_setup_failure != DOWN or row is None or was_set_up:
         return told
     report("setting up failed: ending the machines, as on_setup_failure: down asks")
     lifecycle = engine.lifecycle
     # Written down first: a kernel that dies in between leaves it to the next.
-    lifecycle.ask(row, ASKED_BARE, REASON)
+    lifecycle.ask(row, DesiredState.ENDED_WITHOUT_OUTPUTS, REASON)
     try:
         await session.with_logs_kept(row, lifecycle.down(row, REASON))
     except Exception as trouble:

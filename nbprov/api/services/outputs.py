@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from nbprov.api.errors import readable
 from nbprov.model.clock import Seconds, iso
-from nbprov.model.clusters import ClusterState
+from nbprov.model.clusters import ClusterState, DesiredState
 from nbprov.model.errors import NbprovError
+from nbprov.model.events import EventKind
 from nbprov.model.failures import CloudError
 from nbprov.model.spec import Spec
-from nbprov.provisioning.supervision.desired_state import ASKED, ASKED_BARE, TO_STOP, intent_of
 
 if TYPE_CHECKING:
     from nbprov.api.session import Session
@@ -37,8 +37,6 @@ STOP_SECONDS: Seconds = 600.0
 """How long a stop waits for outputs: the disk is kept, so nothing is lost by going on."""
 FRESH_SECONDS: Seconds = STOP_SECONDS + 300.0
 """What was pulled so long before a stop was pulled for it; what was pulled earlier may be half of what is there."""
-OUTPUTS = "outputs"
-"""The event of a pull."""
 _UP = (ClusterState.RUNNING, ClusterState.UNKNOWN)
 
 
@@ -89,12 +87,12 @@ class Takings:
         if self.are_left(row):
             return [f"outputs: {left_note(self._engine.ledger, row)}"]
         told = [
-            (at, text)
-            for at, kind, text in self._engine.ledger.events(row.run_id)
-            if kind == OUTPUTS
+            event
+            for event in self._engine.ledger.events(row.run_id)
+            if event.kind is EventKind.OUTPUTS_PULL_ENDED
         ]
-        when = iso(told[-1][0]).replace("T", " ").replace("Z", " UTC") if told else ""
-        return [f"outputs: {told[-1][1]}, {when}"] if told else ["outputs: not pulled yet"]
+        when = iso(told[-1].at).replace("T", " ").replace("Z", " UTC") if told else ""
+        return [f"outputs: {told[-1].text}, {when}"] if told else ["outputs: not pulled yet"]
 
     # ------------------------------------------------------------ taking
 
@@ -224,7 +222,7 @@ class Takings:
 
     def _note(self, row: ClusterRow, text: str) -> None:
         try:
-            self._engine.ledger.note(row.run_id, OUTPUTS, text, row.token)
+            self._engine.ledger.note(row.run_id, EventKind.OUTPUTS_PULL_ENDED, text, row.token)
         except Exception:  # the files are here, or are not: that is what counts
             log.exception("%s: %s", row.name, text)
         self._engine.changed()
@@ -276,7 +274,7 @@ class Takings:
                 self.drop(row.cluster_id)
             else:
                 await self.before_down(row)
-            self._still_wanted(row, asked, ASKED, ASKED_BARE)
+            self._still_wanted(row, asked, DesiredState.ENDED, DesiredState.ENDED_WITHOUT_OUTPUTS)
             await end
         except OutputsNotPulled:
             self._engine.lifecycle.take_back(row)
@@ -284,18 +282,20 @@ class Takings:
         finally:
             end.close()
 
-    def _still_wanted(self, row: ClusterRow, asked: bool, *intents: str) -> None:
+    def _still_wanted(self, row: ClusterRow, asked: bool, *desired: DesiredState) -> None:
+        from nbprov.provisioning.supervision.desired_state import reason_words
+
         now = self._engine.ledger.cluster_by_id(row.cluster_id)
         if (
             not asked
             or now is None
             or now.state not in _UP
-            or self._engine.lifecycle.is_asked(row, *intents)
+            or self._engine.lifecycle.is_asked(row, *desired)
         ):
             return
-        if intent_of(now.reason):
+        if now.pending is not None:
             raise UsedAgain(
-                f"{row.name} is {now.reason}", hint="%clusters shows what becomes of it"
+                f"{row.name} is {reason_words(now)}", hint="%clusters shows what becomes of it"
             )
         raise UsedAgain(
             f"{row.name} is used again meanwhile, and goes on",
@@ -326,21 +326,18 @@ class Takings:
 
     def _was_tried(self, row: ClusterRow) -> bool:
         """Whether outputs were pulled, as far as they came, when nothing more came to them: at its stop, or after what it did last."""
-        from nbprov.provisioning.supervision.stopped_expiry import is_start
-
         ledger, stopped = self._engine.ledger, None
-        for at, kind, text in reversed(ledger.events(row.run_id)):
-            if kind == OUTPUTS:
-                return stopped is None or stopped - at <= FRESH_SECONDS + _idle_before(ledger, row)
-            if is_start(kind, text):
+        for event in reversed(ledger.events(row.run_id)):
+            if event.kind is EventKind.OUTPUTS_PULL_ENDED:
+                return stopped is None or stopped - event.at <= FRESH_SECONDS + _idle_before(
+                    ledger, row
+                )
+            if event.kind is EventKind.CLUSTER_STARTED:
                 return False
-            if (
-                kind == "cluster"
-                and text.startswith("stopped")
-                and "its start failed" not in text
-                and stopped is None
-            ):
-                stopped = at
+            if event.kind is EventKind.CLUSTER_START_FAILED:
+                stopped = None  # the stop behind it was that of a start that failed: nothing was at work between the two
+            elif event.kind is EventKind.CLUSTER_STOPPED and stopped is None:
+                stopped = event.at
         return False
 
     async def _before_down(self, row: ClusterRow) -> None:
@@ -393,7 +390,7 @@ class Takings:
         try:
             self._engine.lifecycle.check_stop(row)
             await self.before_stop(row)
-            self._still_wanted(row, asked, TO_STOP)
+            self._still_wanted(row, asked, DesiredState.STOPPED)
             await end
         finally:
             end.close()

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-FORMS = ("SXM", "NVL", "PCIe")
 # Words for the maker, the customer or the chip, which do not identify the product.
 _NOISE = re.compile(
     r"\b(nvidia|amd|aws|intel|corporation|tesla|geforce|quadro|instinct|radeon|generation|"
@@ -213,8 +212,3 @@ def _tidied(text: str) -> str:
 def maker_of(name: str) -> str:
     """Return the maker of an accelerator of the catalogue; empty if its family is unknown."""
     return next((maker for pattern, maker in _MAKERS if pattern.match(name)), "")
-
-
-def device_gib(name: str) -> float | None:
-    """Return the data sheet's GiB of one device of this name, or None."""
-    return _DEVICE_GIB.get(name)

@@ -34,7 +34,6 @@ GB_A_VCPU = 10
 clients of 2026 report them)."""
 MOST_PORTS = 60
 """More open ports than this are a mistake, because RunPod maps every port one by one."""
-UNPLACED = ("PROVISIONING", "STARTING")
 STATES = {
     "PROVISIONING": InstanceState.PENDING,
     "STARTING": InstanceState.PENDING,
