@@ -38,7 +38,7 @@ print(json.dumps([took[0] * 1000, max(gaps) * 1000]))
 """
 _SDKS = {
     "google-cloud-compute": (
-        "from nbprov.clouds.gcp.sdk import compute_library",
+        "from nbprov.clouds.gcp.account.sdk import compute_library",
         "compute_library()",
     ),
     "boto3's EC2 client": (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import ROOT
 
-MARKET = ROOT / "nbprov" / "clouds" / "local" / "market.toml"
+MARKET = ROOT / "nbprov" / "clouds" / "local" / "daemon" / "market.toml"
 ASK_SECONDS = 120.0
 
 

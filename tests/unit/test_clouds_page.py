@@ -230,7 +230,7 @@ def test_what_gcp_is_asked_without_the_library_is_known_here() -> None:
 def variables() -> Iterator[tuple[str, str]]:
     """Environment variables that anything below nbprov/clouds names, with the file."""
     for path in sorted(CLOUDS.rglob("*")):
-        if path.suffix in (".py", ".txt"):
+        if path.suffix in (".py", ".sh", ".txt"):
             name, text = path.relative_to(CLOUDS).as_posix(), path.read_text(encoding="utf-8")
             yield from (
                 (found, name) for found in re.findall(r"\bNBPROV_[A-Z][A-Z_]*[A-Z]\b", text)

@@ -18,7 +18,7 @@ from shell_machine import shell_node
 from nbprov.machines.python.environment import (
     copy_head_environment,
     job_script,
-    read_made,
+    read_record,
     see_python,
     start_python,
 )
@@ -88,7 +88,7 @@ class Computer:
 
     def packages(self) -> dict[str, str]:
         """What the machine's environment has."""
-        return dict(asyncio.run(read_made(shell_node(self.home))).packages)
+        return dict(asyncio.run(read_record(shell_node(self.home))).packages)
 
     def says(self, code: str) -> str:
         """What its interpreter says."""

@@ -1,4 +1,6 @@
-"""A machine of the `local` cloud that is started again: its start script runs at each start, as the boot guard and the agent need it."""
+"""Restarted machines of the `local` cloud run their start script again, as boot guard and agent
+need.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def cluster_keys(tmp_path: Path) -> ClusterKeys:
 
 
 def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance]:
-    """A machine with the start script that launches use, once sshd answers."""
+    """Launch a machine with the usual start script, and wait for its sshd."""
     template = boot_template(local.cloud.capabilities.poweroff)
     launch = local.launch(
         user_data_template=template, fills=fills(keys), public_key=keys.client_public
@@ -43,7 +45,7 @@ def launched(local: LocalUnderTest, keys: ClusterKeys) -> tuple[Launch, Instance
 
 
 def again(local: LocalUnderTest, launch: Launch, machine: Instance) -> Instance:
-    """Stop and start a machine; it is handed back once sshd answers."""
+    """Stop and start a machine, and wait for its sshd."""
     local.cloud.stop([machine.id])
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
     local.cloud.start([machine.id])
@@ -60,7 +62,7 @@ def words(pid: int) -> list[str]:
 
 
 def guard_sleeps(machine: Instance) -> list[int]:
-    """The sleeps that a boot guard of this machine is in."""
+    """Return the sleep processes of this machine's boot guard."""
     line = ["sleep", f"{BOOT_GUARD_SECONDS:.0f}"]
     return [p.pid for p in processes.of_machine(machine.id) if words(p.pid)[:2] == line]
 
@@ -68,7 +70,7 @@ def guard_sleeps(machine: Instance) -> list[int]:
 async def budget(
     local: LocalUnderTest, machine: Instance, keys: ClusterKeys
 ) -> tuple[GuardState, float]:
-    """Start the agent with a budget; its state, and the machine's age in seconds."""
+    """Start the agent with a budget; return its state and the machine's age in seconds."""
     connection = await wait_for_ssh(machine.host, machine.port, keys, 10, local.login())
     guards = GuardConfig(local.cloud.capabilities.poweroff, hourly=usd(1), limit=usd(100))
     client = await AgentClient.start(connection, AgentConfig(guards=guards))
@@ -89,7 +91,7 @@ def test_time_in_which_a_machine_was_stopped_is_no_part_of_its_budget(
     local.in_state(launch.owner, machine.id, InstanceState.STOPPED)
     saved = local.folder / "i" / machine.id / "home" / ".nbprov" / "guards.json"
     clocks = json.loads(saved.read_text())
-    # As if the machine had been stopped so much earlier.
+    # As if the machine had been stopped that much earlier.
     saved.write_text(
         json.dumps(
             clocks
@@ -115,7 +117,7 @@ def test_the_boot_guard_is_armed_at_each_start_and_ends_a_machine_without_an_age
     started = again(local, launch, machine)
     assert (nbprov / "boot.id").read_text() not in ("", first)
     assert not (nbprov / "agent.started").exists()
-    # Ending its sleep is what the guard sees when its time is over.
+    # When its sleep ends, the guard acts as if its time was over.
     for pid in eventually(lambda: guard_sleeps(started), "a boot guard after the start"):
         os.kill(pid, signal.SIGKILL)
     shown = local.in_state(launch.owner, machine.id, InstanceState.GONE)
