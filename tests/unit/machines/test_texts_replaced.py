@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from life_world import FULL, alive, market, other_kernel
+from life_world import BIG, FULL, LATER, alive, market, other_kernel
 from outputs_world import listed, make, state
 from replaced_texts import RANDOM
-from test_cluster_replaced import BIG, LATER
 from test_outputs_silence import SECOND, due_now, stopped_by_its_guard
 from tunnel_world import SPEC, WAIT_SECONDS, TunnelWorld, until
 

@@ -17,9 +17,9 @@ from shell_machine import shell_node
 
 from nbprov.machines.python.environment import (
     copy_head_environment,
+    follow_environment,
     job_script,
     read_record,
-    see_python,
     start_python,
 )
 from nbprov.machines.python.requirement_files import PythonFilesError, PythonSource, read_source
@@ -185,7 +185,7 @@ def test_all_nodes_and_one_that_comes_later_have_what_the_head_found(
 
     async def bring_up() -> None:
         source = asked("words", "letters", version=VERSION)
-        await see_python(steps, source, await start_python(steps, nodes[0], source))
+        await follow_environment(steps, source, await start_python(steps, nodes[0], source))
 
     asyncio.run(bring_up())
     assert told[-1].endswith("with 4 packages, the same on 2 nodes")
