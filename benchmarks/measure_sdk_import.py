@@ -1,4 +1,7 @@
-"""What the first use of a cloud costs a kernel: how long its SDK takes to import in a worker, and the longest that another thread waits meanwhile."""
+"""What the first use of a cloud costs a kernel.
+
+How long its SDK takes to import in a worker, and the longest that another thread waits meanwhile.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The harness itself: it sees what it is to see, misses no writing method, and plays the same stories for the same seed."""
+"""The harness itself: it sees what it is to see, misses no writing method, and plays the same
+stories for the same seed.
+"""
 
 from __future__ import annotations
 

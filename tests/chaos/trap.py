@@ -1,4 +1,7 @@
-"""Where a process may be killed: before and after every writing method of the ledger (after its commit) and every call to the cloud."""
+"""Where a process may be killed.
+
+Before and after every writing method of the ledger (after its commit) and every call to the cloud.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ from nbprov.model.offers import Candidate
 from nbprov.provisioning.ledger import Ledger
 
 NAMED_BY_STATE = {"launches.move": 1, "launches.failed": 2, "runs.move": 1, "clusters.move": 1}
-"""Methods that move something to a state, and which argument that is: each state is a transition of its own."""
+"""Methods that move something to a state, and which argument that is.
+
+Each state is a transition of its own.
+"""
 
 WRITES = {
     "runs": (
@@ -66,7 +72,8 @@ WRITES = {
 
 
 class Trap:
-    """Kills this very process, with no chance to tidy up, when a transition is passed for the n-th time.
+    """Kills this very process, with no chance to tidy up, when a transition is passed for the n-th
+    time.
 
     Parameters
     ----------

@@ -219,7 +219,8 @@ class Calls:
                 if taken := [n for n in names if (zone, n) in world.rows]:
                     words = (
                         "The resource "
-                        f"'projects/{world.project}/zones/{zone}/instances/{taken[0]}' already exists"
+                        f"'projects/{world.project}/zones/{zone}/instances/{taken[0]}' already"
+                        " exists"
                     )
                     return [{"code": "RESOURCE_ALREADY_EXISTS", "message": words}]
                 errors = world.failing(fault, {**place, "zone": zone}, count)
@@ -276,7 +277,8 @@ class Calls:
                 "notFound",
                 (
                     "The resource "
-                    f"'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not found"
+                    f"'projects/{self.world.project}/zones/{key[0]}/instances/{key[1]}' was not"
+                    " found"
                 ),
             )
         return key, self.world.rows[key]
@@ -488,7 +490,8 @@ class Calls:
                 "notFound",
                 (
                     "The resource "
-                    f"'projects/{self.world.project}/regions/{params['region']}/operations/x' was not found"
+                    f"'projects/{self.world.project}/regions/{params['region']}/operations/x'"
+                    " was not found"
                 ),
             )
         return found
@@ -535,7 +538,8 @@ class Calls:
                 "notFound",
                 (
                     "The resource "
-                    f"'projects/{self.world.project}/global/firewalls/{params['firewall']}' was not found"
+                    f"'projects/{self.world.project}/global/firewalls/{params['firewall']}' was"
+                    " not found"
                 ),
             )
         return found

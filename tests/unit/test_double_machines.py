@@ -1,4 +1,7 @@
-"""The machines behind the doubles are real: they boot, are entered over ssh, power themselves off, stop and start."""
+"""The machines behind the doubles are real.
+
+They boot, are entered over ssh, power themselves off, stop and start.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ def keys(tmp_path: Path) -> ClusterKeys:
 
 
 def script(keys: ClusterKeys) -> str:
-    """The start script that nbprov gives every machine: it holds the host key and the key that may log in."""
+    """The start script that nbprov gives every machine.
+
+    It holds the host key and the key that may log in.
+    """
     text = boot_template("nbprov-poweroff {mode} {reason}")
     for name, value in fills(keys).items():
         text = text.replace(f"@@{name}@@", value)

@@ -1,4 +1,5 @@
-"""A small cloud in this process, called by the names of real ones: its shelves are what the test says, and it counts what it is asked.
+"""A small cloud in this process, called by the names of real ones: its shelves are what the test
+says, and it counts what it is asked.
 
 It is an adapter like any other: the session, the engine and the ledger above it are the real ones.
 """

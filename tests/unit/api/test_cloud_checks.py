@@ -1,4 +1,6 @@
-"""Which clouds can be used: asked in parallel, remembered, and never waited for longer than a person would."""
+"""Which clouds can be used: asked in parallel, remembered, and never waited for longer than a
+person would.
+"""
 
 from __future__ import annotations
 
@@ -282,7 +284,8 @@ def test_a_cloud_without_credentials_costs_a_plan_next_to_nothing(
         session.check(["aws", "gcp"], fresh=False)
     each = (time.monotonic() - begun) / rounds
     assert shelves["aws"].checks > rounds, "looked at every time"
-    # A wait in another thread is in it: far below what a person or a plan's own milliseconds would show, also on a busy machine.
+    # A wait in another thread is in it: far below what a person or a plan's own milliseconds would
+    # show, also on a busy machine.
     assert each < 0.05
 
 

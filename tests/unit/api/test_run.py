@@ -102,7 +102,8 @@ def test_a_sweep_goes_on_over_clouds_that_fail_and_reports_them(
     monkeypatch.setattr("nbprov.provisioning.reconcile.end_orphans", end_orphans)
     session.sweep()
     assert asked == [], (
-        "a simulated cloud is not begun for a look, and the others have no credentials here and were never launched on"
+        "a simulated cloud is not begun for a look, and the others have no credentials here and"
+        " were never launched on"
     )
     (session.engine.home / "local").mkdir()
     monkeypatch.setattr(

@@ -1,4 +1,7 @@
-"""The pieces of the API that need no cloud: given values, names, prices by name, readable errors, waiting."""
+"""The pieces of the API that need no cloud.
+
+Given values, names, prices by name, readable errors, waiting.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nobody reads a text of the ledger: clusters live as they do with every reason and event text replaced by random words."""
+"""Nobody reads a text of the ledger.
+
+Clusters live as they do with every reason and event text replaced by random words.
+"""
 
 from __future__ import annotations
 

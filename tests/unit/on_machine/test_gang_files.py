@@ -186,7 +186,10 @@ side["let_in"]('from="10.0.0.9" ssh-ed25519 AAAAnew nbprov-gang', "nbprov-gang")
 
 
 def let_in(logins: Path, most: int = 0) -> subprocess.CompletedProcess[str]:
-    """What a machine does whose files may have `most` bytes: as on a full disk, a write fails in the middle."""
+    """What a machine does whose files may have `most` bytes.
+
+    As on a full disk, a write fails in the middle.
+    """
     env = {**os.environ, "NBPROV_AUTHORIZED_KEYS": str(logins)}
     return subprocess.run(
         [sys.executable, "-c", LET_IN, gang_files.__file__, str(most)],
@@ -225,7 +228,10 @@ def test_a_file_that_cannot_be_replaced_gets_a_line_more_or_stays(tmp_path: Path
     logins.write_text("ssh-ed25519 AAAAmine me@home")
     gang_files.append(str(logins), "one")
     assert logins.read_text() == "ssh-ed25519 AAAAmine me@home\none\n"
-    script = "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40, -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
+    script = (
+        "import resource, runpy, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (40,"
+        " -1))\nrunpy.run_path(sys.argv[1])['append'](sys.argv[2], 'x' * 99)"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", script, gang_files.__file__, str(logins)],

@@ -1,4 +1,6 @@
-"""Python environments made by the real uv, as a job makes them on a machine, from an index on loopback. No interpreter is fetched."""
+"""Python environments made by the real uv, as a job makes them on a machine, from an index on
+loopback. No interpreter is fetched.
+"""
 
 from __future__ import annotations
 
@@ -141,7 +143,10 @@ def test_requirements_with_a_version_are_made_once(computer: Computer, index: In
         "ipykernel": "7.0",
         "pip": "26.0",
     }
-    said = "import sys, words, letters; print(letters.__version__, '.'.join(map(str, sys.version_info[:2])))"
+    said = (
+        "import sys, words, letters; print(letters.__version__, '.'.join(map(str,"
+        " sys.version_info[:2])))"
+    )
     assert computer.says(said) == f"1.0 {VERSION}"
     # The second time nothing is asked of anybody.
     index.asked.clear()
@@ -209,9 +214,15 @@ def test_a_lock_of_uvs_own_is_made_and_one_that_is_stale_is_told_of(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    text = f'[project]\nname = "My.App"\nversion = "0"\nrequires-python = ">={VERSION}"\ndependencies = ["letters (<1.1)"]\n'
+    text = (
+        '[project]\nname = "My.App"\nversion = "0"\nrequires-python ='
+        f' ">={VERSION}"\ndependencies = ["letters (<1.1)"]\n'
+    )
     text += '[project.optional-dependencies]\na = ["extra~=2.0"]\nall = ["my-app[a]"]\n'
-    text += '[dependency-groups]\ndev = ["words >= 1 ; python_version > \'3\'", {include-group = "more"}]\nmore = ["letters"]\n'
+    text += (
+        "[dependency-groups]\ndev = [\"words >= 1 ; python_version > '3'\", {include-group ="
+        ' "more"}]\nmore = ["letters"]\n'
+    )
     (project / "pyproject.toml").write_text(text)
     code, lines = computer.run(str(UV), "lock", "--quiet", folder=project)
     assert code == 0, lines

@@ -1,4 +1,6 @@
-"""A cloud and a clock in memory on which lost machines of a cluster are replaced, and kernels that die at any point."""
+"""A cloud and a clock in memory on which lost machines of a cluster are replaced, and kernels that
+die at any point.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the next kernel makes of what a dead one left, and how two living ones keep out of each other's way."""
+"""What the next kernel makes of what a dead one left, and how two living ones keep out of each
+other's way.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Faults of our own side (a full disk, a locked ledger, a bug) and of money: none leaves a run stuck, or costs what nobody agreed to."""
+"""Faults of our own side (a full disk, a locked ledger, a bug) and of money.
+
+None leaves a run stuck, or costs what nobody agreed to.
+"""
 
 from __future__ import annotations
 
@@ -267,8 +270,8 @@ def test_an_end_that_the_cloud_refuses_says_why_it_is_not_over(
 
     sentence = world.until(said, "it says why")
     assert (
-        f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials refused: the token has expired"
-        in sentence
+        f"{'ending' if call == 'terminate' else 'listing'} its machines fails: credentials"
+        " refused: the token has expired" in sentence
     )
     assert "expired" in driver.message
     world.market(base=_slow_boot())
@@ -329,7 +332,10 @@ def test_a_spec_with_ignored_fields_and_one_built_in_python_are_stored_readable(
 
 
 def test_a_spec_with_variables_outputs_and_a_webhook_is_stored_as_its_own_text() -> None:
-    text = "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for: 1h, notify: $hook}\n"
+    text = (
+        "resources: {cloud: $where, instance_type: small}\noutputs: [results]\nwait: {for:"
+        " 1h, notify: $hook}\n"
+    )
     spec = parse(
         text, first_line=2, variables={"where": "local", "hook": "https://example.org/hush"}
     )

@@ -1,4 +1,7 @@
-"""Waits, budgets and second clocks on the `local` cloud: what the ledger keeps of them, and what another kernel makes of it."""
+"""Waits, budgets and second clocks on the `local` cloud.
+
+What the ledger keeps of them, and what another kernel makes of it.
+"""
 
 from __future__ import annotations
 

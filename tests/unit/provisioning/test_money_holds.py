@@ -1,4 +1,7 @@
-"""What was agreed to holds at every later moment: a start after a stop, another kernel's wish, a spec that cannot be read, a second clock."""
+"""What was agreed to holds at every later moment.
+
+A start after a stop, another kernel's wish, a spec that cannot be read, a second clock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a load does where things are not as they should be: silent clouds, bad rows, late machines, other kernels."""
+"""What a load does where things are not as they should be.
+
+Silent clouds, bad rows, late machines, other kernels.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +61,9 @@ def _cluster_left(
 def _after_reading(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, act: Callable[[RunRow], None]
 ) -> None:
-    """Let something happen between a load's reading of the unfinished runs and its taking of their leases."""
+    """Let something happen between a load's reading of the unfinished runs and its taking of their
+    leases.
+    """
     real = engine.ledger.runs.unfinished
 
     def reading() -> list[RunRow]:

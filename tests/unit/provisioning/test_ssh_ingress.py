@@ -1,4 +1,7 @@
-"""Machines that do not answer: who logs in, when this computer is let in again, and where a machine is looked for."""
+"""Machines that do not answer.
+
+Who logs in, when this computer is let in again, and where a machine is looked for.
+"""
 
 from __future__ import annotations
 

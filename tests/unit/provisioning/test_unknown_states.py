@@ -1,4 +1,7 @@
-"""States that nobody knows, and machines that a list lacks: nothing is ended or handed over for them, and the price runs on."""
+"""States that nobody knows, and machines that a list lacks.
+
+Nothing is ended or handed over for them, and the price runs on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A machine to reach: a real sshd on loopback with a home of its own, started and ended by the test."""
+"""A machine to reach: a real sshd on loopback with a home of its own, started and ended by the
+test.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ COME_SECONDS = 60.0
 
 
 class Machine:
-    """One sshd process whose sessions get `home` as their home and this test's Python as their `python3`."""
+    """One sshd process whose sessions get `home` as their home and this test's Python as their
+    `python3`.
+    """
 
     def __init__(self, folder: Path, keys: ClusterKeys) -> None:
         self.folder, self.keys, self.home = folder, keys, folder / "home"
@@ -63,7 +67,8 @@ class Machine:
             "StrictModes": "no",
             "UseDNS": "no",
             "LogLevel": "ERROR",
-            "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker} PATH={self.folder / 'bin'}:{os.environ['PATH']}",
+            "SetEnv": f"HOME={self.home} TMPDIR={self.temporary} NBPROV_INSTANCE={self.marker}"
+            f" PATH={self.folder / 'bin'}:{os.environ['PATH']}",
             **more,
         }
         config = self.folder / "sshd_config"

@@ -1,4 +1,7 @@
-"""What a machine sends in the agent's place: refused with one line, never more memory than a bound, never an error of another kind."""
+"""What a machine sends in the agent's place.
+
+Refused with one line, never more memory than a bound, never an error of another kind.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +162,10 @@ async def test_a_machine_without_an_agents_greeting_is_named_as_such(
 async def test_a_machine_that_turns_foul_ends_what_was_asked(
     shared_machine: Any, connected: Connected
 ) -> None:
-    what = f"send(frame({HELLO!r})); sys.stdin.buffer.read(4); send(frame({{'ev': 'out', 'follow': 'f', 'entries': [3]}}))"
+    what = (
+        f"send(frame({HELLO!r})); sys.stdin.buffer.read(4); send(frame({{'ev': 'out',"
+        " 'follow': 'f', 'entries': [3]}))"
+    )
     async with connected(shared_machine) as connection:
         link = await Link.open(connection, sender(what))
         followed = link.follows["f"] = Followed()
@@ -179,7 +185,10 @@ async def test_output_that_nobody_reads_waits_on_the_machine(
 ) -> None:
     monkeypatch.setattr(linking, "FOLLOW_LIMIT", 1_000_000)
     entry = "{'n': n, 't': 0, 'k': 'stdout', 'text': 'x' * 50_000}"
-    flood = f"send(frame({HELLO!r}))\nfor n in range(1, 100): send(frame({{'ev': 'out', 'follow': 'f', 'entries': [{entry}]}}))"
+    flood = (
+        f"send(frame({HELLO!r}))\nfor n in range(1, 100): send(frame({{'ev': 'out',"
+        f" 'follow': 'f', 'entries': [{entry}]}}))"
+    )
     async with connected(shared_machine) as connection:
         link = await Link.open(connection, sender(flood))
         followed = link.follows["f"] = Followed()

@@ -132,7 +132,8 @@ async def test_with_nobody_there_the_hold_passes(machine: Any, agent_on: Any, un
 async def test_a_budget_holds_though_nobody_says_that_they_are_taken(
     machine: Any, agent_on: Any, until: Any
 ) -> None:
-    # At $36 an hour a second costs a cent; of eight cents two are kept back, and a quarter of what it buys is kept for the outputs.
+    # At $36 an hour a second costs a cent; of eight cents two are kept back, and a quarter of what
+    # it buys is kept for the outputs.
     guards = GuardConfig(
         POWEROFF, hourly=usd(36), limit=usd("0.08"), reserve_seconds=2, hold_seconds=600
     )

@@ -1,4 +1,6 @@
-"""Services of the agent: jobs that wait for work, and by themselves keep no machine from being idle."""
+"""Services of the agent: jobs that wait for work, and by themselves keep no machine from being
+idle.
+"""
 
 from __future__ import annotations
 

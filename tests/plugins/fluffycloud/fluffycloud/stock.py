@@ -14,7 +14,10 @@ from nbprov.model.stock import Level, Pool, Stock
 def levels(
     sizes: Sequence[Mapping[str, Any]], offers: Iterable[Offer], count: int, at: Instant
 ) -> list[Stock]:
-    """The stock of these offers for `count` machines at once. What FluffyCloud does not count is left out: nothing said, nothing known."""
+    """The stock of these offers for `count` machines at once.
+
+    What FluffyCloud does not count is left out: nothing said, nothing known.
+    """
     left = {(size["burrow"], size["size"]): size["left"] for size in sizes}
     said = []
     for offer in offers:

@@ -1,4 +1,7 @@
-"""Stock before the launch, through session, engine and ledger: who is asked, how long anybody waits, and what comes of the answer."""
+"""Stock before the launch, through session, engine and ledger.
+
+Who is asked, how long anybody waits, and what comes of the answer.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,9 @@ def test_the_place_that_has_stock_is_asked_first_and_once(
 
 
 def warm_up(session: api.Session, shelf: Shelf) -> None:
-    """Make a first plan, of other machines: what its imports and its look at prices take is not what is measured. Then nobody tells of stock."""
+    """Make a first plan, of other machines: what its imports and its look at prices take is not
+    what is measured. Then nobody tells of stock.
+    """
     session.plan("resources: {cloud: runpod, accelerators: H100:1}", wait=LONG)
     shelf.was_asked.clear()
     shelf.telling.clear()
@@ -274,7 +279,8 @@ def test_with_none_anywhere_it_is_tried_all_the_same_and_ends_with_a_clear_word(
 def test_a_run_that_waits_is_woken_by_stock_that_came(
     session: api.Session, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    often = 0.1  # instead of once a minute, and instead of the half minute that a refusal holds at least
+    # instead of once a minute, and instead of the half minute that a refusal holds at least
+    often = 0.1
     for place in (
         "nbprov.api.services.stock.ASKED_AGAIN",
         "nbprov.market.stock_probe.ASKED_AGAIN",

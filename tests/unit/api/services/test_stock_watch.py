@@ -1,4 +1,6 @@
-"""Watching the stock: asked again and again until a cloud has it, told in a line, given up when asked."""
+"""Watching the stock: asked again and again until a cloud has it, told in a line, given up when
+asked.
+"""
 
 from __future__ import annotations
 

@@ -347,7 +347,8 @@ def test_protocols_that_run_programs_or_read_files_are_not_spoken(tmp_path: Path
             "login",
         ),
         (
-            "remote: HTTP Basic: Access denied\nfatal: Authentication failed for 'https://gitlab.com/o/r.git/'",
+            "remote: HTTP Basic: Access denied\nfatal: Authentication failed for"
+            " 'https://gitlab.com/o/r.git/'",
             "login",
         ),
         (

@@ -54,8 +54,8 @@ def test_a_tunnel_is_opened_listed_with_a_link_and_closed(
     assert get(local) == "page of dev"
     listed = _value(shell, "%nbprov tunnel")
     assert (
-        f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener noreferrer">http://127.0.0.1:{local}</a>'
-        in listed.html()
+        f'<a href="http://127.0.0.1:{local}" target="_blank" rel="noopener'
+        f' noreferrer">http://127.0.0.1:{local}</a>' in listed.html()
     )
     assert "1 tunnel, on the loopback of the computer where this kernel runs" in listed.text()
     assert f"http://127.0.0.1:{local}" in listed.text()

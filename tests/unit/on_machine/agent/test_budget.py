@@ -1,4 +1,7 @@
-"""What the agent does at the budget's limit: it ends the machine or stops it, in time for the end itself to be paid for."""
+"""What the agent does at the budget's limit.
+
+It ends the machine or stops it, in time for the end itself to be paid for.
+"""
 
 from __future__ import annotations
 

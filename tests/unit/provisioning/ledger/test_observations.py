@@ -60,7 +60,8 @@ def test_of_very_many_the_latest_are_read(ledger: Ledger) -> None:
     offer = wanted.offer
     with ledger.store.transaction() as db:
         db.executemany(
-            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type, market, count, outcome)"
+            "INSERT INTO observations (at, kind, cloud, account, region, zone, instance_type,"
+            " market, count, outcome)"
             " VALUES (?, 'attempt', ?, '', ?, ?, ?, 'spot', 1, 'capacity')",
             [
                 (float(n), offer.cloud, offer.region, offer.zone, offer.instance_type)

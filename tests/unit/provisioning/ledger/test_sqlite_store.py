@@ -1,4 +1,6 @@
-"""The ledger's file: migrations, newer and foreign files, durability, several processes, network file systems, nothing secret in it."""
+"""The ledger's file: migrations, newer and foreign files, durability, several processes, network
+file systems, nothing secret in it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,8 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(
     old.close()
     newer = (
         *MIGRATIONS,
-        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE extra (a TEXT); -- a; b\n",
+        "ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue; green';\nCREATE TABLE"
+        " extra (a TEXT); -- a; b\n",
     )
     monkeypatch.setattr(sqlite_store, "MIGRATIONS", newer)
     new = _open(path)

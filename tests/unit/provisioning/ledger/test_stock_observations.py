@@ -1,4 +1,7 @@
-"""What clouds say of their stock: kept within bounds, read back, and what it does to blocks and to runs that wait."""
+"""What clouds say of their stock.
+
+Kept within bounds, read back, and what it does to blocks and to runs that wait.
+"""
 
 from __future__ import annotations
 
@@ -296,5 +299,8 @@ def test_a_ledger_that_cannot_be_written_stops_no_probe(
 
 
 def test_attempts_are_read_by_their_index(ledger: Ledger) -> None:
-    query = "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0 ORDER BY at DESC, id DESC LIMIT 5"
+    query = (
+        "EXPLAIN QUERY PLAN SELECT * FROM observations WHERE kind = 'attempt' AND at >= 0"
+        " ORDER BY at DESC, id DESC LIMIT 5"
+    )
     assert "observations_attempts" in str([tuple(row) for row in ledger.store.rows(query)])

@@ -1,4 +1,6 @@
-"""A lost machine of a cluster with an engine: taken out, replaced, never two for one, nothing left behind. Real machines of the `local` cloud."""
+"""A lost machine of a cluster with an engine: taken out, replaced, never two for one, nothing left
+behind. Real machines of the `local` cloud.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Whatever a cloud answers and wherever kernels die: never more machines billed than a cluster has, and none left behind. A cloud and a clock in memory."""
+"""Whatever a cloud answers and wherever kernels die: never more machines billed than a cluster has,
+and none left behind. A cloud and a clock in memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From a candidate to its launch: every wish of the spec is in it, and it is the same when another kernel reads it back."""
+"""From a candidate to its launch.
+
+Every wish of the spec is in it, and it is the same when another kernel reads it back.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +150,9 @@ def test_where_poweroff_ends_no_bill_the_boot_guard_powers_nothing_off(keys: Clu
 
 
 class _Forgetful(LocalCloud):
-    """Keeps what goes over the wire, and loses the answers to creates while the test wants it; the creates themselves are carried out."""
+    """Keeps what goes over the wire, and loses the answers to creates while the test wants it; the
+    creates themselves are carried out.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

@@ -1,4 +1,7 @@
-"""Guards on clouds whose machines cannot end their own bill: a kernel carries them out, with or without a word from the machine."""
+"""Guards on clouds whose machines cannot end their own bill.
+
+A kernel carries them out, with or without a word from the machine.
+"""
 
 from __future__ import annotations
 

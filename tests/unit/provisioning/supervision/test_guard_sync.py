@@ -1,4 +1,6 @@
-"""What a budget counts when the machines' prices change, and agents that are told of it until they know."""
+"""What a budget counts when the machines' prices change, and agents that are told of it until they
+know.
+"""
 
 from __future__ import annotations
 

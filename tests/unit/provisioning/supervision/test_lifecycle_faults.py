@@ -1,4 +1,7 @@
-"""Clusters when things go wrong: the ledger cannot be written, a list lacks a machine, a start is refused, somebody else is quicker."""
+"""Clusters when things go wrong.
+
+The ledger cannot be written, a list lacks a machine, a start is refused, somebody else is quicker.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ def _up(world: EngineWorld, nodes: int = 1, **changes: Any) -> tuple[Engine, Run
 
 
 def _unwatched(world: EngineWorld, **changes: Any) -> Engine:
-    """A kernel that looks at a cluster only when it is told to; the one that made the cluster is gone."""
+    """A kernel that looks at a cluster only when it is told to; the one that made the cluster is
+    gone.
+    """
     first, _ = _up(world)
     world.abandon(first)
     world.engines.remove(first)

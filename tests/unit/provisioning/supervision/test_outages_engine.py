@@ -1,4 +1,7 @@
-"""Machines and clouds that fall silent, with the real engine: what the ledger says of it, and what idle guards do."""
+"""Machines and clouds that fall silent, with the real engine.
+
+What the ledger says of it, and what idle guards do.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class SilentCloud(LocalCloud):
-    """A cloud that refuses to list, or lists for another account's credentials, while the test wants."""
+    """A cloud that refuses to list, or lists for another account's credentials, while the test
+    wants.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -78,7 +83,8 @@ class Silence:
         self.rounds = 0
         self.driver: RunDriver = world.launch(self.engine, world.prepare(self.engine, **planned))
         assert world.finish(self.driver) is RunState.READY
-        # No real minute may pass for an hour of the test's, nor the other way round: from here on the hands stand still.
+        # No real minute may pass for an hour of the test's, nor the other way round: from here on
+        # the hands stand still.
         now, elapsed = math.ceil(self.engine.clock.now()), math.ceil(self.engine.clock.elapsed())
         monkeypatch.setattr(self.engine.clock, "now", lambda: now + self.ahead)
         monkeypatch.setattr(self.engine.clock, "elapsed", lambda: elapsed + self.ahead)
@@ -133,7 +139,10 @@ class Silence:
         self.monkeypatch.setattr(self.engine, "attach", self._real)
 
     def attempt(self) -> None:
-        """Wait until an attempt that began after now has failed: the one that goes on may have read the hands before."""
+        """Wait until an attempt that began after now has failed.
+
+        The one that goes on may have read the hands before.
+        """
         goal = self.attempts + 3
         self.world.until(
             lambda: self.attempts >= goal or self.state is not ClusterState.RUNNING,

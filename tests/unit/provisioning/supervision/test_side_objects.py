@@ -1,4 +1,7 @@
-"""What launches leave beside their machines: written down, removed when it is nobody's, kept when it is somebody's."""
+"""What launches leave beside their machines.
+
+Written down, removed when it is nobody's, kept when it is somebody's.
+"""
 
 from __future__ import annotations
 
@@ -323,9 +326,12 @@ class LateCloud(CloudWithSides):
 
 
 def _lost(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[Engine, LateCloud]:
-    """A run that was given up after its create was concluded to have made nothing; its machine runs."""
+    """A run that was given up after its create was concluded to have made nothing; its machine
+    runs.
+    """
     monkeypatch.setattr(module, "LATE_PAUSES", (0.05,))
-    # Long enough to be begun, and to be seen unknown, on a busy machine, before it counts as absent.
+    # Long enough to be begun, and to be seen unknown, on a busy machine, before it counts as
+    # absent.
     engine = world.engine(LateCloud, settle=2.0, submit_seconds=2.0, replayable=False)
     cloud = engine.cloud("local").adapter
     assert isinstance(cloud, LateCloud)

@@ -1,4 +1,7 @@
-"""`down_after` with outputs on the disk: the start that is made for them is not an end for whoever starts the cluster meanwhile."""
+"""`down_after` with outputs on the disk.
+
+The start that is made for them is not an end for whoever starts the cluster meanwhile.
+"""
 
 from __future__ import annotations
 

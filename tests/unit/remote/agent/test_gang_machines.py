@@ -1,4 +1,7 @@
-"""Machines of one cluster with real agents and nobody connected: they stay while one of them works, and end together."""
+"""Machines of one cluster with real agents and nobody connected.
+
+They stay while one of them works, and end together.
+"""
 
 from __future__ import annotations
 

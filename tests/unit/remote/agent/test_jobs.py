@@ -212,7 +212,8 @@ async def test_a_restarted_agent_says_what_was_lost(
         assert await queue.states() == {"runs": "lost", "waits": "lost"}
         said = [output.text async for output in client.job_output("waits") if output.kind == "note"]
         assert said == [
-            "nbprov: the agent on the machine was restarted before this began; its script is kept nowhere, so submit it again\n"
+            "nbprov: the agent on the machine was restarted before this began; its script is"
+            " kept nowhere, so submit it again\n"
         ]
         await queue.add("again", script="true")
         assert (await client.job_output("again").wait()).status == "ok"

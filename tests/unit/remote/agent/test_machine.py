@@ -124,7 +124,10 @@ async def test_cells_of_one_kernel_wait_for_each_other_and_kernels_do_not(
 ) -> None:
     async with agent_on(shared_machine) as client:
         go = shared_machine.home / "go-cells"
-        wait = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\norder = ['first']"
+        wait = (
+            f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)\norder"
+            " = ['first']"
+        )
         first = await client.cell(wait)
         second = await client.cell("order + ['second']")
         other = await _all(await client.cell("'elsewhere'", "other"))

@@ -1,4 +1,7 @@
-"""Variables on their way to a machine and back: over lines that are cut in the middle, taken once, and nothing of them stays behind."""
+"""Variables on their way to a machine and back.
+
+Over lines that are cut in the middle, taken once, and nothing of them stays behind.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ pytestmark = pytest.mark.machine
 MOST = 100_000_000
 NOISE = os.urandom(1_000_000)
 EVERY = 400_000
-"""Bytes between two cuts: of the noise, a third larger on its way, some pieces are left over after each."""
+"""Bytes between two cuts: of the noise, a third larger on its way, some pieces are left over after
+each.
+"""
 
 
 @contextlib.asynccontextmanager
@@ -198,7 +203,8 @@ async def test_nothing_stays_behind_of_a_copy_however_it_ends(
     async with cluster_at(shared_machine.port, shared_machine.keys) as live:
         await python_cell(
             live,
-            f"import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000), [1]\n{SHADOWS} = [None] * 5",
+            "import threading\nlock, wide, small = threading.Lock(), bytes(3_000_000),"
+            f" [1]\n{SHADOWS} = [None] * 5",
         )
         before = await value(live, NAMES)
         ends = [
@@ -316,7 +322,10 @@ async def test_a_machine_that_is_not_found_again_leaves_the_way_to_the_rest(
         cluster_at(proxy.port, shared_machine.keys) as live,
     ):
         monkeypatch.setattr(clients, "RECONNECT_SECONDS", 0.5)
-        wait = "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'): time.sleep(0.01)\nprint('the rest')"
+        wait = (
+            "import os, time\nopen('waits', 'w').close()\nwhile not os.path.exists('go'):"
+            " time.sleep(0.01)\nprint('the rest')"
+        )
         task = asyncio.create_task(python_cell(live, wait))
         await until(lambda: (shared_machine.home / "waits").exists(), "the cell runs")
         proxy.go_down()

@@ -60,7 +60,9 @@ def _guard(home: Path) -> list[int]:
 
 
 def _becomes_one(home: Path, seconds: float = 60) -> bool:
-    """Whether one guard remains: a child that the shell has just forked bears its parent's words until it is another program."""
+    """Whether one guard remains: a child that the shell has just forked bears its parent's words
+    until it is another program.
+    """
     end = time.monotonic() + seconds
     while len(_guard(home)) != 1 and time.monotonic() < end:
         time.sleep(0.02)

@@ -1,4 +1,7 @@
-"""A machine fetches files by itself: whole ones or none, on from where it was cut, and nothing outside the target."""
+"""A machine fetches files by itself.
+
+Whole ones or none, on from where it was cut, and nothing outside the target.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def _listens(path: str) -> bool:
 async def _counted_agent(
     folder: Path, keys: ClusterKeys, until: Any
 ) -> AsyncIterator[tuple[str, list[int]]]:
-    """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts who comes."""
+    """A real ssh-agent that holds the key which the machine lets in, behind a socket that counts
+    who comes.
+    """
     real, counted, came = str(folder / "real"), str(folder / "counted"), [0]
     process = await asyncio.create_subprocess_exec(
         "ssh-agent", "-D", "-a", real, stdout=asyncio.subprocess.DEVNULL

@@ -1,4 +1,7 @@
-"""Folders both ways with a real sshd: ignored, resumed, repaired, deleted, interrupted, and many small ones."""
+"""Folders both ways with a real sshd.
+
+Ignored, resumed, repaired, deleted, interrupted, and many small ones.
+"""
 
 from __future__ import annotations
 

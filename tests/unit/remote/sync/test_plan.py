@@ -259,7 +259,8 @@ def test_the_summary_names_the_largest_and_hides_nothing() -> None:
     )
     lines = summary(plan, "x", "~/x", "dev", dry=True)
     assert lines[0] == (
-        "x to ~/x on dev: 4 files, 406 MB (2 new, 2 replaced, 1 of them newer where it is replaced), 2 are the same; a dry run, nothing is changed"
+        "x to ~/x on dev: 4 files, 406 MB (2 new, 2 replaced, 1 of them newer where it is"
+        " replaced), 2 are the same; a dry run, nothing is changed"
     )
     assert lines[1] == "  largest: b\\x1b[2J 400 MB, c 3.0 MB, d 2.0 MB"
     assert lines[2] == "  ignored by the folder's ignore file, or .git: 7 (build/, …)"

@@ -1,4 +1,6 @@
-"""rsync where it is: its command, and that what it did not do well is done over the open connection."""
+"""rsync where it is: its command, and that what it did not do well is done over the open
+connection.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +145,8 @@ async def test_the_real_rsync_takes_our_line(
 ) -> None:
     real, log = shutil.which("rsync"), tmp_path / "log"
     assert real is not None, "the set-up of the tests installs it"
-    # The system's own may be older than what is used against machines that lie; this machine is the test's.
+    # The system's own may be older than what is used against machines that lie; this machine is the
+    # test's.
     monkeypatch.setattr(rsync, "LEAST_TO_PUSH", (3, 0, 0))
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rsync").write_text(

@@ -1,4 +1,7 @@
-"""The program that stays on a machine for a moment after a sync: used again, never in the way, gone by itself."""
+"""The program that stays on a machine for a moment after a sync.
+
+Used again, never in the way, gone by itself.
+"""
 
 from __future__ import annotations
 
