@@ -23,8 +23,8 @@ def levels(
     for offer in offers:
         number = left.get((offer.region, offer.instance_type))
         if number is not None and offer.market is Market.ON_DEMAND:
-            level = (
-                Level.NONE if number < count else Level.LOW if number < 2 * count else Level.HIGH
-            )
+            level = Level.HIGH if number >= 2 * count else Level.LOW
+            if number < count:
+                level = Level.NONE
             said.append(Stock(at, Pool.of(offer), level))
     return said
