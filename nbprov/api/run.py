@@ -29,7 +29,7 @@ from .services.compute_engines import EngineClientsOfRun
 from .spec_inputs import Given
 
 if TYPE_CHECKING:
-    from nbprov.machines.masking import Masker
+    from nbprov.on_machine.agent.masking import Masker
     from nbprov.remote.agent.messages import Environment
 
     from .session import Session
@@ -136,7 +136,7 @@ class Run(Waitable[Cluster], EngineClientsOfRun, ClusterVerbs):
 
     def masker(self) -> Masker:
         """What blots out the secrets of this run's setup and run."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         return masker(self._given.everything())
 

@@ -1,12 +1,14 @@
-"""Prices that are parsed once a process, and ledgers whose texts for people are replaced.
+"""What unit tests share.
 
-Most homes of these tests begin empty, and each would parse the prices that come with the project anew.
+Prices are parsed once a process, since most homes of these tests begin empty and each would parse
+the shipped prices anew; tests may be coroutines; ledgers can have their texts replaced.
 """
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from replaced_texts import are_random, triggers
 
+TEST_SECONDS = 180.0
+"""A coroutine test takes less than a tenth of this; it only ends one that hangs."""
+COME_SECONDS = 60.0
+"""How long something awaited may take on a machine busy with other tests."""
 KEPT = 4
 """So many stores are kept; each has some megabytes, and few contents of files are asked for again."""
 
@@ -68,3 +74,32 @@ def texts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     monkeypatch.setattr(Ledger, "close", look)
     yield
     assert all(seen), "a text was written as it is"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in a loop of its own."""
+    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded() -> None:
+        async with asyncio.timeout(getattr(pyfuncitem.obj, "seconds", TEST_SECONDS)):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+async def _until(condition: Callable[[], bool], what: str, seconds: float = COME_SECONDS) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while not condition():
+        assert loop.time() < end, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def until() -> Callable[..., Awaitable[None]]:
+    """Wait for something outside this process, looking often; fails by name."""
+    return _until

@@ -23,7 +23,7 @@ from .setup_failure import after_failure
 
 if TYPE_CHECKING:
     from nbprov.api.session import Session
-    from nbprov.machines.masking import Masker
+    from nbprov.on_machine.agent.masking import Masker
     from nbprov.provisioning.engine import Engine
     from nbprov.provisioning.ledger import ClusterRow, Ledger
     from nbprov.remote.agent.messages import Environment
@@ -134,7 +134,7 @@ class SettingUp(Done):
 
     def masker(self) -> Masker:
         """What blots out the secrets of this setup and run."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         return masker(self.given.everything())
 

@@ -74,13 +74,13 @@ class JobDesk(Reaching):
 
     def hide_secrets(self, text: str) -> str:
         """The text with the secrets that this session was given blotted out."""
-        from nbprov.machines.masking import Masker
+        from nbprov.on_machine.agent.masking import Masker
 
         return Masker(self.hidden())(text)
 
     def add_job_secrets(self, env: Mapping[str, Any]) -> None:
         """Blot out the secrets of a job's variables from now on."""
-        from nbprov.machines.masking import masker
+        from nbprov.machines.output_masking import masker
 
         self._hidden = self._hidden | {*masker(env).values}
 
@@ -216,7 +216,7 @@ class JobDesk(Reaching):
         """The end of a job's log and what comes, piece by piece, to its end; on the engine's thread."""
         from nbprov.machines.jobs.jobs import find_job
         from nbprov.machines.jobs.logs import follow_log
-        from nbprov.machines.masking import masked
+        from nbprov.machines.output_masking import masked
 
         async for text in masked(
             follow_log(live, await find_job(live, job), node=node, lines=lines), self.hidden

@@ -7,11 +7,12 @@ import platform
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 
 from .engine_state import FOLDER, EngineFailed, EngineMissing, EngineVersions, Facts, Running
@@ -46,7 +47,7 @@ program at once and needs no such handlers."""
 PING_SECONDS = 5.0
 """How long a connection may take to answer that is to be used again: a way there and back, on a machine that is busy with work."""
 LATE_FOLDER = f"{{home}}{FOLDER[1:]}/late"
-"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`late_grammar.py`)."""
+"""Of a machine: modules that Ray's processes find before the packages of their names, which are slow to import and not used (`on_machine/lazy_rfc3987.py`)."""
 SMALLEST_STORE = 80 * 2**20
 """Ray takes no smaller object store."""
 
@@ -100,7 +101,7 @@ def _role(
     ports: Mapping[str, int],
     up: str = "",
 ) -> Role:
-    grammar = resources.files(__package__).joinpath("late_grammar.py").read_text(encoding="utf-8")
+    grammar = source("lazy_rfc3987")
     return Role(
         name,
         node,

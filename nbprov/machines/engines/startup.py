@@ -10,7 +10,6 @@ import shlex
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib.resources import files
 
 from nbprov.machines.agents import agent_of
 from nbprov.machines.node_variables import node_environment
@@ -18,6 +17,7 @@ from nbprov.machines.tunnels.tunnels import Service
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Engine
+from nbprov.on_machine.loader import source
 from nbprov.provisioning.live_cluster import LiveCluster, Node, all_of
 from nbprov.remote.agent.messages import Environment, TaskInfo
 
@@ -370,7 +370,7 @@ class _Starter:
                 "packages": dict(facts.packages),
             },
         }
-        keeper = files(__package__).joinpath("keeper.py").read_text(encoding="utf-8")
+        keeper = source("process_supervisor")
         script = f"{PATH}\nexec {shlex.quote(facts.program)} - <<'NBPROV_END'\n{keeper}NBPROV_END\n"
         variables = {
             **node_environment(self.live, role.node),

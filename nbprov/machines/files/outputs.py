@@ -16,13 +16,14 @@ from nbprov.machines.setup.cluster_setup import WORKDIR
 from nbprov.model.clock import Seconds
 from nbprov.model.errors import NbprovError
 from nbprov.model.spec import Mount, Spec
+from nbprov.on_machine.sync_files import Folder
+from nbprov.on_machine.sync_protocol import Skip
 from nbprov.provisioning.live_cluster import LiveCluster, Node
 from nbprov.remote.errors import RemoteError, SshError
 from nbprov.remote.pull.autoload_names import is_worked_in
 from nbprov.remote.pull.patterns import MAGIC
 from nbprov.remote.pull.pull import Pulled, Wish, pull
 from nbprov.remote.sync.errors import SyncError, shown
-from nbprov.remote.sync_side import Folder, Skip
 
 from .folder_sync import MEMORY_FOLDER, awake, open_line, size_words
 

@@ -62,7 +62,7 @@ def packed(
     CannotTravel
         Naming the variable that is missing, cannot be pickled or makes it too much, and why.
     """
-    from nbprov.machines.packing_there import pack
+    from nbprov.on_machine.pack_values import pack
 
     file = io.BytesIO()
     answer = pack(namespace, names, MOST_BYTES, False, file, told)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from nbprov.remote.sync_side import Rules, Skip, Survey, Trouble, why_not_link, why_not_name
+from nbprov.on_machine.sync_files import Rules, Survey
+from nbprov.on_machine.sync_protocol import Skip, Trouble, why_not_link, why_not_name
 
 from .gitignore import IGNORE_FILES
 

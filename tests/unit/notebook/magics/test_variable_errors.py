@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from nbprov.machines.packing_there import pack
 from nbprov.model.errors import NbprovError
 from nbprov.notebook.magics import on_variables
 from nbprov.notebook.magics.on_variables import packed
@@ -21,6 +20,7 @@ from nbprov.notebook.magics.variable_errors import (
     not_understood,
     unread_here,
 )
+from nbprov.on_machine.pack_values import pack
 from nbprov.remote.agent.framing import AgentError
 
 MOST = 1_000_000

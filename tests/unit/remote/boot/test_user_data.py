@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 
 from nbprov.model.errors import UsageError
-from nbprov.remote.agent.nbprov_agent import PROGRAM, RETURN_SECONDS, Guards, write_start
-from nbprov.remote.boot.user_data import USER_DATA_LIMIT, boot_template, fills
+from nbprov.on_machine.agent.daemon import write_start
+from nbprov.on_machine.agent.guards.guards import RETURN_SECONDS, Guards
+from nbprov.remote.boot.user_data import (
+    USER_DATA_LIMIT,
+    boot_template,
+    fills,
+)
 from nbprov.remote.ssh.keys import ClusterKeys
 
 
@@ -228,7 +233,7 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
 ) -> None:
     monkeypatch.setenv("PATH", "/opt/it's own/bin:/usr/bin:/bin")
     monkeypatch.setenv("SOME_TOKEN", "sesame")
-    write_start(tmp_path, 0o027)
+    write_start(str(tmp_path), 0o027, "/opt/it's/agent.pyz")
     text = (tmp_path / "start").read_text()
     assert "sesame" not in text
     said = subprocess.run(
@@ -239,8 +244,8 @@ def test_the_agents_start_file_holds_its_command_and_no_variable_but_the_path(
         check=True,
     )
     assert said.stdout.splitlines() == ["0027", "/opt/it's own/bin:/usr/bin:/bin", "/"]
-    assert f"{PROGRAM} serve {tmp_path}" in said.stderr
-    write_start(tmp_path / "missing", 0o022)
+    assert f"-I -S /opt/it's/agent.pyz serve {tmp_path}" in said.stderr
+    write_start(str(tmp_path / "missing"), 0o022, "agent.pyz")
 
 
 def test_a_limit_reached_before_a_boot_waits_for_a_new_one_but_not_for_ever(tmp_path: Path) -> None:
